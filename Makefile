@@ -1,0 +1,38 @@
+# Everything here makes its own environment in .venv; nothing is installed outside it.
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
+  command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
+SHELL := /bin/bash
+
+.PHONY: demo test lint unit soak bench clean
+
+test: lint unit
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.ready
+	$(BIN)/pytest -n auto -m "not soak"
+
+soak: $(VENV)/.ready
+	$(BIN)/pytest -m soak
+
+demo: $(VENV)/.ready
+	$(BIN)/python -m bench.demo
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m bench.edit
+
+$(VENV)/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer; put one on PATH or say make PYTHON=/path/to/python"; exit 1; }
+	@echo "making the environment in $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

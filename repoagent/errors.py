@@ -1,0 +1,73 @@
+"""The one exception root and the exit codes: every error a user can cause is one of these.
+
+A message is one clear sentence that says what is wrong and what to do next. It never holds a key, and it is
+printed as it stands; an exception that is not a `RepoagentError` is a defect of repoagent itself.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class Exit(IntEnum):
+    """What the process returns; documented in `repoagent --help` and docs/."""
+
+    DONE = 0
+    NOTHING = 1
+    USAGE = 2
+    REFUSED = 3
+    NO_MODEL = 4
+    LIMIT = 5
+    CHECK_FAILED = 6
+    BUSY = 7
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+class RepoagentError(Exception):
+    """Root of all expected failures. `str(error)` is the sentence the user sees."""
+
+    exit_code: ClassVar[Exit] = Exit.REFUSED
+
+
+class NothingDone(RepoagentError):
+    """No change was needed, or the user or the model declined."""
+
+    exit_code = Exit.NOTHING
+
+
+class UsageError(RepoagentError):
+    """The command line, a configuration value or a named file is wrong."""
+
+    exit_code = Exit.USAGE
+
+
+class Refused(RepoagentError):
+    """The edit does not fit, can't be separated, or would touch what it may not."""
+
+    exit_code = Exit.REFUSED
+
+
+class ModelError(RepoagentError):
+    """No model, or it could not be reached, or it gave nothing usable."""
+
+    exit_code = Exit.NO_MODEL
+
+
+class LimitReached(RepoagentError):
+    """A limit on cost, tokens, turns or time was reached."""
+
+    exit_code = Exit.LIMIT
+
+
+class CheckFailed(RepoagentError):
+    """A check or a git hook failed; everything is as it was."""
+
+    exit_code = Exit.CHECK_FAILED
+
+
+class Busy(RepoagentError):
+    """Another process holds a lock; the message names it."""
+
+    exit_code = Exit.BUSY

@@ -1,0 +1,93 @@
+"""Shared fixtures: real git repositories in temporary folders, made the way people make them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+class GitRepo:
+    """A real repository under test. Methods do what the git command of the same name does."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+
+    def git(self, *args: str, ok: bool = True, stdin: bytes | None = None) -> str:
+        done = subprocess.run(["git", *args], cwd=self.top, input=stdin, capture_output=True, check=False)
+        if ok and done.returncode:
+            raise AssertionError(f"git {args}: {done.stderr.decode(errors='replace')}")
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+    def write(self, path: str, content: bytes | str) -> Path:
+        target = self.top / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+        return target
+
+    def read(self, path: str) -> bytes:
+        return (self.top / path).read_bytes()
+
+    def commit(self, message: str = "change", **files: bytes | str) -> str:
+        """Write `files` (names with `__` for `/` and `_dot_` for `.` are not supported: use write), add all, commit."""
+        for path, content in files.items():
+            self.write(path, content)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.head()
+
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD").strip()
+
+    def status(self) -> str:
+        return self.git("status", "--porcelain=v1", "--untracked-files=all")
+
+    def hook(self, name: str, script: str) -> Path:
+        path = self.top / ".git" / "hooks" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\n" + script)
+        path.chmod(0o755)
+        return path
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test sees the developer's git identity, configuration, keys, or a GIT_DIR of a hook that runs the tests."""
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "REPOAGENT_", "ANTHROPIC_", "OPENAI_")) or name in {"NO_COLOR", "EDITOR", "VISUAL"}:
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Ada Tester\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"
+        "[commit]\n\tgpgsign = false\n[core]\n\teditor = false\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    return home
+
+
+@pytest.fixture
+def make_repo(tmp_path: Path) -> Callable[[str], GitRepo]:
+    def make(name: str = "repo") -> GitRepo:
+        top = tmp_path / name
+        top.mkdir(parents=True)
+        repo = GitRepo(top)
+        repo.git("init", "-q")
+        return repo
+
+    return make
+
+
+@pytest.fixture
+def repo(make_repo: Callable[[str], GitRepo]) -> GitRepo:
+    """A repository with one commit: `a.txt` of ten numbered lines, `src/app.py`, and a README."""
+    repo = make_repo("repo")
+    repo.write("a.txt", "".join(f"line {n}\n" for n in range(1, 11)))
+    repo.write("src/app.py", "def greet(name):\n    return 'hello ' + name\n\n\ndef main():\n    print(greet('world'))\n")
+    repo.write("README.md", "# Sample\n\nA small repository.\n")
+    repo.commit("first commit")
+    return repo
