@@ -1,0 +1,89 @@
+"""The client of the `anthropic` package: made once, and early, in a thread.
+
+Its import takes more than a second of CPU time (3,300 modules, all loaded by the package's `__init__`, so no
+public name comes without them). It starts first, while the main thread waits for git and reads files.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from repoagent.errors import ModelError
+from repoagent.llm.anthropic_errors import no_key
+
+if TYPE_CHECKING:
+    import httpx2
+    from anthropic import Anthropic
+
+CONNECT_SECONDS = 15.0
+
+_lock = threading.Lock()
+_clients: dict[frozenset[tuple[str, str]], tuple[Anthropic, httpx2.Client]] = {}
+
+
+def preload() -> None:
+    """Import the SDK and open a connection in a thread, while the caller does something else.
+
+    Says nothing when that fails: the first call will, in words that fit.
+    """
+    threading.Thread(target=_warm, name="anthropic-preload", daemon=True).start()
+
+
+def _warm() -> None:
+    try:
+        client, http = connect()
+    except ModelError:
+        return
+    import httpx2
+
+    try:
+        # not through the SDK, which would send the key
+        http.head(str(client.base_url), timeout=CONNECT_SECONDS)
+    except httpx2.HTTPError:
+        return
+
+
+def connect() -> tuple[Anthropic, httpx2.Client]:
+    """The client for what the environment says now, made once. Raises ModelError when no key is found."""
+    environment = frozenset(
+        (name, value) for name, value in os.environ.items() if name.startswith("ANTHROPIC_")
+    )
+    with _lock:  # held by the thread of `preload` until it has imported
+        if environment not in _clients:
+            _clients[environment] = _new_client()
+        return _clients[environment]
+
+
+def _new_client() -> tuple[Anthropic, httpx2.Client]:
+    import anthropic
+    import httpx2
+
+    try:
+        # The SDK's own class looks up proxies and certificates. Idle connections are kept for as long as a
+        # check between two calls may take, not for the usual five seconds.
+        http = anthropic.DefaultHttpxClient(limits=httpx2.Limits(keepalive_expiry=60))
+    except (OSError, ValueError, httpx2.InvalidURL) as error:
+        raise ModelError(
+            f"no connection can be made ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
+        ) from error
+    try:
+        client = anthropic.Anthropic(http_client=http, max_retries=0)  # call.py retries
+    except httpx2.InvalidURL as error:
+        raise ModelError(
+            f"ANTHROPIC_BASE_URL is no URL ({error}): set it like https://host, or unset it"
+        ) from error
+    except anthropic.AnthropicError as error:  # a profile that can't be read
+        raise no_key(str(error)) from error
+    if client.api_key is None and client.auth_token is None and client.credentials is None:
+        raise no_key()
+    if any(not key.isascii() or not key.isprintable() or " " in key for key in secrets_of(client)):
+        raise no_key(
+            "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN holds a line end or another character no key has"
+        )
+    return client, http
+
+
+def secrets_of(client: Anthropic) -> list[str]:
+    return [secret for secret in (client.api_key, client.auth_token) if secret]

@@ -1,0 +1,209 @@
+"""The conversation file: the only place that turns turns into text and messages, and back.
+
+    # repoagent conversation, version 1, nonce 7f3a9c21
+
+    ## [7f3a9c21] user · time=2026-11-21T10:00:00Z
+    make it faster
+    ## [7f3a9c21] assistant · model=anthropic/claude-sonnet-5-5
+
+A heading is a line that carries the file's nonce; no body contains that nonce, so nothing is escaped and no
+text can pass for a heading. A body is what stands between its heading line and the next, without the last
+newline. What is no heading is text: a person may edit everything. Lines end at "\\n" only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, get_args
+
+from repoagent.errors import Refused
+from repoagent.llm.model import Message, Part, Role
+
+VERSION = 1
+
+Speaker = Literal["user", "assistant", "observation"]
+
+_TITLE = re.compile(r"# repoagent conversation, version (\d{1,9}), nonce ([0-9a-f]{8,})[ \t]*\r?(?:\n|\Z)")
+_ENTRY = re.compile(r' · ([\w.-]+)=("(?:[^"\\\n]|\\.)*"|[^\s"·]*)')
+_PLAIN = re.compile(r'[^\s"·\x00-\x1f\x7f]*')
+_NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+class BrokenConversation(Refused):
+    """The file is no conversation, or not one any more; it may be set aside."""
+
+
+class NewerConversation(Refused):
+    """The file was written by a newer repoagent; it must be left alone."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was said at once. `meta` is for people and programs (time, model, kind); names are of letters,
+    digits, `_`, `.` and `-`."""
+
+    role: Speaker
+    text: str
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    nonce: str
+    turns: tuple[Turn, ...]
+
+
+def dumps(turns: Iterable[Turn], nonce: str = "") -> str:
+    """The text of a conversation file. Another nonce is drawn when a turn contains the given one."""
+    turns = tuple(turns)
+    nonce = _unused(nonce, [turn.text for turn in turns])
+    return "".join([_title(nonce), *(_block(turn, nonce) for turn in turns)])
+
+
+def loads(text: str) -> Conversation:
+    """The conversation in `text`. Raises BrokenConversation or NewerConversation."""
+    nonce = _nonce(text)
+    headings = list(_headings(nonce).finditer(text))
+    ends = [*(heading.start() for heading in headings), len(text)][1:]
+    turns = [
+        Turn(_speaker(heading[1]), text[heading.end() : end].removesuffix("\n"), _meta(heading[2]))
+        for heading, end in zip(headings, ends, strict=True)
+    ]
+    return Conversation(nonce, tuple(turns))
+
+
+def read(path: Path) -> Conversation | None:
+    """The conversation in a file, None when there is no file.
+
+    Bytes that are no UTF-8 are lone surrogates in the turns, and `append` writes them as those bytes. Raises
+    as `loads` does, and Refused when it is no regular file.
+    """
+    from repoagent.store import read_regular
+
+    data = read_regular(path)
+    if data is None:
+        return None
+    try:
+        return loads(data.decode("utf-8", "surrogateescape"))
+    except (BrokenConversation, NewerConversation) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def append(path: Path, turn: Turn) -> None:
+    """Add `turn` at the end of the file, which is made when missing; what a person has edited stays as it is.
+
+    Raises as `read` does, and Busy when another process holds the lock for too long.
+    """
+    from repoagent.store import append_line, locked, read_regular, write_whole
+
+    with locked(path.with_name(path.name + ".lock"), what=f"the conversation {path.name}"):
+        data = read_regular(path)
+        if data is None:
+            write_whole(path, _encoded(dumps([turn])))
+            return
+        text = data.decode("utf-8", "surrogateescape")
+        try:
+            nonce = _nonce(text)
+        except (BrokenConversation, NewerConversation) as error:
+            raise type(error)(f"{path}: {error}") from error
+        if nonce not in turn.text:
+            append_line(path, _encoded(_block(turn, nonce)))
+            return
+        fresh = _unused(nonce, [turn.text, text])
+        text = _TITLE.sub(_title(fresh), text, count=1)
+        text = re.sub(rf"(?m)^## \[{nonce}\] ", f"## [{fresh}] ", text)
+        write_whole(path, _encoded(text + "\n" * (not text.endswith("\n")) + _block(turn, fresh)))
+
+
+def to_messages(turns: Iterable[Turn], nonce: str = "") -> tuple[Message, ...]:
+    """Messages that alternate, the first of them the user's; neighbours of one role become one message.
+
+    An observation is said by the user, in a tag that carries a nonce which no turn contains: text that came
+    from a file or a command can't end the tag, nor speak for anybody. Blank turns are left out.
+    """
+    turns = [turn for turn in turns if turn.text.strip()]
+    nonce = _unused(nonce, [turn.text for turn in turns])
+    messages: list[tuple[Role, list[Part]]] = []
+    for turn in turns:
+        role: Role = "assistant" if turn.role == "assistant" else "user"
+        if not messages and role == "assistant":
+            messages.append(("user", [Part("(Earlier turns are left out.)", "left out")]))
+        text = _observed(turn, nonce) if turn.role == "observation" else turn.text
+        if messages and messages[-1][0] == role:
+            messages[-1][1].append(Part("\n\n" + text, turn.role))
+        else:
+            messages.append((role, [Part(text, turn.role)]))
+    return tuple(Message(role, tuple(parts)) for role, parts in messages)
+
+
+def _observed(turn: Turn, nonce: str) -> str:
+    kind = re.sub(r"[^\w.-]", "", turn.meta.get("kind", ""))
+    opening = f"observation-{nonce}" + (f' kind="{kind}"' if kind else "")
+    return f"<{opening}>\n{turn.text}\n</observation-{nonce}>"
+
+
+def _title(nonce: str) -> str:
+    return f"# repoagent conversation, version {VERSION}, nonce {nonce}\n\n"
+
+
+def _block(turn: Turn, nonce: str) -> str:
+    entries = "".join(f" · {name}={_value(value)}" for name, value in turn.meta.items())
+    return f"## [{nonce}] {turn.role}{entries}\n{turn.text}\n"
+
+
+def _value(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) and value.isprintable() else json.dumps(value, ensure_ascii=False)
+
+
+def _headings(nonce: str) -> re.Pattern[str]:
+    speakers = "|".join(get_args(Speaker))
+    return re.compile(rf"(?m)^## \[{nonce}\] ({speakers})((?:{_ENTRY.pattern})*)[ \t]*\r?\n")
+
+
+def _speaker(text: str) -> Speaker:
+    return next(speaker for speaker in get_args(Speaker) if speaker == text)
+
+
+def _meta(entries: str) -> dict[str, str]:
+    found = {}
+    for name, value in _ENTRY.findall(entries):
+        found[name] = _unquoted(value) if value.startswith('"') else value
+    return found
+
+
+def _unquoted(value: str) -> str:
+    try:
+        return str(json.loads(value))
+    except ValueError:  # edited by hand
+        return value
+
+
+def _nonce(text: str) -> str:
+    title = _TITLE.match(text)
+    if title is None:
+        raise BrokenConversation("this is no conversation of repoagent: its first line does not say so")
+    if int(title[1]) > VERSION:
+        raise NewerConversation(
+            f"this conversation has format version {title[1]} and this repoagent knows up to {VERSION}: "
+            "update repoagent, or move the file away"
+        )
+    return title[2]
+
+
+def _unused(nonce: str, texts: list[str]) -> str:
+    """`nonce`, or when it is empty or in one of the texts, another one; for the same texts the same one."""
+    nonce = nonce or os.urandom(4).hex()
+    while any(nonce in text for text in texts):
+        nonce = sha256(nonce.encode()).hexdigest()[:8]
+    return nonce
+
+
+def _encoded(text: str) -> bytes:
+    """Lone surrogates that stand for a byte become it; others, which a model's JSON may hold, U+FFFD."""
+    return _NOT_BYTES.sub("\ufffd", text).encode("utf-8", "surrogateescape")

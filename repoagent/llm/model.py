@@ -1,0 +1,114 @@
+"""The smallest useful primitive: text in, text out. All that knows a provider stands behind `Model`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from repoagent.errors import ModelError
+
+Role = Literal["user", "assistant"]
+Stop = Literal["end", "length", "refusal"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A named piece of a prompt. `cache` asks for a prompt-cache breakpoint after it, where there is one."""
+
+    text: str
+    name: str = ""
+    cache: bool = False
+
+
+@dataclass(frozen=True)
+class Message:
+    role: Role
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call: the system parts, the messages (they alternate, the last is the user's), and how long a
+    reply may be.
+
+    `key` says what is being asked, apart from how the prompt words it (a JSON text of the request, the file
+    hashes and the turn); a cassette is matched on it.
+    """
+
+    system: tuple[Part, ...]
+    messages: tuple[Message, ...]
+    max_output_tokens: int = 16_000
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one attempt. `input` excludes what was read from or written to the cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    estimated: bool = False
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.estimated or other.estimated,
+        )
+
+
+@dataclass(frozen=True)
+class Reply:
+    text: str
+    stop: Stop
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+
+OnText = Callable[[str], None]
+
+
+class Model(Protocol):
+    """One attempt at one request. Retries, continuation and limits are those of `llm.call.complete`."""
+
+    @property
+    def spec(self) -> str:
+        """`provider/model`, as the user wrote it."""
+        ...
+
+    @property
+    def context_tokens(self) -> int | None:
+        """How much it can take, or None where that is not known."""
+        ...
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        """Send `request`, call `on_text` with each piece as it arrives, return the whole.
+
+        Raises Retryable for what may pass by itself, ModelError for what will not.
+        """
+        ...
+
+
+class Retryable(ModelError):
+    """A failure that may pass: rate limit, overload, a broken stream, no connection.
+
+    `retry_after` is in seconds, where the server said so; `usage` is what the attempt cost all the same.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.usage = usage or Usage()

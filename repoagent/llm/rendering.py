@@ -1,0 +1,27 @@
+"""A request as one text: for a program, a person, a cassette."""
+
+from __future__ import annotations
+
+import hashlib
+
+from repoagent.llm.model import Request
+
+
+def wire_text(text: str) -> str:
+    """`text` as it can be sent: bytes that were no UTF-8 (lone surrogates) become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def render(request: Request) -> str:
+    """The whole prompt: the system parts, then each message under a heading that says who speaks.
+
+    The headings carry a hash of all that is said, so no text in the prompt can pass for a speaker.
+    The same request is always rendered the same.
+    """
+    system = "".join(part.text for part in request.system)
+    spoken = [(message.role, message.text) for message in request.messages]
+    seal = hashlib.sha256(repr((system, spoken)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    blocks = [f"===== {seal} {role} =====\n\n{text.rstrip()}\n" for role, text in spoken]
+    if system:
+        blocks.insert(0, system.rstrip() + "\n")
+    return wire_text("\n".join([*blocks, f"===== {seal} assistant =====\n"]))

@@ -1,0 +1,117 @@
+"""Cassettes: what is recorded is what is replayed, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import ModelError
+from repoagent.llm import Meter, Reply, Retryable, Usage, complete, open_model, render
+from repoagent.llm.replay import Recorder, Replay
+from tests.llm.ask import Scripted, ask
+
+
+def key(request: str = "faster", turn: int = 1, **files: str) -> str:
+    return json.dumps({"request": request, "turn": turn, "files": files})
+
+
+def record(path: Path, *replies: tuple[str, Reply]) -> None:
+    model = Recorder(Scripted([reply for _, reply in replies]), path)
+    for one, _ in replies:
+        model.complete(ask(key=one), lambda piece: None)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    first = Reply(
+        "line one\nline\u2028two\r\nthree \ud800", "end", Usage(3, 4, 5, 6, True), "anthropic/claude-x"
+    )
+    second = Reply("another", "refusal", Usage(), "anthropic/claude-x")
+    record(path, (key(), first), (key(), second), (key(turn=2), first))
+    replay = Replay(path)
+    pieces: list[str] = []
+    assert replay.complete(ask("worded anew", key=key()), pieces.append) == first
+    assert "".join(pieces) == first.text
+    assert len(pieces) > 1
+    assert replay.complete(ask(key=key(turn=2)), pieces.append) == first
+    assert replay.complete(ask(key=key()), pieces.append) == second
+    assert replay.spec == f"replay:{path}"
+
+
+def test_what_stands_in_a_cassette(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    record(path, (key(), Reply("text", "end", Usage(1, 2))))
+    line = json.loads(path.read_text())
+    assert line["request"] == render(ask(key=key()))
+    assert line["sha256"] == sha256(line["request"].encode()).hexdigest()
+    assert (line["version"], line["model"], line["key"]) == (1, "scripted/one", key())
+
+
+def test_a_cut_reply_is_replayed_with_its_continuation(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    live = Scripted([Reply("one ", "length"), Reply("two", "end")])
+    recorded = complete(Recorder(live, path), ask(key=key()), Meter())
+    assert complete(open_model(f"replay:{path}"), ask(key=key()), Meter()) == Reply(
+        "one two", "end", Usage(), "scripted/one"
+    )
+    assert recorded.text == "one two"
+
+
+def test_failed_attempts_are_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    live = Scripted([Retryable("overloaded"), Reply("fine", "end")])
+    complete(Recorder(live, path), ask(key=key()), Meter(), sleep=lambda seconds: None)
+    assert path.read_bytes().count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (key(**{"a.py": "222", "b.py": "333"}), "unlike what is recorded: files a.py)"),
+        (key("slower", **{"a.py": "111", "b.py": "333"}), "unlike what is recorded: request)"),
+        (key(turn=7, **{"a.py": "111"}), "unlike what is recorded: files b.py, turn)"),
+        ("no JSON", "holds no reply to this request: record it"),
+    ],
+)
+def test_another_request_is_an_error_that_says_what_differs(tmp_path: Path, asked: str, words: str) -> None:
+    path = tmp_path / "a.jsonl"
+    recorded = key(**{"a.py": "111", "b.py": "333"})
+    record(path, (key("else", 9), Reply("x", "end")), (recorded, Reply("y", "end")))
+    with pytest.raises(ModelError) as raised:
+        Replay(path).complete(ask(key=asked), lambda piece: None)
+    assert words in str(raised.value)
+
+
+def test_more_than_was_recorded_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    record(path, (key(), Reply("x", "end")))
+    replay = Replay(path)
+    replay.complete(ask(key=key()), lambda piece: None)
+    with pytest.raises(ModelError, match="no further reply"):
+        replay.complete(ask(key=key()), lambda piece: None)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"version": 2, "key": "k"}\n', "version 2"),
+        (b'{"version": 1, "key": "k"}\n', "line 1"),
+        (
+            b'\n{"version": 1, "key": "k", "reply": "x", "stop": "later", "usage": {}, "model": "m"}\n',
+            "line 2",
+        ),
+        (b'{"version": 1, "key": "k", "reply": 5, "stop": "end", "usage": {}, "model": "m"}\n', "line 1"),
+        (b"torn {", "line 1"),
+        (b"[]", "line 1"),
+        (None, "can't be read"),
+    ],
+)
+def test_a_cassette_that_can_not_be_used(tmp_path: Path, content: bytes | None, words: str) -> None:
+    path = tmp_path / "a.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ModelError, match=words):
+        open_model(f"replay:{path}")

@@ -1,0 +1,101 @@
+"""Joining a cut reply with its continuation."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.llm.seam import join, open_fence
+
+REPLY = """The loop opens the file twice; here is one pass.
+
+```diff
+--- a/src/app.py
++++ b/src/app.py
+@@ -1,9 +1,9 @@
+ def load(path):
+-    with open(path) as file:
+-        return file.read()
++    try:
++        with open(path) as file:
++            return file.read()
++    except FileNotFoundError:
++        return ""
++
++
++def table():
++    return [
++        0, 0, 0, 0, 0, 0, 0, 0,
++        0, 0, 0, 0, 0, 0, 0, 0,
++        0, 0, 0, 0, 0, 0, 0, 0,
++    ]
+ }
+ }
+```
+
+And a test:
+
+```
+assert load("x") == ""
+```
+"""
+
+
+def test_an_exact_continuation_is_kept_as_it_is_wherever_the_cut_is() -> None:
+    for at in range(len(REPLY) + 1):
+        assert join(REPLY[:at], REPLY[at:]) == REPLY, (REPLY[:at][-30:], REPLY[at:][:30])
+
+
+def test_an_unfinished_line_that_is_started_anew_is_not_doubled() -> None:
+    tried = 0
+    for at in range(1, len(REPLY)):
+        start = REPLY.rfind("\n", 0, at) + 1
+        unfinished = REPLY[start:at]
+        if len(unfinished.replace(" ", "")) >= 4 and "0, 0" not in unfinished and not open_fence(unfinished):
+            tried += 1
+            assert join(REPLY[:at], REPLY[start:]) == REPLY, unfinished
+    assert tried > 200
+
+
+def test_a_fence_that_is_opened_again_is_dropped() -> None:
+    first, last = REPLY.index("```diff") + len("```diff\n"), REPLY.index("```\n\nAnd")
+    for at in range(first, last):
+        assert join(REPLY[:at], "```diff\n" + REPLY[at:]) == REPLY
+    bare = REPLY.index('load("x")')
+    assert join(REPLY[:bare], "```\n" + REPLY[bare:]) == REPLY
+
+
+def test_both_at_once() -> None:
+    at = REPLY.index("FileNotFoundError")
+    start = REPLY.rfind("\n", 0, at) + 1
+    assert join(REPLY[:at], "```diff\n" + REPLY[start:]) == REPLY
+
+
+def test_a_closing_fence_is_not_taken_for_an_opening_one() -> None:
+    at = REPLY.index("```\n\nAnd")
+    assert join(REPLY[:at], REPLY[at:]) == REPLY
+    assert join("```\ncode\n", "```\n") == "```\ncode\n```\n"
+
+
+def test_a_fence_inside_a_document_stays() -> None:
+    document = "```markdown\n# Title\n\n"
+    assert join(document, "```python\nx = 1\n") == document + "```python\nx = 1\n"
+
+
+@pytest.mark.parametrize("repeated", ["}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab"])
+def test_what_may_well_stand_twice_is_left(repeated: str) -> None:
+    assert join(f"first\n{repeated}", f"{repeated}last\n") == f"first\n{repeated}{repeated}last\n"
+
+
+def test_several_whole_lines_that_stand_nowhere_else_are_a_repetition() -> None:
+    lines = "alpha = 1\nbeta = 2\ngamma = 3\n"
+    assert join(f"start\n{lines}", f"{lines}delta = 4\n") == f"start\n{lines}delta = 4\n"
+    twice = lines + "x = 0\n" + lines
+    assert join(twice, f"{lines}delta = 4\n") == f"{twice}{lines}delta = 4\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", ""), ("```py\nx", "```py"), ("```py\nx\n```\n", ""), ("~~~~\n```\n~~~\n", "~~~~"), ("a ``` b", "")],
+)
+def test_open_fence(text: str, expected: str) -> None:
+    assert open_fence(text) == expected
