@@ -1,0 +1,121 @@
+"""Bytes to a syntax tree, and the places where a syntax tree is broken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.split.languages import UTF16_MARKS, grammar, language_of
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+# A check must not hold an edit up: above this size, or this long in the parser, there is no opinion.
+CHECK_BYTES = 4 << 20
+CHECK_SECONDS = 2.0
+_CHUNK = 1 << 16
+
+
+class Flaw(NamedTuple):
+    """One place where a tree is broken. Lines count from 0, `last` is included.
+
+    `missing` is the token that the parser put in ("" for text it could not place); `first` to `last` is then
+    the construct that lacks it, `line` the place where it would have to stand, and `after_comma` says that a
+    comma is before.
+    """
+
+    line: int
+    first: int
+    last: int
+    missing: str
+    text: bytes
+    after_comma: bool = False
+
+
+def source_text(data: bytes) -> bytes:
+    """`data` as UTF-8 with the same lines, the only encoding that all grammars read well.
+
+    UTF-16 with a byte-order mark is transcoded, anything else that is no UTF-8 is read as Latin-1, so byte
+    offsets in the result are good only for slices of the result; line numbers hold for both. A byte-order
+    mark is dropped.
+    """
+    if data.startswith(UTF16_MARKS):
+        return data.decode("utf-16", "replace").encode()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1").encode()
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def parse(data: bytes, language: str) -> tree_sitter.Tree:
+    """The syntax tree of `source_text(data)`. It always is one: what does not fit becomes ERROR and MISSING
+    nodes.
+
+    Raises UsageError for a language without a grammar. About 6 MB/s.
+    """
+    import tree_sitter
+
+    return tree_sitter.Parser(grammar(language)).parse(source_text(data))
+
+
+def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
+    """As `parse`, but None when it takes longer than `seconds`: error recovery on junk can be slow.
+
+    Slice `source_text(data)` for the text of a node: `Node.text` copies a chunk of the file for each node
+    here.
+    """
+    import tree_sitter
+
+    text = source_text(data)
+    if len(text) < _CHUNK:
+        return tree_sitter.Parser(grammar(language)).parse(text)
+    end = time.monotonic() + seconds
+
+    def read(offset: int, _: tuple[int, int]) -> bytes:  # bytes: with a memoryview the binding crashes
+        return text[offset : offset + _CHUNK]
+
+    def too_late(_offset: int, _has_error: bool) -> bool:
+        return time.monotonic() > end
+
+    try:
+        return tree_sitter.Parser(grammar(language)).parse(read, progress_callback=too_late)
+    except ValueError:
+        return None
+
+
+def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
+    """The ERROR and MISSING nodes of the tree of `text` in order of the text, without a walk over its sound
+    parts."""
+    cursor = tree.walk()
+    while True:
+        node = cursor.node
+        if node is not None and node.has_error:
+            if node.is_missing:
+                whole = node.parent or node
+                before = node.prev_sibling
+                comma = before is not None and before.type == ","
+                yield Flaw(
+                    node.start_point.row, whole.start_point.row, whole.end_point.row, node.type, b"", comma
+                )
+            elif node.is_error:
+                row = node.start_point.row
+                yield Flaw(row, row, node.end_point.row, "", text[node.start_byte : node.end_byte])
+            if cursor.goto_first_child():
+                continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+
+
+def error_count(path: str, data: bytes) -> int | None:
+    """How many places of the file do not parse (ERROR and MISSING nodes).
+
+    None without a grammar, for a binary file, and for one too large or too slow to be checked.
+    """
+    language = language_of(path, data)
+    if language is None or len(data) > CHECK_BYTES:
+        return None
+    tree = parse_within(data, language, CHECK_SECONDS)
+    return None if tree is None else sum(1 for _ in flaws(tree, source_text(data)))

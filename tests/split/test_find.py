@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.split import definitions, find_symbol, lost_definitions
+
+TEXT = b"""class A:
+    def run(self):
+        def local(): ...
+
+    @property
+    def size(self): ...
+
+    @size.setter
+    def size(self, value): ...
+
+
+class B:
+    def run(self): ...
+
+    class Inner:
+        def deep(self): ...
+
+
+def only(): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("A.run", 2),
+        ("A::run", 2),
+        ("B#run()", 13),
+        ("only", 19),
+        ("only(a, b)", 19),
+        ("Inner.deep", 16),
+        ("deep", 16),
+        ("A.size:6", 5),
+        ("size:9", 8),
+        ("run:13", 13),
+    ],
+)
+def test_found(name: str, line: int) -> None:
+    assert find_symbol("a.py", TEXT, name).first_line == line
+
+
+def test_ambiguous_lists_the_candidates() -> None:
+    with pytest.raises(UsageError, match=r"A\.run \(2-3\), B\.run \(13-13\).*NAME:LINE"):
+        find_symbol("a.py", TEXT, "run")
+    with pytest.raises(UsageError, match=r"A\.size \(5-6\), A\.size \(8-9\)"):
+        find_symbol("a.py", TEXT, "A.size")
+
+
+def test_unknown_lists_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"no symbol 'onyl'; nearest: only \(19-19\)"):
+        find_symbol("a.py", TEXT, "onyl")
+    with pytest.raises(UsageError, match=r"it has A \(1-9\), B"):
+        find_symbol("a.py", TEXT, "zzzzzzzz")
+    with pytest.raises(UsageError, match=r"no run on line 19: A\.run"):
+        find_symbol("a.py", TEXT, "run:19")
+    for name in ("", ".", "()", ":3"):
+        with pytest.raises(UsageError):
+            find_symbol("a.py", TEXT, name)
+
+
+def test_a_file_without_outline() -> None:
+    with pytest.raises(UsageError, match="no language that repoagent has a grammar for"):
+        find_symbol("a.xyz", TEXT, "A")
+    with pytest.raises(UsageError, match="has no symbols"):
+        find_symbol("a.py", b"x = 1\n", "A")
+
+
+def test_a_definition_wins_over_declarations() -> None:
+    code = b"int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n"
+    assert find_symbol("a.c", code, "f").first_line == 4
+    assert find_symbol("a.c", code, "g").first_line == 2
+
+
+def test_names_that_look_like_separators() -> None:
+    assert find_symbol("a.md", b"# C# and a::b\n\ntext\n", "C# and a::b").first_line == 1
+    assert find_symbol("a.css", b"a:hover { b: c }\n", "a:hover").first_line == 1
+    assert find_symbol("a.json", b'{"a": {"b.c": 1}}', "a.b.c").kind == "key"
+
+
+def test_definitions_leave_locals_out() -> None:
+    assert definitions("a.py", TEXT) == (
+        "A",
+        "A.run",
+        "A.size",
+        "B",
+        "B.run",
+        "B.Inner",
+        "B.Inner.deep",
+        "only",
+    )
+    assert definitions("a.json", b'{"a": 1}') == ()
+
+
+def test_lost_definitions() -> None:
+    assert lost_definitions("a.py", TEXT, TEXT) == ()
+    assert lost_definitions("a.py", TEXT, TEXT.replace(b"def only", b"def other")) == ("only",)
+    assert lost_definitions("a.py", TEXT, TEXT.replace(b"def local", b"def other")) == ()
+    assert lost_definitions("a.py", TEXT, TEXT[: TEXT.index(b"class B")]) == (
+        "B",
+        "B.run",
+        "B.Inner",
+        "B.Inner.deep",
+        "only",
+    )
+    one_accessor = TEXT.replace(b"\n    @size.setter\n    def size(self, value): ...\n", b"")
+    assert one_accessor != TEXT
+    assert lost_definitions("a.py", TEXT, one_accessor) == ()
+    assert lost_definitions("a.unknown", TEXT, b"") == ()
+    assert lost_definitions("a.h", b"int f(int);\n", b"\n") == ("f",)
