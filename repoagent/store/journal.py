@@ -1,0 +1,174 @@
+"""The crash journal of a transaction: a folder that says what is about to happen and holds the bytes before.
+
+The folder is made under another name and renamed when its owner has locked it, so that whoever sees it can
+tell by the lock whether the owner lives. The lock is a flock: it ends with the owner, and with the children
+that were given its descriptor (a `git commit` that outlives us).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repoagent.errors import Refused
+from repoagent.store import document
+from repoagent.store.atomic import read_regular, write_whole
+from repoagent.store.report import Warn, to_stderr
+
+VERSION = 1
+_RECORD = "journal.json"
+_OWNER = "owner"
+_UNBORN = ".new-"
+_UNBORN_SECONDS = 3600.0  # a folder that never got its name is the rest of a crash after this time
+
+
+@dataclass(frozen=True)
+class Journal:
+    """An open journal: `descriptor` holds the lock until `close`."""
+
+    folder: Path
+    descriptor: int
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Store `data` durably beside the record, before `save` speaks of it."""
+        write_whole(self.path(name), data)
+
+    def save(self, record: Mapping[str, Any]) -> None:
+        """Replace the record, durably."""
+        document.write(self.path(_RECORD), record, version=VERSION)
+
+    def retire(self, target: Path | None = None) -> None:
+        """End the journal: the folder becomes `target`, or is removed. The lock ends with it."""
+        if target is None:
+            target = self.folder.with_name(f"{_UNBORN}{self.name}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.rename(target)
+        sync_folder(self.folder.parent)
+        if target.name.startswith(_UNBORN):
+            remove_folder(target)
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def kept(folder: Path, name: str) -> bytes:
+    """What `Journal.keep` stored in the journal's folder. Raises Refused when it is gone."""
+    data = read_regular(folder / name)
+    if data is None:
+        raise Refused(f"{folder / name} is missing: the journal is not complete, and is left as it is")
+    return data
+
+
+def record(folder: Path, *, warn: Warn = to_stderr) -> dict[str, Any] | None:
+    """The record in a journal's folder; None when there is none. Raises document.Newer for a newer format."""
+    return document.read(folder / _RECORD, version=VERSION, warn=warn)
+
+
+def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
+    """A new journal `name` in the folder `root`, locked, with its `first` record and files, all of it durable.
+
+    Raises Refused when there is one of this name, or the system says no.
+    """
+    unborn = root / f"{_UNBORN}{name}"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unborn.mkdir(mode=0o700)
+        descriptor = os.open(unborn / _OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Refused(
+            f"{unborn} could not be made: {error.strerror}; put that right and try again"
+        ) from error
+    journal = Journal(unborn, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for file, data in files.items():
+            journal.keep(file, data)
+        journal.save(first)
+        if (root / name).exists():
+            raise Refused(f"{root / name} exists: a journal of this name is open already")
+        unborn.rename(root / name)
+        sync_folder(root)
+    except BaseException:
+        remove_folder(unborn)
+        os.close(descriptor)
+        raise
+    return Journal(root / name, descriptor)
+
+
+def abandoned(root: Path) -> Iterator[Journal]:
+    """The journals in `root` whose owner is gone, oldest first, each locked for the caller, who closes it."""
+    for folder in _folders(root):
+        if folder.name.startswith(_UNBORN):
+            if time.time() - folder.stat().st_mtime > _UNBORN_SECONDS:
+                remove_folder(folder)
+            continue
+        descriptor = _take(folder / _OWNER)
+        if descriptor is not None:
+            yield Journal(folder, descriptor)
+
+
+def living(root: Path) -> list[Path]:
+    """The folders of journals in `root` whose owner lives."""
+    found = []
+    for folder in _folders(root):
+        if not folder.name.startswith(_UNBORN):
+            descriptor = _take(folder / _OWNER)
+            if descriptor is None:
+                found.append(folder)
+            else:
+                os.close(descriptor)
+    return found
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return sorted(
+            (path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
+        )
+    except FileNotFoundError:
+        return []
+
+
+def _take(owner: Path) -> int | None:
+    """Lock the owner's file; None when another process holds it, or has just ended the journal."""
+    try:
+        descriptor = os.open(owner, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), owner.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a journal's folder; it holds only files."""
+    for file in folder.iterdir():
+        file.unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,94 @@
+"""Where everything stands: `.repoagent/` in the work tree, and `repoagent/` in the git directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from repoagent.errors import Refused
+from repoagent.store.folders import failed, folder
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`root` is shared by all work trees of a repository; `git_dir` is this work tree's own, and what must
+    survive `git clean -fdx` stands there under `private`."""
+
+    root: Path
+    git_dir: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.toml"
+
+    @property
+    def context(self) -> Path:
+        return self.root / "context.md"
+
+    @property
+    def memory(self) -> Path:
+        return self.root / "memory"
+
+    @property
+    def conversations(self) -> Path:
+        return self.root / "conversations"
+
+    @property
+    def splits(self) -> Path:
+        return self.root / "splits"
+
+    @property
+    def history(self) -> Path:
+        return self.root / "history.db"
+
+    @property
+    def summaries(self) -> Path:
+        return self.root / "summaries"
+
+    @property
+    def sent(self) -> Path:
+        return self.root / "sent"
+
+    @property
+    def audit(self) -> Path:
+        return self.root / "audit.jsonl"
+
+    @property
+    def private(self) -> Path:
+        return self.git_dir / "repoagent"
+
+    @property
+    def journal(self) -> Path:
+        return self.private / "journal"
+
+    @property
+    def locks(self) -> Path:
+        return self.private / "locks"
+
+    @property
+    def edits(self) -> Path:
+        return self.private / "edits.jsonl"
+
+
+def ensure(layout: Layout) -> None:
+    """Make the root folder with a `.gitignore` that ignores all of it; a `.gitignore` that is there stays
+    as it is.
+
+    Raises Refused when either is a symbolic link or of another kind, or can't be made.
+    """
+    path = layout.root / ".gitignore"
+    with folder(layout.root, create=True) as root:
+        try:
+            descriptor = os.open(
+                path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=root
+            )
+        except FileExistsError:
+            if not stat.S_ISREG(os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode):
+                raise Refused(f"{path} is not a regular file: remove it or move it away") from None
+        except OSError as error:
+            raise failed("write", path, error) from error
+        else:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(b"*\n")
