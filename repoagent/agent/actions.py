@@ -1,0 +1,86 @@
+"""What a model asks for, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from repoagent.errors import Refused, RepoagentError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a model asks for. `kind` names the tool; the body of an edit is the answer with its patches."""
+
+    kind: str
+    args: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"version": VERSION, "kind": self.kind, "args": dict(self.args), "body": self.body}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Action:
+        """Raises Refused for a record of a newer version, or one that is none."""
+        _check(record, "action")
+        args, body = record.get("args", {}), record.get("body", "")
+        if not (isinstance(args, Mapping) and isinstance(body, str) and all(map(_is_text, args.items()))):
+            raise Refused("this record is no action: its args or its body are not text.")
+        return cls(record["kind"], dict(args), body)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What came of one action.
+
+    ok: False stops the rest of the same reply: its other actions are not performed.
+    final: nothing more is to be done; the run ends when the reply asked for nothing else.
+    data: for the program and `--json`; JSON values only.
+    error: what the run ends with when this kind of observation has gone back to the model in vain too often.
+    """
+
+    kind: str
+    text: str
+    ok: bool = True
+    final: bool = False
+    data: Mapping[str, object] = field(default_factory=dict)
+    error: RepoagentError | None = field(default=None, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but `error`, which belongs to the process it happened in."""
+        return {
+            "version": VERSION,
+            "kind": self.kind,
+            "text": self.text,
+            "ok": self.ok,
+            "final": self.final,
+            "data": dict(self.data),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Observation:
+        """Raises Refused for a record of a newer version, or one that is none."""
+        _check(record, "observation")
+        text, data = record.get("text", ""), record.get("data", {})
+        if not (isinstance(text, str) and isinstance(data, Mapping)):
+            raise Refused("this record is no observation: its text is not text, or its data is no table.")
+        return cls(
+            record["kind"], text, bool(record.get("ok", True)), bool(record.get("final", False)), dict(data)
+        )
+
+
+def _check(record: Mapping[str, Any], what: str) -> None:
+    version = record.get("version", VERSION)
+    if not isinstance(version, int) or version > VERSION:
+        raise Refused(
+            f"this {what} has format version {version}; this repoagent knows {VERSION}: update repoagent."
+        )
+    if not isinstance(record.get("kind"), str):
+        raise Refused(f"this record is no {what}: it has no kind.")
+
+
+def _is_text(item: tuple[object, object]) -> bool:
+    return isinstance(item[0], str) and isinstance(item[1], str)

@@ -1,0 +1,92 @@
+"""Who decides what to do next: a model behind a prompt, or an agent that somebody plugs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from repoagent.agent.state import State
+from repoagent.errors import UsageError
+from repoagent.llm import Meter, Model, OnText, OnWait, Reply, Request, Turn, complete
+
+GROUP = "repoagent.agents"
+
+
+class Agent(Protocol):
+    """What the loop needs. Its actions are text in the protocol (`tags.render` writes one), so a
+    conversation is the whole state of a run, and any agent can continue it."""
+
+    def step(self, state: State) -> Turn:
+        """The next reply, a turn of the role "assistant"; its `meta` is kept. One model call, or none."""
+        ...
+
+    def search_memory(self, query: str) -> list[str]:
+        """What is remembered about `query`, the best first."""
+        ...
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+def _nothing(request: Request, reply: Reply) -> Mapping[str, str]:
+    return {}
+
+
+def _no_memory(query: str) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class ModelAgent:
+    """A model, asked with the prompt that `render` makes of the state.
+
+    What `on_reply` returns for a request and its reply goes into the `meta` of the turn.
+
+    Raises what `llm.complete` does: LimitReached before a call that would pass a limit, ModelError.
+    """
+
+    model: Model
+    meter: Meter
+    render: Callable[[State], Request]
+    on_text: OnText = _ignore
+    on_void: OnText = _ignore
+    on_wait: OnWait = _ignore
+    on_reply: Callable[[Request, Reply], Mapping[str, str]] = _nothing
+    recall: Callable[[str], list[str]] = _no_memory
+
+    def step(self, state: State) -> Turn:
+        request = self.render(state)
+        reply = complete(
+            self.model,
+            request,
+            self.meter,
+            on_text=self.on_text,
+            on_void=self.on_void,
+            on_wait=self.on_wait,
+        )
+        said = self.on_reply(request, reply)
+        return Turn("assistant", reply.text, {"model": reply.model or self.model.spec, **said})
+
+    def search_memory(self, query: str) -> list[str]:
+        return self.recall(query)
+
+
+def load_agent(name: str = "model") -> Callable[..., Agent]:
+    """What makes the agent `name`, called with the arguments of `ModelAgent`: that class for "model", else
+    what the entry-point group `repoagent.agents` offers. Raises UsageError for any other name."""
+    if name == "model":
+        return ModelAgent
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=GROUP)
+    for point in found:
+        if point.name == name:
+            try:
+                made: Callable[..., Agent] = point.load()
+            except (ImportError, AttributeError) as error:
+                raise UsageError(f"the agent {name} ({point.value}) can't be loaded: {error}") from error
+            return made
+    names = ", ".join(sorted({"model", *(point.name for point in found)}))
+    raise UsageError(f"there is no agent {name}: choose one of {names}, or install the package that has it.")

@@ -1,0 +1,262 @@
+"""The loop: a model call, its actions performed, what came of them appended, until the task is at its end.
+
+It keeps no counters. How often something failed in a row, what is left to perform, whether a turn is
+repeated: all that is read off the conversation, so a run that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.agents import Agent
+from repoagent.agent.protocol import Parsed, parse
+from repoagent.agent.state import State, Step, steps
+from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET, Tool
+from repoagent.errors import ModelError, Refused, RepoagentError
+from repoagent.llm import Turn
+
+RETURNS = 3  # how often in a row a malformed reply, a refused edit or a failed check goes back
+
+End = Literal["finished", "rejected", "answered"]
+
+
+@dataclass(frozen=True)
+class LoopEvent:
+    """What a terminal may show: the `text` of a whole "reply" or of what was "dropped" of it, an "action"
+    that starts, an "observation"."""
+
+    kind: Literal["reply", "dropped", "action", "observation"]
+    text: str = ""
+    action: Action | None = None
+    observation: Observation | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. `text` is the model's last word: what it did, why it rejected, its answer or question.
+
+    `commit_message` is the last one that the run's replies hold ("" for none), `notes` all of theirs.
+    """
+
+    kind: End
+    text: str
+    state: State
+    commit_message: str = ""
+    notes: tuple[str, ...] = ()
+
+
+BeforeFinish = Callable[[State], "Observation | None"]
+
+
+def run(
+    agent: Agent,
+    tools: Iterable[Tool],
+    state: State,
+    *,
+    before_finish: BeforeFinish = lambda state: None,
+    on_event: Callable[[LoopEvent], None] = lambda event: None,
+) -> Outcome:
+    """Go on from `state` until the task is finished, rejected or answered.
+
+    A conversation that ends in a reply goes on with its actions, not with a call. `before_finish` is asked
+    before a run counts as finished; an observation that it returns goes back to the model instead.
+
+    Raises ModelError when the model can't keep to the protocol or goes round in circles; the `error` of an
+    observation (for an edit at least Refused) that went back in vain three times in a row; and what the
+    agent, the tools and `before_finish` raise.
+    """
+    this = _Run(agent, {tool.name: tool for tool in (*OWN, *tools)}, state, before_finish, on_event)
+    try:
+        while True:
+            this.turn()
+    except _Over as over:
+        return Outcome(over.kind, over.text, this.state, *account(this.tools.values(), this.state))
+
+
+def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
+    """The last commit message ("" for none) and all notes in the replies of the present run."""
+    names = {tool.name for tool in (*OWN, *tools)}
+    replies = [parse(step.reply.text, names, nonce=state.nonce) for step in steps(state.turns)]
+    messages = [reply.commit_message for reply in replies if reply.commit_message]
+    notes = dict.fromkeys(note for reply in replies for note in reply.notes)
+    return messages[-1] if messages else "", tuple(notes)
+
+
+def replay(tools: Iterable[Tool], state: State) -> None:
+    """Perform again what `state` says was done by tools whose effect lives in a process only (`Tool.replay`).
+
+    To be called before `run` by who continues a conversation in a new process. Raises Refused when something
+    does not work as it did.
+    """
+    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    for step in steps(state.turns):
+        actions = parse(step.reply.text, by_name, nonce=state.nonce).actions
+        for action, seen in zip(actions, step.performed, strict=False):
+            if by_name[action.kind].replay and seen.meta.get("kind") == action.kind and _ok(seen):
+                again = by_name[action.kind].perform(action)
+                if not again.ok:
+                    raise again.error or Refused(f"this conversation can't be continued: {again.text}")
+
+
+class _Over(Exception):
+    def __init__(self, kind: End, text: str) -> None:
+        super().__init__(kind)
+        self.kind: End = kind
+        self.text = text
+
+
+@dataclass
+class _Run:
+    agent: Agent
+    tools: Mapping[str, Tool]
+    state: State
+    before_finish: BeforeFinish
+    on_event: Callable[[LoopEvent], None]
+    failure: RepoagentError | None = None  # of the last observation
+
+    def turn(self) -> None:
+        """Ask for a reply, unless one is not done with yet, and do what it says. Raises _Over at the end."""
+        found = steps(self.state.turns)
+        if not found or self.done(found[-1]):
+            self.ask()
+        step = steps(self.state.turns)[-1]
+        reply = self.parse(step)
+        if reply.problem:
+            self.correct(reply.problem)
+        elif reply.thought and not reply.asks and "dropped" not in step.reply.meta:
+            raise _Over("answered", reply.thought)
+        else:
+            self.perform(step, reply)
+        self.notice_repetition()
+
+    def ask(self) -> None:
+        turn = self.agent.step(self.state)
+        reply = parse(turn.text, self.tools, nonce=self.state.nonce)
+        meta = dict(turn.meta)
+        if reply.dropped:
+            meta["dropped"] = str(len(reply.dropped))
+        self.state = self.state.with_turn(Turn("assistant", reply.reply, meta))
+        self.on_event(LoopEvent("reply", reply.reply))
+        if reply.dropped:
+            self.on_event(LoopEvent("dropped", reply.dropped))
+
+    def parse(self, step: Step) -> Parsed:
+        return parse(
+            step.reply.text, self.tools, nonce=self.state.nonce, was_cut="dropped" in step.reply.meta
+        )
+
+    def done(self, step: Step) -> bool:
+        """Whether nothing of the reply is left to do, and the run goes on."""
+        reply = self.parse(step)
+        if reply.problem or len(step.observations) > len(step.performed):
+            return bool(step.observations)
+        return 0 < len(reply.actions) <= len(step.performed) and not _ends(reply, step)
+
+    def perform(self, step: Step, reply: Parsed) -> None:
+        failed = not all(map(_ok, step.performed))
+        for action in reply.actions[len(step.performed) :]:
+            if failed:
+                seen = Observation(
+                    "skipped", f"{action.kind}: not done, because what came before it failed.", False
+                )
+            else:
+                self.on_event(LoopEvent("action", action=action))
+                seen = self.tools[action.kind].perform(action)
+            if seen.final and action.kind in ENDS:
+                self.end(seen.kind, seen.text or reply.thought)
+                return
+            self.add(seen)
+            failed = failed or not seen.ok
+        if _ends(reply, steps(self.state.turns)[-1]):
+            self.end("finish", reply.thought)
+
+    def end(self, kind: str, text: str) -> None:
+        """End the run, unless `before_finish` has something to say."""
+        if kind == "reject":
+            raise _Over("rejected", text)
+        objection = self.before_finish(self.state)
+        if objection is None:
+            raise _Over("finished", text)
+        self.add(objection, extra="objection")
+
+    def correct(self, problem: str) -> None:
+        error = ModelError(
+            f"the model does not keep to the form of an answer, though it was corrected ({problem}): "
+            "try again, or use another --model"
+        )
+        text = f"Nothing of your last reply was done: {problem}"
+        self.add(Observation("correction", text, ok=False, error=error), extra="correction")
+
+    def add(self, seen: Observation, extra: str = "") -> None:
+        """Append an observation, and end the run when its kind went back in vain too often."""
+        self.failure = None if seen.ok else seen.error
+        if seen.kind == EDIT and not seen.ok:
+            self.failure = seen.error or Refused(seen.text)
+        step = steps(self.state.turns)[-1]
+        text = seen.text
+        if "dropped" in step.reply.meta and not step.observations:
+            text = (
+                f"The last {step.reply.meta['dropped']} characters of your reply were dropped, because they "
+                f"spoke as somebody else; nothing in them was done or is true.\n\n{text}"
+            )
+        meta = {"kind": seen.kind, "ok": "yes" if seen.ok else "no"}
+        meta |= {"final": "yes"} if seen.final else {}
+        meta |= {"extra": extra} if extra else {}
+        self.state = self.state.with_turn(Turn("observation", text, meta))
+        self.on_event(LoopEvent("observation", observation=seen))
+        if self.failure and self.failures(seen.kind) > RETURNS:
+            raise self.failure
+
+    def failures(self, kind: str) -> int:
+        """How many observations of this kind, up to the last, were failures in a row.
+
+        Others between them do not matter, but a correction only counts if the reply after it was wrong again.
+        """
+        count = 0
+        for step in reversed(steps(self.state.turns)):
+            seen = [turn for turn in step.observations if turn.meta.get("kind") == kind]
+            if any(map(_ok, seen)) or (kind == "correction" and not seen):
+                break
+            count += len(seen)
+        return count
+
+    def notice_repetition(self) -> None:
+        """Tell the model once that it goes round in circles (of one or two turns); then end the run."""
+        found = steps(self.state.turns)
+        marks = [_mark(step) for step in found]
+        if not any(len(marks) >= 2 * size and marks[-size:] == marks[-2 * size : -size] for size in (1, 2)):
+            return
+        if any(turn.meta.get("extra") == "repeated" for step in found[-2:-1] for turn in step.observations):
+            raise self.failure or ModelError(
+                "the model repeats itself and gets nowhere: say it in other words, or use another --model"
+            )
+        text = "You did exactly this before, with the same result. Do something else, or finish, or reject."
+        self.add(Observation("repeated", text, ok=False), extra="repeated")
+
+
+def _ends(reply: Parsed, step: Step) -> bool:
+    """Whether a reply that was performed asks for nothing more: all went well, and all is final or quiet."""
+    pairs = list(zip(reply.actions, step.performed, strict=False))
+    return (
+        len(pairs) == len(reply.actions)
+        and "dropped" not in step.reply.meta
+        and any(_final(seen) for _, seen in pairs)
+        and all(_ok(seen) and (_final(seen) or action.kind in QUIET) for action, seen in pairs)
+    )
+
+
+def _ok(seen: Turn) -> bool:
+    return seen.meta.get("ok") != "no"
+
+
+def _final(seen: Turn) -> bool:
+    return seen.meta.get("final") == "yes"
+
+
+def _mark(step: Step) -> tuple[str, ...]:
+    """What makes a step the same as another: the reply, spaces apart, and what came of it."""
+    seen = (turn.text for turn in step.observations if turn.meta.get("extra") != "repeated")
+    return (" ".join(step.reply.text.split()), *seen)

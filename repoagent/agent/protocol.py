@@ -1,0 +1,150 @@
+"""What a model writes becomes actions. Every text has a reading; what is to be run is never guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from repoagent.agent.actions import Action
+from repoagent.agent.pieces import DATA, Piece, own_closing_tag, pieces
+from repoagent.agent.tags import NAME
+from repoagent.agent.tool import EDIT, ENDS, OWN, Tool
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """One reply, read.
+
+    reply: the part that counts; `dropped` is what followed and imitated an observation or another speaker.
+    thought: the prose (and quoted code), without actions and patches.
+    actions: in order, `finish` or `reject` last. All patches together are one `edit`, whose body is the reply
+        without its tags.
+    problem: why nothing of it may be performed, worded for the model; None when all is well.
+    commit_message, notes: what the tags `commit` (the last one) and `note` hold.
+    """
+
+    reply: str
+    thought: str = ""
+    actions: tuple[Action, ...] = ()
+    problem: str | None = None
+    dropped: str = ""
+    commit_message: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is anything to perform; to think aloud asks for nothing."""
+        return any(action.kind != "think" for action in self.actions)
+
+
+def parse(reply: str, tools: Collection[str], *, nonce: str = "", was_cut: bool = False) -> Parsed:
+    """Read `reply`. Raises nothing, whatever it is.
+
+    `tools` are the names of the tools there are (without `edit`, patches are no action). `nonce` is that of
+    the conversation: a line of prose that has it can only be an imitation. `was_cut`: a part was dropped
+    before.
+    """
+    found = list(pieces(reply, DATA | set(tools), nonce))
+    cut = found[-1].start if found and found[-1].kind == "imitation" else len(reply)
+    found = [piece for piece in found if piece.kind != "imitation"]
+    doubtful = _cut_short(reply, found, cut)
+    cut = len(reply) if doubtful else cut  # so that what is kept is as doubtful when it is read again
+    tags = [piece.action for piece in found if piece.action]
+    actions = _actions(reply, found, tools)
+    thought = "".join(_text(reply, piece) for piece in found if piece.kind in {"prose", "slip", "code"})
+    problem = own_closing_tag(doubtful) if doubtful else None
+    problem = problem or _problem(reply, found, actions, tools, dropped=was_cut or cut < len(reply))
+    return Parsed(
+        reply[:cut],
+        thought=thought.strip(),
+        actions=() if problem else actions,
+        problem=problem,
+        dropped=reply[cut:],
+        commit_message=next((tag.body.strip() for tag in reversed(tags) if tag.kind == "commit"), ""),
+        notes=tuple(" ".join(tag.body.split()) for tag in tags if tag.kind == "note" and tag.body.strip()),
+    )
+
+
+def protocol_text(tools: Iterable[Tool]) -> str:
+    """The part of a prompt that says how to answer: the protocol, and what each of `tools` says of itself
+    (those of the loop need not be given)."""
+    given = {tool.name: tool for tool in (*OWN, *tools)}
+    edit = given.pop(EDIT, None)
+    tags = "\n".join(f"- {tool.text.strip()}" for tool in given.values())
+    texts = [_prompt("protocol"), f"The tags:\n{tags}"]
+    if edit:
+        texts += [_prompt("edits"), edit.text.strip()]
+    return "\n\n".join(texts) + "\n"
+
+
+def _prompt(name: str) -> str:
+    return (files("repoagent.agent") / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def _actions(reply: str, found: Sequence[Piece], tools: Collection[str]) -> tuple[Action, ...]:
+    actions: list[Action] = []
+    for piece in found:
+        if piece.kind == "patch" and EDIT in tools and all(action.kind != EDIT for action in actions):
+            body = "".join(_text(reply, other) for other in found if other.action is None)
+            actions.append(Action(EDIT, {}, body))
+        elif piece.action and piece.action.kind in tools:
+            actions.append(piece.action)
+    return tuple(sorted(actions, key=lambda action: action.kind in ENDS))
+
+
+def _problem(
+    reply: str, found: Sequence[Piece], actions: Sequence[Action], tools: Collection[str], *, dropped: bool
+) -> str | None:
+    for piece in found:
+        if piece.problem:
+            return piece.problem
+    kinds = [action.kind for action in actions]
+    if len(ENDS.intersection(kinds)) > 1 or {"reject", EDIT} <= set(kinds):
+        return "it both does something and rejects the task: send one of the two."
+    if actions:
+        return None
+    if dropped:
+        return "there is no action before the place where it speaks as somebody else."
+    if any(piece.kind == "slip" for piece in found):
+        return (
+            "an action stands inside a line: put it on its own line, or in backticks if you only mention it."
+        )
+    if _is_fenced_action(reply, found, tools):
+        return "the action stands in a code fence: write it without."
+    return None if any(_words(reply, piece) for piece in found) else "it is empty."
+
+
+def _cut_short(reply: str, found: Sequence[Piece], cut: int) -> str | None:
+    """The name of a tag that is closed more often than opened, so that a body without id may have been cut.
+
+    Code and patches are no excuse: what looks like one may have begun inside the body. But a diff may well
+    change the lines of a file that has a tag `note`.
+    """
+    plain = [piece.action for piece in found if piece.action and piece.mark is None]
+    said = [_text(reply, piece) for piece in found if piece.action is None]
+    said += [*(action.body for action in plain), reply[cut:]]
+    for name in sorted({action.kind for action in plain}):
+        opening, closing = f"<{name}(?![\\w-])", f"</{name}(?![\\w-])"
+        if name in DATA:
+            closing = f"(?m)^(?![ +-]).*{closing}"
+        if any(len(re.findall(closing, text)) > len(re.findall(opening, text)) for text in said):
+            return name
+    return None
+
+
+def _is_fenced_action(reply: str, found: Sequence[Piece], tools: Collection[str]) -> bool:
+    said = [piece for piece in found if _words(reply, piece)]
+    if len(said) != 1 or said[0].kind != "code":
+        return False
+    name = NAME.match(_text(reply, said[0]).partition("\n")[2])
+    return name is not None and name[1] in tools
+
+
+def _words(reply: str, piece: Piece) -> bool:
+    return piece.action is None and _text(reply, piece).strip() != ""
+
+
+def _text(reply: str, piece: Piece) -> str:
+    return reply[piece.start : piece.end]

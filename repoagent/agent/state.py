@@ -1,0 +1,64 @@
+"""The state of a run is its conversation. Nothing the loop needs to go on lives anywhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from repoagent.llm.conversation import Turn, append, read
+
+
+@dataclass(frozen=True)
+class State:
+    """The turns so far. With a `file`, each new turn is in the file before it is here, so a killed run can be
+    continued and no reply is paid for twice. `nonce` marks what the program says in the prompt."""
+
+    turns: tuple[Turn, ...] = ()
+    nonce: str = field(default_factory=lambda: os.urandom(4).hex())
+    file: Path | None = None
+
+    def with_turn(self, turn: Turn) -> State:
+        """The state after `turn`. Raises what appending to the file does (Busy, Refused)."""
+        if self.file is None:
+            return replace(self, turns=(*self.turns, turn))
+        append(self.file, turn)
+        if not self.turns and (made := read(self.file)):
+            return replace(self, turns=(turn,), nonce=made.nonce)
+        return replace(self, turns=(*self.turns, turn))
+
+
+def open_state(file: Path) -> State:
+    """The state that a conversation file holds; an empty one, to be kept there, when there is no file yet.
+
+    Raises BrokenConversation, NewerConversation, Refused.
+    """
+    found = read(file)
+    return State(found.turns, found.nonce, file) if found else State(file=file)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One reply and the observations that followed it."""
+
+    reply: Turn
+    observations: tuple[Turn, ...] = ()
+
+    @property
+    def performed(self) -> tuple[Turn, ...]:
+        """The observations that belong to the reply's actions, one each, as far as they are performed."""
+        return tuple(turn for turn in self.observations if "extra" not in turn.meta)
+
+
+def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
+    """The steps of the present run: what came after the last words of the person."""
+    found: list[Step] = []
+    for turn in turns:
+        if turn.role == "user":
+            found = []
+        elif turn.role == "assistant":
+            found.append(Step(turn))
+        elif found:
+            found[-1] = replace(found[-1], observations=(*found[-1].observations, turn))
+    return tuple(found)

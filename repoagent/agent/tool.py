@@ -1,0 +1,48 @@
+"""A tool is a value: its name, what the prompt says of it, and a function. The loop's own tools are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from repoagent.agent.actions import Action, Observation
+
+EDIT = "edit"  # the one kind that has no tag: it is what a reply's patches are
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Something that a model can ask for.
+
+    `text` is what the prompt says of it: the tag to write and what it does, in a line (of `edit`: how a
+    patch is written). `perform` returns failures that a model can act on as observations with `ok=False`;
+    what it raises ends the run. `replay` says that the effect lives in this process only (`loop.replay`
+    performs it again).
+    """
+
+    name: str
+    text: str
+    perform: Callable[[Action], Observation]
+    replay: bool = False
+
+
+def _think(action: Action) -> Observation:
+    return Observation("think", "Noted.")
+
+
+def _message(action: Action) -> Observation:
+    return Observation("message", "The person has been shown this.")
+
+
+def _end(action: Action) -> Observation:
+    return Observation(action.kind, action.body.strip() or action.args.get("why", "").strip(), final=True)
+
+
+OWN = (
+    Tool("think", "<think>what you want to keep in mind</think> does nothing else.", _think),
+    Tool("message", "<message>words</message> shows words to the person while you go on.", _message),
+    Tool("finish", "<finish>what was done, in a sentence</finish> ends the task.", _end),
+    Tool("reject", "<reject>why</reject> ends it with nothing done: impossible, wrong, or not needed.", _end),
+)
+QUIET = frozenset({"think", "message"})  # they ask for nothing that needs another turn
+ENDS = frozenset({"finish", "reject"})

@@ -1,0 +1,113 @@
+"""The agent that is a model, and agents that are plugged in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent import ModelAgent, Outcome, State, load_agent, run
+from repoagent.errors import LimitReached, UsageError
+from repoagent.llm import Limits, Message, Meter, OnText, Part, Reply, Request, Turn, Usage, to_messages
+
+ASKED = State((Turn("user", "make it 2"),))
+
+
+class Parrot:
+    """A model with one reply."""
+
+    spec = "test/parrot"
+    context_tokens = None
+
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+        self.requests: list[Request] = []
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        self.requests.append(request)
+        on_text(self.reply)
+        return Reply(self.reply, "end", Usage(input=10, output=5), "parrot-1")
+
+
+def prompt(state: State) -> Request:
+    return Request((Part("system"),), to_messages(state.turns, state.nonce))
+
+
+def talk(model: Parrot, limits: Limits, heard: list[str]) -> Outcome:
+    return run(ModelAgent(model, Meter(limits), prompt, on_text=heard.append), [], ASKED)
+
+
+def test_limits_end_a_run_that_does_not_end_itself() -> None:
+    model = Parrot("<think>hm</think>")
+    with pytest.raises(LimitReached):
+        talk(model, Limits(turns=2), [])
+    assert len(model.requests) == 2
+
+
+def test_a_model_is_asked_with_what_was_observed() -> None:
+    model = Parrot("<think>hm</think>")
+    with pytest.raises(LimitReached):
+        talk(model, Limits(turns=2), [])
+    last = model.requests[-1].messages[-1]
+    assert isinstance(last, Message)
+    assert last.role == "user"
+    assert "Noted." in last.text
+
+
+def test_text_is_streamed_and_the_turn_says_who_spoke() -> None:
+    heard: list[str] = []
+    outcome = talk(Parrot("Which one?"), Limits(), heard)
+    assert heard == ["Which one?"]
+    assert outcome.kind == "answered"
+    assert outcome.state.turns[-1].meta == {"model": "parrot-1"}
+
+
+def test_what_is_kept_of_a_reply_stands_on_the_turn() -> None:
+    agent = ModelAgent(
+        Parrot("Hi."), Meter(), prompt, on_reply=lambda request, reply: {"tokens": str(reply.usage.total)}
+    )
+    assert agent.step(ASKED) == Turn("assistant", "Hi.", {"model": "parrot-1", "tokens": "15"})
+
+
+def test_memory_is_asked_through_the_agent() -> None:
+    assert ModelAgent(Parrot(""), Meter(), prompt).search_memory("x") == []
+    assert ModelAgent(Parrot(""), Meter(), prompt, recall=lambda query: [query]).search_memory("x") == ["x"]
+
+
+@pytest.fixture
+def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distribution that offers agents: a good one, one without its module, one without its name."""
+    info = tmp_path / "clever_agents-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clever-agents\nVersion: 1.0\n")
+    points = "clever = clever_agents:Clever\ngone = no_such_module:X\nempty = clever_agents:Nothing\n"
+    (info / "entry_points.txt").write_text(f"[repoagent.agents]\n{points}")
+    (tmp_path / "clever_agents.py").write_text("class Clever: pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_an_unknown_agent_is_refused_with_the_names_there_are(plugged: None) -> None:
+    with pytest.raises(UsageError, match="clever, empty, gone, model"):
+        load_agent("stupid")
+
+
+@pytest.mark.parametrize("name", ["gone", "empty"])
+def test_a_broken_plug_in_is_named(plugged: None, name: str) -> None:
+    with pytest.raises(UsageError, match=f"the agent {name} .* can't be loaded"):
+        load_agent(name)
+
+
+def test_a_plug_in_is_loaded_and_the_model_is_the_default(plugged: None) -> None:
+    assert load_agent("clever").__name__ == "Clever"
+    assert load_agent() is ModelAgent
+
+
+def test_the_door_loads_nothing_heavy() -> None:
+    heavy = ["anthropic", "git", "rich", "tree_sitter", "unidiff", "importlib.metadata"]
+    code = (
+        f"import sys, repoagent.agent, repoagent.agent.loop; print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
