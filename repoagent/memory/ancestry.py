@@ -1,0 +1,90 @@
+"""What git knows of a file's descent: asked only where path, inode and content leave the question open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+
+from repoagent.repo.run import GitError, git
+from repoagent.repo.worktree import WorkTree
+
+_DEPTH = 500  # commits
+_RENAMES = ("-M", "--diff-filter=R", "--name-status", "-z")
+
+
+def renamed_from(worktree: WorkTree, path: str, gone: Mapping[str, str | None]) -> str | None:
+    """Which of the paths `gone` became `path` by renames, in the index or in a commit; None for none of them.
+
+    `gone` has the commit that each was last seen at, where that is known. History is read, at most _DEPTH
+    commits of it, only where `path` is younger than one of these.
+    """
+    found = _follow(path, gone, _in_index(worktree))
+    if found is not None:
+        return found
+    known = {commit for commit in gone.values() if commit}
+    younger = _lacking(worktree, path, known)
+    if not younger:
+        return None
+    return _follow(path, gone, _in_history(worktree, known.pop() if len(known) == 1 else None))
+
+
+def _follow(path: str, gone: Collection[str], pairs: Iterator[tuple[str, str]]) -> str | None:
+    """From `path` back through the renames (old, new), newest first, to the first name that is in `gone`."""
+    old_of: dict[str, str] = {}
+    for old, new in pairs:
+        old_of.setdefault(new, old)
+    name = old_of.pop(path, None)
+    while name is not None and name not in gone:  # renamed more than once
+        name = old_of.pop(name, None)
+    return name
+
+
+def _lacking(worktree: WorkTree, path: str, commits: Collection[str]) -> set[str]:
+    """Those of `commits` that do not have `path` (or are gone): only since these can it be a rename's new
+    name."""
+    if not commits:
+        return set()
+    asked = sorted(commits)
+    names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in asked)
+    answers = git(worktree.top, "cat-file", "--batch-check", stdin=names).splitlines()
+    if len(answers) != len(asked):  # a line break in the path
+        return set(asked)
+    return {commit for commit, answer in zip(asked, answers, strict=True) if answer.endswith(b" missing")}
+
+
+def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
+    """Whether `path` is one file in git's eyes from commit `since` to HEAD: there in both, never removed
+    nor added on the way between them, and `data` is what HEAD has."""
+    try:
+        names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in (since, "HEAD"))
+        before, now = git(worktree.top, "cat-file", "--batch-check", stdin=names).splitlines()
+        blob = git(worktree.top, "hash-object", "--stdin", "--path", path, stdin=data).strip()
+        if b" blob " not in before or not now.startswith(blob + b" "):
+            return False
+        log = ("log", "-1", "--format=%H", "--no-renames", "--diff-filter=AD", f"{since}...HEAD", "--", path)
+        return not git(worktree.top, *log)
+    except (GitError, ValueError):  # an unborn HEAD, a commit that is gone; a path with a line break
+        return False
+
+
+def _in_index(worktree: WorkTree) -> Iterator[tuple[str, str]]:
+    try:
+        return _pairs(git(worktree.top, "diff-index", "--cached", *_RENAMES, "HEAD"))
+    except GitError:  # an unborn HEAD has no renames
+        return iter(())
+
+
+def _in_history(worktree: WorkTree, since: str | None) -> Iterator[tuple[str, str]]:
+    """The renames of at most _DEPTH commits. Not by path: git can't pair names that it is not shown."""
+    try:
+        limit = git(worktree.top, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD").decode().strip()
+        bounds = [f"^{commit}" for commit in (since, limit) if commit]
+        return _pairs(git(worktree.top, "log", *_RENAMES, "--format=", "HEAD", *bounds))
+    except GitError:  # an unborn HEAD, or `since` is gone
+        return iter(())
+
+
+def _pairs(out: bytes) -> Iterator[tuple[str, str]]:
+    """(old, new) of each `R<score> NUL old NUL new NUL`."""
+    fields = [os.fsdecode(part) for part in out.split(b"\0") if part]
+    return zip(fields[1::3], fields[2::3], strict=False)

@@ -1,0 +1,285 @@
+"""The files of a memory: broken, foreign, newer, forged; a lost index; edits and notes by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused
+from repoagent.llm.model import Usage
+from repoagent.memory import (
+    EditRecord,
+    Note,
+    add_note,
+    append_edit,
+    memories,
+    read_edits,
+    read_notes,
+    remember,
+    resolve,
+)
+from repoagent.memory.identity import Identity, from_dict, last_content, to_dict
+from tests.memory.conftest import Desk, atomic_save, edited, text
+
+
+def index_of(desk: Desk) -> Path:
+    return desk.layout.memory / "index.json"
+
+
+@pytest.mark.parametrize("damage", ["lost", "broken", "foreign", "another shape", "wrong entries", "link"])
+def test_without_its_index_nothing_is_lost(desk: Desk, damage: str) -> None:
+    a, b = desk.folder("a.py"), desk.folder("b.py")
+    index = index_of(desk)
+    if damage == "link":
+        index.unlink()
+        index.symlink_to("/etc/hostname")
+    else:
+        contents = {
+            "broken": b'{"version": 1, "fold',
+            "foreign": b"\x00\xff",
+            "another shape": b'{"version": 1, "folders": []}',
+            "wrong entries": json.dumps(
+                {"version": 1, "folders": {a: {"path": 3}, b: 7, "gone": {}}}
+            ).encode(),
+        }
+        index.unlink() if damage == "lost" else index.write_bytes(contents[damage])
+    warnings: list[str] = []
+    found = memories(desk.layout, warn=warnings.append)
+    assert [memory.folder.name for memory in found] == [a, b]
+    assert bool(warnings) == (damage not in ("lost", "wrong entries"))
+    assert all("index.json" in sentence for sentence in warnings)
+    if damage in ("broken", "foreign", "another shape"):
+        assert index.with_name("index.json.broken-1").read_bytes() == contents[damage]
+    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
+    remember(desk.layout, desk.worktree, "a.py", edited(text("a")), warn=warnings.append)
+    assert set(json.loads(index.read_bytes())["keys"].values()) == {a, b}
+
+
+def test_a_newer_index_is_left_alone_and_work_goes_on(desk: Desk) -> None:
+    newer = b'{"version": 99, "unknown": true}'
+    index_of(desk).write_bytes(newer)
+    mine = memories(desk.layout, warn=list[str]().append)[0].folder
+    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
+    warnings: list[str] = []
+    memory = resolve(desk.layout, desk.worktree, "a.py", edited(text("a")), warn=warnings.append)
+    assert memory is not None and memory.folder == mine
+    assert (
+        all("version 99" in sentence and "update repoagent" in sentence for sentence in warnings) and warnings
+    )
+    assert index_of(desk).read_bytes() == newer
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"version": 1}',
+        b'{"version": 1, "path": "a.py", "keys": []}',
+        b'{"version":1,"path":"x","blobs":[1]}',
+    ],
+)
+def test_a_broken_identity_is_set_aside_and_the_others_work(desk: Desk, content: bytes) -> None:
+    memory = desk.resolve("a.py")
+    assert memory is not None
+    add_note(memory.notes, "worth keeping")
+    (memory.folder / "identity.json").write_bytes(content)
+    warnings: list[str] = []
+    data = text("a")
+    assert resolve(desk.layout, desk.worktree, "a.py", data, warn=warnings.append) is None
+    assert len(warnings) == 1 and str(memory.folder / "identity.json") in warnings[0]
+    assert (memory.folder / "identity.json.broken-1").read_bytes() == content
+    assert desk.folder("b.py") is not None
+    assert read_notes(memory.notes)[0].text == "worth keeping"
+    assert remember(desk.layout, desk.worktree, "a.py", data, warn=warnings.append).folder != memory.folder
+
+
+def test_a_newer_identity_is_named_and_not_touched(desk: Desk) -> None:
+    memory = desk.resolve("a.py")
+    assert memory is not None
+    file = memory.folder / "identity.json"
+    value = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**value, "version": 2}))
+    before = file.read_bytes()
+    warnings: list[str] = []
+    assert resolve(desk.layout, desk.worktree, "a.py", text("a"), warn=warnings.append) is None
+    assert len(warnings) == 1 and "identity.json has format version 2" in warnings[0]
+    assert desk.worktree and file.read_bytes() == before
+
+
+def test_a_linked_memory_folder_is_refused(desk: Desk, tmp_path: Path) -> None:
+    desk.layout.memory.rename(tmp_path / "outside")
+    desk.layout.memory.symlink_to(tmp_path / "outside")
+    for attempt in (desk.folder, desk.remember):
+        with pytest.raises(Refused, match="memory is a symbolic link"):
+            attempt("a.py")
+
+
+def test_hostile_folders_are_not_followed(desk: Desk, tmp_path: Path) -> None:
+    mine = desk.resolve("a.py")
+    assert mine is not None
+    outside = tmp_path / "outside"
+    mine.folder.rename(outside)
+    mine.folder.symlink_to(outside)
+    os.mkfifo(desk.layout.memory / "fifo")
+    (desk.layout.memory / "odd").mkdir()
+    os.mkfifo(desk.layout.memory / "odd" / "identity.json")
+    warnings: list[str] = []
+    found = memories(desk.layout, warn=warnings.append)
+    assert [memory.identity.path for memory in found] == ["b.py"]
+    assert len(warnings) == 1 and "odd/identity.json is not a regular file" in warnings[0]
+    with pytest.raises(Refused):
+        append_edit(mine.edits, EditRecord("1", "", "", "", "", ""))
+    assert not (outside / "edits.jsonl").exists()
+
+
+@pytest.mark.parametrize("packed", [b"", b"not zlib", zlib.compress(b"\0" * 50_000_000)])
+def test_a_forged_last_content_costs_neither_memory_nor_work(desk: Desk, packed: bytes) -> None:
+    mine = desk.resolve("a.py")
+    assert mine is not None
+    (mine.folder / "seen.z").write_bytes(packed)
+    assert len(last_content(mine.folder) or b"") <= 4 * 1024 * 1024
+    assert desk.folder("a.py") == mine.folder.name  # the blob is enough
+
+
+def test_edits_by_hand_are_taken_as_they_are(desk: Desk) -> None:
+    mine = desk.resolve("a.py")
+    assert mine is not None
+    file = mine.folder / "identity.json"
+    value = json.loads(file.read_bytes())
+    value["path"] = "lost.py"
+    file.write_text(json.dumps(value, indent=4))
+    (desk.worktree.top / "lost.py").write_bytes(text("a"))
+    (desk.worktree.top / "a.py").unlink()
+    assert desk.folder("lost.py") == mine.folder.name
+    mine.folder.rename(mine.folder.with_name("renamed by hand"))
+    assert desk.folder("lost.py") == "renamed by hand"
+
+
+_TEXTS = st.text(st.characters(), min_size=1, max_size=10)
+
+
+@given(
+    st.builds(
+        Identity,
+        path=_TEXTS,
+        earlier_paths=st.lists(_TEXTS).map(tuple),
+        keys=st.dictionaries(_TEXTS, _TEXTS),
+        blobs=st.lists(_TEXTS).map(tuple),
+        commit=st.none() | _TEXTS,
+    )
+)
+def test_an_identity_comes_back_as_it_was(identity: Identity) -> None:
+    assert from_dict(json.loads(json.dumps(to_dict(identity)))) == identity
+
+
+_VALUES = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=50)
+@given(
+    st.dictionaries(
+        st.sampled_from(["path", "keys", "blobs", "commit", "rekeyings", "earlier_paths"]), _VALUES
+    )
+)
+def test_any_json_is_an_identity_or_none(value: dict[str, Any]) -> None:
+    identity = from_dict(value)
+    assert identity is None or from_dict(to_dict(identity)) == identity
+
+
+def test_keys_do_not_pile_up() -> None:
+    identity = Identity("a")
+    for number in range(100):
+        identity = identity.keyed(f"1:{number}", "/work").keyed(f"{number}:7", "/elsewhere")
+    assert identity.keys["1:99"] == "/work" and len(identity.keys) <= 8
+
+
+# -- edits and notes --
+
+
+def record(number: int, **changed: Any) -> EditRecord:
+    fields = {
+        "id": f"id{number}",
+        "time": f"2026-11-{number:02}T10:00:00+00:00",
+        "path": "a.py",
+        "request": f"request {number}",
+        "source_blob": "a" * 40,
+        "result_blob": "b" * 40,
+    }
+    return EditRecord(**{**fields, **changed})
+
+
+def test_edit_records_come_back_and_the_last_state_counts(tmp_path: Path) -> None:
+    path = tmp_path / "edits.jsonl"
+    first = record(
+        1, usage=Usage(1, 2, 3, 4, True), cost=0.25, levels=("exact", "trailing space"), commit="c" * 40
+    )
+    append_edit(path, first)
+    append_edit(path, record(2, request="größer\nals \udcff"))
+    append_edit(path, record(1, state="undone"))
+    assert read_edits(path) == [record(1, state="undone"), record(2, request="größer\nals \udcff")]
+    path.unlink()
+    append_edit(path, first)
+    assert read_edits(path) == [first]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2}, {"version": None}, {"id": 1}, {"usage": []}, {"usage": {"unknown": 1}}, {"cost": "1"},
+        {"levels": [1]}, {"commit": 1}, {"request": None},
+    ],
+)  # fmt: skip
+def test_a_strange_edit_is_skipped_and_counted(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "edits.jsonl"
+    append_edit(path, record(1))
+    with path.open("a") as file:
+        file.write(json.dumps({**record(2).to_dict(), **change}) + "\n")
+    warnings: list[str] = []
+    assert read_edits(path, warn=warnings.append) == [record(1)]
+    assert len(warnings) == 1 and "1 line(s)" in warnings[0]
+
+
+def test_unknown_fields_of_an_edit_do_no_harm() -> None:
+    assert EditRecord.from_dict({**record(1).to_dict(), "later": 1}) == record(1)
+
+
+def test_notes_of_machines_and_people(tmp_path: Path) -> None:
+    path = tmp_path / "notes.md"
+    assert read_notes(path) == ()
+    note = add_note(path, "order\n matters ", blob="3f2a9c1" + "0" * 33, day=date(2026, 11, 21))
+    assert str(note) == "- 2026-11-21 3f2a9c100000: order matters"
+    with path.open("a") as file:
+        file.write(
+            "* by hand,\n  on two lines\n\n## A heading\n\na paragraph\nof two lines\n- 2026-11-22: dated"
+        )
+    add_note(path, "after a line without end", day=date(2026, 11, 23))
+    assert read_notes(path) == (
+        Note("order matters", "2026-11-21", "3f2a9c100000"),
+        Note("by hand, on two lines"),
+        Note("a paragraph of two lines"),
+        Note("dated", "2026-11-22"),
+        Note("after a line without end", "2026-11-23"),
+    )
+
+
+@settings(max_examples=30)  # each writes a file and waits for the disk
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda t: t.split()))
+def test_any_note_comes_back(words: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "notes.md"
+        add_note(path, words)
+        assert [note.text for note in read_notes(path)] == [" ".join(words.split())]

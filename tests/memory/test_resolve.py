@@ -1,0 +1,318 @@
+"""A memory follows its file, and no stranger inherits one: every way that people and tools move files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from repoagent.memory import memories, orphans, remember, resolve
+from tests.conftest import GitRepo
+from tests.memory.conftest import Desk, atomic_save, desk_at, edited, text
+
+# -- strangers --
+
+
+def reuse_inode(old: Path, new: Path, data: bytes) -> bool:
+    """Delete `old` and get `new` onto its inode; False when the file system does not reuse inodes soon."""
+    inode = old.stat().st_ino
+    old.unlink()
+    for number in range(200):
+        filler = new.with_name(f"filler-{number}")
+        filler.write_bytes(data)
+        if filler.stat().st_ino == inode:
+            filler.rename(new)
+            return True
+    return False
+
+
+def test_a_reused_inode_inherits_nothing(desk: Desk) -> None:
+    top = desk.worktree.top
+    if not reuse_inode(top / "a.py", top / "new.py", text("new")):
+        pytest.skip("this file system did not reuse a freed inode in 200 tries")
+    assert desk.resolve("new.py") is None
+    mine = desk.remember("new.py")
+    assert mine.identity.path == "new.py" and mine.identity.earlier_paths == ()
+    # and the first owner has lost the claim to the inode
+    former = next(memory for memory in memories(desk.layout) if memory.identity.path == "a.py")
+    assert not set(former.identity.keys) & set(mine.identity.keys)
+
+
+def test_an_empty_file_on_a_reused_inode_is_a_new_file(desk: Desk) -> None:
+    top = desk.worktree.top
+    (top / "empty.py").write_bytes(b"")
+    desk.remember("empty.py")
+    if not reuse_inode(top / "empty.py", top / "other.py", b""):
+        pytest.skip("this file system did not reuse a freed inode in 200 tries")
+    assert desk.resolve("other.py") is None
+
+
+def test_a_copy_is_a_new_file(desk: Desk) -> None:
+    shutil.copy2(desk.worktree.top / "a.py", desk.worktree.top / "copy.py")
+    assert desk.resolve("copy.py") is None
+
+
+def test_a_backup_does_not_take_the_memory_along(desk: Desk) -> None:
+    """Some editors rename the file to NAME~ and write a new one: the inode goes with the backup."""
+    mine = desk.folder("a.py")
+    path = desk.worktree.top / "a.py"
+    path.rename(desk.worktree.top / "a.py~")
+    path.write_bytes(edited(text("a")))
+    assert desk.resolve("a.py~") is None
+    assert desk.folder("a.py") == mine
+    assert desk.resolve("a.py~") is None
+
+
+def test_deleted_and_made_anew_with_another_text(desk: Desk) -> None:
+    path = desk.worktree.top / "a.py"
+    (desk.worktree.top / "later").write_bytes(text("later"))  # so that the inode differs
+    path.unlink()
+    (desk.worktree.top / "later").rename(path)
+    assert desk.resolve("a.py") is None
+    assert desk.remember("a.py").folder.name != ""
+    assert len([memory for memory in memories(desk.layout) if memory.identity.path == "a.py"]) == 2
+
+
+def test_two_gone_files_of_equal_content_are_no_evidence(desk: Desk) -> None:
+    top = desk.worktree.top
+    for name in ("x.py", "y.py"):
+        (top / name).write_bytes(text("twin"))
+        desk.remember(name)
+    (top / "z.py").write_bytes(text("twin"))
+    (top / "x.py").unlink()
+    (top / "y.py").unlink()
+    assert desk.resolve("z.py") is None
+
+
+# -- the same file --
+
+
+def test_an_atomic_save_keeps_it(desk: Desk) -> None:
+    before = desk.resolve("a.py")
+    assert before is not None
+    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
+    after = desk.resolve("a.py")
+    assert after is not None and after.folder == before.folder
+    assert list(after.identity.keys) != list(before.identity.keys) and len(after.identity.keys) == 1
+    assert after.identity.rekeyings[-1].reason == "another inode"
+
+
+def test_many_small_saves_add_up(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    lines = text("a").splitlines(keepends=True)
+    for at in range(0, len(lines), 5):
+        lines[at : at + 5] = [f"other {n}\n".encode() for n in range(at, at + 5)]
+        atomic_save(desk.worktree.top / "a.py", b"".join(lines))
+        assert desk.folder("a.py") == mine
+
+
+def test_deleted_and_restored(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    (desk.worktree.top / "a.py").unlink()
+    assert [memory.identity.path for memory in orphans(desk.layout, desk.worktree)] == ["a.py"]
+    desk.repo.git("checkout", "--", "a.py")
+    assert desk.folder("a.py") == mine
+
+
+@pytest.mark.parametrize("how", ["mv", "git mv", "mv and save", "mv by copying"])
+def test_a_move_takes_it_along(desk: Desk, how: str) -> None:
+    mine = desk.folder("a.py")
+    top = desk.worktree.top
+    (top / "deep").mkdir()
+    if how == "git mv":
+        desk.repo.git("mv", "a.py", "deep/c.py")
+    else:
+        (top / "a.py").rename(top / "deep" / "c.py")
+    if how == "mv and save":
+        (top / "deep" / "c.py").write_bytes(edited(text("a")))
+    if how == "mv by copying":
+        atomic_save(top / "deep" / "c.py", text("a"))
+    memory = desk.resolve("deep/c.py")
+    assert memory is not None and memory.folder.name == mine
+    assert memory.identity.path == "deep/c.py" and memory.identity.earlier_paths == ("a.py",)
+    (top / "a.py").write_bytes(text("quite new"))
+    assert desk.resolve("a.py") is None
+
+
+def test_a_rename_that_only_git_has_seen(desk: Desk) -> None:
+    """Renamed and saved anew, then changed so much that the content alone does not tell."""
+    mine = desk.folder("a.py")
+    desk.repo.git("mv", "a.py", "c.py")
+    assert desk.repo.git("commit", "-qm", "rename") == ""
+    atomic_save(desk.worktree.top / "c.py", text("c"))
+    desk.repo.commit("rewrite")
+    assert desk.folder("c.py") == mine
+
+
+def test_a_rename_in_the_index(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    desk.repo.git("mv", "a.py", "c.py")
+    atomic_save(desk.worktree.top / "c.py", text("c"))
+    assert desk.folder("c.py") == mine
+
+
+def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    for old, new in (("a.py", "m.py"), ("m.py", "z.py")):
+        desk.repo.git("mv", old, new)
+        atomic_save(desk.worktree.top / new, edited((desk.worktree.top / new).read_bytes(), 10))
+        desk.repo.commit(f"to {new}")
+    atomic_save(desk.worktree.top / "z.py", text("z"))
+    assert desk.folder("z.py") == mine
+
+
+@pytest.mark.parametrize("likeness", [0, 20])
+def test_a_swap_of_two_names(desk: Desk, likeness: int) -> None:
+    top = desk.worktree.top
+    for name in ("a.py", "b.py"):  # as like each other as git asks of a rename, or not at all
+        (top / name).write_bytes(text("common", likeness) + text(name, 15))
+        desk.remember(name)
+    a, b = desk.folder("a.py"), desk.folder("b.py")
+    (top / "a.py").rename(top / "t")
+    (top / "b.py").rename(top / "a.py")
+    (top / "t").rename(top / "b.py")
+    for _ in range(2):
+        assert (desk.folder("a.py"), desk.folder("b.py")) == (b, a)
+
+
+def test_inodes_that_swap_under_unchanged_names(desk: Desk) -> None:
+    """What a hook that stashes and restores may leave behind."""
+    top = desk.worktree.top
+    a, b = desk.folder("a.py"), desk.folder("b.py")
+    (top / "a.py").rename(top / "t")
+    (top / "b.py").rename(top / "a.py")
+    (top / "t").rename(top / "b.py")
+    (top / "a.py").write_bytes(text("a"))
+    (top / "b.py").write_bytes(edited(text("b")))
+    for _ in range(2):
+        assert (desk.folder("a.py"), desk.folder("b.py")) == (a, b)
+
+
+def test_a_hard_link_shares(desk: Desk) -> None:
+    top = desk.worktree.top
+    os.link(top / "a.py", top / "link.py")
+    mine = desk.folder("a.py")
+    assert desk.folder("link.py") == mine == desk.folder("a.py")
+    assert desk.remember("link.py").identity.path == "a.py"
+    (top / "a.py").unlink()
+    memory = desk.resolve("link.py")
+    assert memory is not None and memory.folder.name == mine and memory.identity.path == "link.py"
+
+
+def test_a_branch_and_back(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    desk.repo.git("switch", "-q", "-c", "topic")
+    desk.repo.git("mv", "a.py", "renamed.py")
+    atomic_save(desk.worktree.top / "renamed.py", edited(text("a")))
+    atomic_save(desk.worktree.top / "b.py", text("another b"))
+    desk.repo.commit("topic")
+    theirs = desk.folder("b.py")
+    for _ in range(2):
+        assert desk.folder("renamed.py") == mine
+        desk.repo.git("switch", "-q", "main")
+        assert desk.folder("a.py") == mine
+        assert desk.folder("b.py") == theirs  # git has it as one file, whatever its text
+        desk.repo.git("switch", "-q", "topic")
+
+
+def test_a_path_removed_and_added_again_in_history_is_another_file(desk: Desk) -> None:
+    later = desk.worktree.top / "later"
+    later.write_bytes(text("quite another"))  # made before, so that the inode differs
+    desk.repo.git("rm", "-q", "a.py")
+    desk.repo.git("commit", "-qm", "remove")
+    later.rename(desk.worktree.top / "a.py")
+    desk.repo.commit("add")
+    assert desk.resolve("a.py") is None
+
+
+def test_a_rewrite_that_is_not_committed_is_not_linked_by_history(desk: Desk) -> None:
+    later = desk.worktree.top / "later"
+    later.write_bytes(text("quite another"))
+    later.rename(desk.worktree.top / "a.py")
+    assert desk.resolve("a.py") is None
+    desk.repo.commit("the user says that it is the same file")
+    assert desk.resolve("a.py") is not None
+
+
+def test_rewritten_in_place(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    (desk.worktree.top / "a.py").write_bytes(text("all new"))
+    memory = desk.resolve("a.py")
+    assert memory is not None and memory.folder.name == mine and memory.reason == "rewritten in place"
+    assert memory.identity.is_of_older_text("2020-01-01", "")
+    again = desk.resolve("a.py")
+    assert again is not None and again.reason == ""
+
+
+def test_linked_work_trees_share_it(desk: Desk, tmp_path: Path) -> None:
+    mine = desk.folder("a.py")
+    desk.repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    linked = desk_at(tmp_path / "linked")
+    assert linked.layout.root == desk.layout.root
+    memory = linked.resolve("a.py")
+    assert memory is not None and memory.folder.name == mine
+    assert set(memory.identity.keys.values()) == {str(desk.worktree.top), str(linked.worktree.top)}
+    assert desk.folder("a.py") == mine
+
+
+def test_our_own_edit_may_change_everything(desk: Desk) -> None:
+    before = desk.resolve("a.py")
+    atomic_save(desk.worktree.top / "renamed.py", text("not a line is left"))
+    (desk.worktree.top / "a.py").unlink()
+    data = (desk.worktree.top / "renamed.py").read_bytes()
+    after = remember(desk.layout, desk.worktree, "renamed.py", data, memory=before)
+    assert before is not None and after.folder == before.folder and after.identity.path == "renamed.py"
+    assert desk.folder("renamed.py") == before.folder.name
+
+
+# -- cost --
+
+
+def test_history_is_not_read_for_a_file_that_is_older_than_what_is_gone(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orphans are normal; a first edit of any old file must not walk history because of them."""
+    (desk.worktree.top / "a.py").unlink()
+    log = tmp_path / "log"
+    monkeypatch.setenv("GIT_TRACE2_EVENT", str(log))
+    data = (desk.worktree.top / "src" / "app.py").read_bytes()
+    assert resolve(desk.layout, desk.worktree, "src/app.py", data) is None
+    asked = [event for event in map(json.loads, log.read_text().splitlines()) if event["event"] == "cmd_name"]
+    assert [event["name"] for event in asked] == ["diff-index", "cat-file"]
+
+
+def test_the_common_path_asks_no_git_and_writes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in desk.layout.memory.rglob("*"))
+    monkeypatch.setenv("PATH", "/nonexistent")  # any call of git fails
+    assert desk.folder("a.py") and desk.folder("b.py")
+    (desk.worktree.top / "new.py").write_bytes(text("new"))
+    assert desk.resolve("new.py") is None  # nothing is gone, so there is nothing to ask git
+    assert sorted((path, path.stat().st_mtime_ns) for path in desk.layout.memory.rglob("*")) == before
+
+
+def test_a_memory_that_cannot_be_written_is_still_given(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    (desk.layout.memory / ".lock").unlink()
+    (desk.layout.memory / ".lock").mkdir()
+    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
+    warnings: list[str] = []
+    data = (desk.worktree.top / "a.py").read_bytes()
+    memory = resolve(desk.layout, desk.worktree, "a.py", data, warn=warnings.append)
+    assert memory is not None and memory.folder.name == mine
+    assert len(warnings) == 1 and "not brought up to date" in warnings[0]
+
+
+def test_without_commits_and_odd_names(tmp_path: Path) -> None:
+    GitRepo(tmp_path).git("init", "-q", "--object-format=sha256")
+    desk = desk_at(tmp_path)
+    name = os.fsdecode(b"odd\xff \n.py")
+    (tmp_path / name).write_bytes(text("odd"))
+    mine = desk.remember(name).folder.name
+    (tmp_path / name).rename(tmp_path / "even.py")
+    atomic_save(tmp_path / "even.py", edited(text("odd"), 2))
+    assert desk.resolve("even.py") is None  # neither inode, blob nor git knows
+    atomic_save(tmp_path / "even.py", text("odd"))
+    assert desk.folder("even.py") == mine
