@@ -1,0 +1,72 @@
+"""An answer and its files -> the changes: parse, locate, apply, verify. All hunks of all files, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from repoagent.patch.canonical import canonical_diff
+from repoagent.patch.files import Files, Outcome
+from repoagent.patch.fit import Placement
+from repoagent.patch.parse import parse
+from repoagent.patch.problems import Misfit, NoPatch, PatchRefused, Problem
+from repoagent.patch.readings import outcomes
+from repoagent.patch.target import targets
+from repoagent.patch.text import SourceText
+from repoagent.repo.change import FileChange
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What an answer comes to: a change for each file, the place of each hunk, and one canonical diff."""
+
+    changes: tuple[FileChange, ...]
+    placements: tuple[Placement, ...]
+    diff: str
+
+
+def apply_answer(
+    answer: str,
+    sources: Mapping[str, SourceText],
+    *,
+    scope: Collection[str] | None = None,
+    may_create: Callable[[str], bool] | None = None,
+    strict: bool = False,
+    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
+) -> Applied:
+    """Apply the patches of a model's answer to `sources`, in memory.
+
+    `sources` holds every file whose present content is known: what the model was shown, as it is now. `scope`
+    are those of them that may be changed (None: all). A new file is made only where `may_create(path)` says
+    so. `strict` takes hunks only where they fit exactly. `parses_worse(path, before, after)` returns a
+    sentence when a result is not acceptable to a parser.
+
+    Raises NoPatch when the answer holds no patch, and PatchRefused with every problem found; nothing is
+    applied in part. Never guesses: what fits at two places, or in two ways, is refused.
+    """
+    files = Files(
+        sources, frozenset(sources if scope is None else scope), may_create or _none, strict, parses_worse
+    )
+    try:
+        patches = targets(parse(answer), files)
+    except Misfit as misfit:
+        raise PatchRefused([misfit.at("")]) from None
+    if not patches:
+        raise NoPatch
+    found = [outcomes(group, files) for group in patches]
+    problems = [problem for result in found if not isinstance(result, Outcome) for problem in result]
+    if problems:
+        raise PatchRefused(problems)
+    results = [result for result in found if isinstance(result, Outcome)]
+    changes = tuple(result.change for result in results if result.changes)
+    if not changes:
+        names = ", ".join(result.change.name for result in results)
+        raise PatchRefused(
+            [Problem(names, 0, "no-change", "the answer changes nothing: before and after are equal.")]
+        )
+    placements = tuple(placement for result in results for placement in result.placements)
+    return Applied(changes, placements, canonical_diff(changes))
+
+
+def _none(path: str) -> bool:
+    return False

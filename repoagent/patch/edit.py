@@ -1,0 +1,149 @@
+"""The patches of one file, taken together -> its outcome, or every problem they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from repoagent.patch.files import Files, Outcome, Target
+from repoagent.patch.fit import Fit, Placement
+from repoagent.patch.hunk import ADD, FilePatch, Hunk
+from repoagent.patch.match import EXACT, is_blank
+from repoagent.patch.place import place
+from repoagent.patch.problems import Misfit, Misfits
+from repoagent.patch.splice import Splice, end_of_file, merged, spliced, splices
+from repoagent.patch.text import Text, decode, split_lines
+from repoagent.patch.verify import check_added, check_result
+from repoagent.patch.whole import whole_splices
+from repoagent.repo.change import FileChange
+
+
+def edited(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
+    """The outcome of all patches of one file, each read against the same bytes (`before`, or the source's).
+
+    Raises Misfit or Misfits.
+    """
+    first = group[0]
+    if any((target.source, target.path) != (first.source, first.path) for target in group):
+        raise Misfit("overlap", "the answer both changes and moves or deletes this file in separate parts.")
+    if any(target.patch.binary for target in group):
+        raise Misfit("binary", "a binary diff can't be taken; only text can be edited.")
+    if first.source is None:
+        return _new(group, files)
+    source = files.sources[first.source]
+    data = source.data if before is None else before
+    hunks = _numbered(group)
+    if first.path is None:
+        return _deleted(first.source, hunks, data, source.mode)
+    after, placements = _content(first, group, hunks, data, files)
+    if after != data:
+        check_result(first.path, data, after, files.parses_worse)
+    mode = next((target.patch.mode for target in reversed(group) if target.patch.mode), source.mode)
+    if first.patch.action == "copy":
+        return Outcome(FileChange(None, first.path, None, after, None, mode), placements)
+    return Outcome(FileChange(first.source, first.path, data, after, source.mode, mode), placements)
+
+
+def _numbered(group: Sequence[Target]) -> list[Hunk]:
+    """All hunks, counted through from 1; a repeated one once."""
+    hunks = list(dict.fromkeys(replace(hunk, number=1) for target in group for hunk in target.patch.hunks))
+    return [replace(hunk, number=number) for number, hunk in enumerate(hunks, 1)]
+
+
+def _content(
+    first: Target, group: Sequence[Target], hunks: Sequence[Hunk], data: bytes, files: Files
+) -> tuple[bytes, tuple[Placement, ...]]:
+    """The new bytes of a known file."""
+    forms = {"renamed": "rename", "copied": "copy"}
+    moved = tuple(
+        Placement(first.name, 0, 1, level) for level, action in forms.items() if first.patch.action == action
+    )
+    whole = [target.patch.whole for target in group if target.patch.whole is not None]
+    if not hunks and not whole:
+        return data, moved or (Placement(first.name, 0, 1, "mode"),)
+    text = decode(data)
+    if text is None:
+        raise Misfit(
+            "binary", "this file is binary, or in an encoding that is not known; it can't be edited as text."
+        )
+    if whole:
+        if hunks or len(set(whole)) > 1:
+            raise Misfit("overlap", "the answer holds this file in more than one form. Send one.")
+        parts = whole_splices(whole[0], text)
+        placements: tuple[Placement, ...] = (Placement(first.name, 0, 1, "whole-file"),)
+        final_newline = None
+    else:
+        placed = place(hunks, text, strict=files.strict)
+        parts = _merged(placed, text)
+        final_newline = end_of_file(placed, text)
+        placements = tuple(_placement(first, fit) for fit in placed)
+    check_added([line for part in parts for line in part.lines], text.lines)
+    return _encoded(spliced(text, parts, final_newline)), moved + placements
+
+
+def _merged(placed: Sequence[Fit], text: Text) -> list[Splice]:
+    problems: list[Misfit] = []
+    parts: list[Splice] = []
+    for fit in placed:
+        try:
+            parts += splices(fit, text, placed)
+        except Misfit as problem:
+            problems.append(problem)
+    if problems:
+        raise Misfits(problems)
+    return merged(parts)
+
+
+def _placement(target: Target, fit: Fit) -> Placement:
+    level = "search-replace" if target.patch.form == "search-replace" and fit.level == EXACT else fit.level
+    return Placement(target.name, fit.hunk.number, fit.first + 1, level)
+
+
+def _encoded(text: Text) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        char = error.object[error.start]
+        raise Misfit(
+            "encoding", f"the file is {text.encoding}, which has no {char!r}. Use characters that it has."
+        ) from None
+
+
+def _new(group: Sequence[Target], files: Files) -> Outcome:
+    """A file that is made. Raises Misfit when it isn't clear what it shall hold."""
+    first = group[0]
+    bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
+    if len(bodies) > 1:
+        raise Misfit("overlap", "the answer holds several versions of this new file. Send one.")
+    text = _new_text(first.patch)
+    data = _encoded(text)
+    path = first.name
+    check_added(text.lines, ())
+    check_result(path, b"", data, files.parses_worse)
+    change = FileChange(None, path, None, data, None, first.patch.mode or "100644")
+    return Outcome(change, (Placement(path, 0, 1, "new-file"),))
+
+
+def _new_text(patch: FilePatch) -> Text:
+    """The lines of a new file. A blank line may lack its `+`, and so may all lines together."""
+    if patch.whole is not None:
+        return Text(*split_lines(patch.whole))
+    lines = [line for hunk in patch.hunks for line in hunk.lines]
+    wrong = [line for line in lines if line.kind != ADD and not (line.bare and is_blank(line.text))]
+    if wrong and not all(line.bare for line in lines):
+        text = f"each line of a new file begins with `+`; this one does not: {wrong[0].text!r}."
+        raise Misfit("malformed", text, 1)
+    endings = ["\r\n" if line.cr else "\n" for line in lines]
+    if lines and patch.hunks[-1].new_marker:
+        endings[-1] = ""
+    return Text(tuple(line.text for line in lines), tuple(endings))
+
+
+def _deleted(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcome:
+    """A file that goes. What the diff quotes of it must be there: otherwise another text was meant."""
+    if any(hunk.added for hunk in hunks):
+        raise Misfit("malformed", "the diff deletes the file and adds lines to it. Send one or the other.")
+    text = decode(data) if hunks else None
+    if text is not None:
+        place([hunk for hunk in hunks if hunk.old], text)
+    return Outcome(FileChange(path, None, data, None, mode, None), (Placement(path, 0, 1, "deleted"),))

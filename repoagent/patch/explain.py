@@ -1,0 +1,76 @@
+"""A hunk that fits nowhere: is it already there, and what does the file hold instead?"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter
+from difflib import SequenceMatcher
+
+from repoagent.patch.applied import applied_rows
+from repoagent.patch.hunk import DELETE, Hunk, Line
+from repoagent.patch.match import LEVELS, WHITESPACE, FileIndex, is_blank, weight
+from repoagent.patch.problems import Misfit
+from repoagent.patch.text import numbered
+
+
+def misfit(hunk: Hunk, index: FileIndex) -> Misfit:
+    """Why `hunk` has no place, with the nearest lines of the file as they are."""
+    rows = applied_rows(hunk, index)
+    if rows:
+        return already(hunk, rows)
+    missing = _missing(hunk, index)
+    reason = "deleted-line-missing" if any(line.kind == DELETE for line in missing) else "not-found"
+    what = "the file has no place for this hunk"
+    if missing:
+        quoted = "\n".join(f"  {line.kind}{line.text}" for line in missing[:5])
+        what += f"; these lines of it are not in the file:\n{quoted}\n"
+    else:
+        what += ": all its lines are in the file, but not together. "
+    near = _nearest(hunk, index)
+    if near is not None:
+        first = max(0, near - 2)
+        shown = range(first, min(len(index.lines), near + len(hunk.old) + 3, first + 30))
+        what += "The nearest lines of the file are:\n" + numbered(
+            (number, index.lines[number]) for number in shown
+        )
+    advice = "\nSend the hunk again with its unchanged and deleted lines copied from the file exactly."
+    return Misfit(reason, what.rstrip() + advice, hunk.number)
+
+
+def already(hunk: Hunk, rows: list[int]) -> Misfit:
+    places = ", ".join(str(row + 1) for row in rows[:5])
+    return Misfit(
+        "already-applied",
+        f"these changes are already in the file, at line {places}. Leave this hunk out.",
+        hunk.number,
+    )
+
+
+def _missing(hunk: Hunk, index: FileIndex) -> list[Line]:
+    present = index.places(WHITESPACE)
+    return [line for line in hunk.old if LEVELS[WHITESPACE](line.text) not in present]
+
+
+def _nearest(hunk: Hunk, index: FileIndex) -> int | None:
+    """The row where most of the hunk's lines are, or where a line most like its first telling one is."""
+    votes: Counter[int] = Counter()
+    places = index.places(WHITESPACE)
+    for offset, line in enumerate(hunk.old):
+        rows = places.get(LEVELS[WHITESPACE](line.text), [])
+        if not is_blank(line.text) and len(rows) < 50:
+            for row in rows:
+                votes[max(0, row - offset)] += weight(line.text) + 1
+    if votes:
+        return min(votes, key=lambda row: (-votes[row], row))
+    telling = max(hunk.old, key=lambda line: weight(line.text), default=None)
+    if telling is None or not index.lines:
+        return None
+    words = set(re.findall(r"\w{3,}", telling.text))
+    shared = ((sum(word in text for word in words), -row) for row, text in enumerate(index.lines))
+    best, best_row = 0.5, None
+    for _, row in heapq.nlargest(50, shared):
+        ratio = SequenceMatcher(None, index.lines[-row].strip(), telling.text.strip(), autojunk=False).ratio()
+        if ratio > best:
+            best, best_row = ratio, -row
+    return best_row

@@ -1,0 +1,55 @@
+"""What is known about the files, and what came of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from repoagent.patch.fit import Placement
+from repoagent.patch.hunk import FilePatch
+from repoagent.patch.text import SourceText
+from repoagent.patch.verify import ParsesWorse
+from repoagent.repo.change import FileChange
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one call of `apply_answer`, and its rules."""
+
+    sources: Mapping[str, SourceText]
+    scope: frozenset[str]
+    may_create: Callable[[str], bool]
+    strict: bool = False
+    parses_worse: ParsesWorse | None = None
+
+    def named(self) -> str:
+        """The files in scope, for an error text."""
+        names = sorted(self.scope)
+        return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") or "none"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One `FilePatch` with its files: `source` is the known path it starts from (None: a new file), `path`
+    the one it ends at (None: the file is deleted)."""
+
+    patch: FilePatch
+    source: str | None
+    path: str | None
+
+    @property
+    def name(self) -> str:
+        return self.path or self.source or ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the patches of one file come to."""
+
+    change: FileChange
+    placements: tuple[Placement, ...]
+
+    @property
+    def changes(self) -> bool:
+        change = self.change
+        return (change.before, change.old_mode, change.old_path) != (change.after, change.mode, change.path)

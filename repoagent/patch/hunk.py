@@ -1,0 +1,159 @@
+"""What an answer says, before anything is known about the files: `FilePatch`, `Hunk`, `Line`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+CONTEXT, DELETE, ADD = " ", "-", "+"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a hunk. `bare`: it came without a first column; `cr`: it ended in a carriage return."""
+
+    kind: str
+    text: str
+    bare: bool = False
+    cr: bool = False
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One hunk. `start` is the line number that its header gives for the old file (from 1), `counts` the
+    declared old and new lengths; both are None when absent. `old_marker` and `new_marker` tell whether that
+    side's last line was marked as having no newline."""
+
+    lines: tuple[Line, ...]
+    number: int = 1
+    start: int | None = None
+    counts: tuple[int, int] | None = None
+    section: str = ""
+    old_marker: bool = False
+    new_marker: bool = False
+
+    @property
+    def old(self) -> tuple[Line, ...]:
+        """The lines that the file must hold: context and deleted ones."""
+        return tuple(line for line in self.lines if line.kind != ADD)
+
+    @property
+    def new(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.kind != DELETE)
+
+    @property
+    def added(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.kind == ADD)
+
+    @property
+    def deleted(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.kind == DELETE)
+
+    @property
+    def changes(self) -> bool:
+        """Does it ask for any change (of a line, or of the newline at the end)?"""
+        return self.old_marker != self.new_marker or any(line.kind != CONTEXT for line in self.lines)
+
+    @property
+    def exact_counts(self) -> bool:
+        return self.counts == (len(self.old), len(self.new))
+
+    @property
+    def short(self) -> bool:
+        """Its header promises more lines than came, and none fewer: the sign of a cut answer."""
+        if self.counts is None:
+            return False
+        missing = (self.counts[0] - len(self.old), self.counts[1] - len(self.new))
+        return min(missing) >= 0 and max(missing) > 0
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """What one part of an answer asks for one file.
+
+    `old` and `new` are names as written (None: not given); `action` is "edit", "create", "delete", "rename"
+    or "copy". `whole` holds the complete new text of a whole-file answer. `form` is "diff", "search-replace"
+    or "whole-file"; `block` counts the separate patches of the answer. `cut` tells that the answer seems to
+    end inside it.
+    """
+
+    old: str | None
+    new: str | None
+    form: str = "diff"
+    action: str = "edit"
+    hunks: tuple[Hunk, ...] = ()
+    whole: str | None = None
+    mode: str | None = None
+    binary: bool = False
+    cut: bool = False
+    block: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.new or self.old or ""
+
+
+def settle(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The same change with each `-x` that is answered by an equal `+x` as context, at both ends of a run."""
+    settled: list[Line] = []
+    for deleted, added, rest in _runs(lines):
+        head = 0
+        while head < min(len(deleted), len(added)) and _same(deleted[head], added[head]):
+            head += 1
+        tail = 0
+        while tail < min(len(deleted), len(added)) - head and _same(deleted[-1 - tail], added[-1 - tail]):
+            tail += 1
+        settled += [replace(line, kind=CONTEXT) for line in deleted[:head]]
+        settled += deleted[head : len(deleted) - tail]
+        settled += added[head : len(added) - tail]
+        settled += [replace(line, kind=CONTEXT) for line in deleted[len(deleted) - tail :]]
+        settled += rest
+    return tuple(settled)
+
+
+def _same(one: Line, other: Line) -> bool:
+    return one.text == other.text and one.cr == other.cr
+
+
+def _runs(lines: Sequence[Line]) -> Iterator[tuple[list[Line], list[Line], list[Line]]]:
+    """The hunk as runs of deletions, the additions right after them, and then one line of context or none."""
+    at = 0
+    while at < len(lines):
+        deleted, added, rest = [], [], []
+        while at < len(lines) and lines[at].kind == DELETE:
+            deleted.append(lines[at])
+            at += 1
+        while at < len(lines) and lines[at].kind == ADD:
+            added.append(lines[at])
+            at += 1
+        if at < len(lines) and lines[at].kind == CONTEXT:
+            rest.append(lines[at])
+            at += 1
+        yield deleted, added, rest
+
+
+_COMMENT = r"(?:#|//|/\*|<!--|--|;|%|\{/\*|\"\"\")"
+_WORDS = (
+    r"(?:existing|unchanged|remaining|rest of|omitted|same as|as before|previous code|other "
+    r"(?:code|methods|functions)"
+    r"|keep|snip|truncated|more code|code here)"
+)
+_ELISION = re.compile(
+    rf"^\s*(?:(?:{_COMMENT}\s*)?(?:\.{{3,}}|…)\s*(?:\*/\}}?|-->)?"
+    rf"|{_COMMENT}\s*[(\[]?(?:\.{{3,}}|…).*{_WORDS}.*"
+    rf"|{_COMMENT}\s*.*{_WORDS}.*(?:\.{{3,}}|…)\s*[)\]]?\s*(?:\*/\}}?|-->)?"
+    rf"|[(\[](?:\.{{3,}}|…)?.*{_WORDS}.*(?:\.{{3,}}|…)?[)\]])\s*$",
+    re.IGNORECASE,
+)
+_SPOKEN = re.compile(_WORDS, re.IGNORECASE)
+
+
+def is_elision(text: str) -> bool:
+    """Does a line stand for code left out: `...`, `# ...`, `// ... existing code ...`?"""
+    return len(text) < 160 and _ELISION.match(text) is not None
+
+
+def is_spoken_elision(text: str) -> bool:
+    """An elision that no programmer means literally: a comment that says so in words, or dots at column 0."""
+    return is_elision(text) and (_SPOKEN.search(text) is not None or not text[:1].isspace())

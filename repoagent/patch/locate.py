@@ -1,0 +1,122 @@
+"""A hunk -> the places where it fits, at the first tolerance that gives any."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from repoagent.patch.align import aligned
+from repoagent.patch.applied import applied_rows
+from repoagent.patch.chains import chained
+from repoagent.patch.fit import Fit
+from repoagent.patch.hunk import ADD, CONTEXT, Hunk, Line
+from repoagent.patch.match import EXACT, HTML, LEVELS, FileIndex, find_old, is_blank
+from repoagent.patch.problems import Misfit
+
+
+def fits(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Fit]:
+    """All places of `hunk` at the strictest level that has any. `strict` stops after the exact one.
+
+    Raises Misfit when the hunk has nothing to be found by. What is in the file already is not looked for
+    loosely.
+    """
+    if not index.lines and not hunk.deleted and all(is_blank(line.text) for line in hunk.old):
+        return [Fit(replace(hunk, lines=hunk.added), (), EXACT)]
+    if all(is_blank(line.text) for line in hunk.old) and not _numbered_blank(hunk, index):
+        raise Misfit(
+            "no-context",
+            "nothing says where this goes: the hunk has no line of the file in it. Send it with two or "
+            "three unchanged lines before and after the change.",
+            hunk.number,
+        )
+    for level in [EXACT] if strict else LEVELS:
+        found = fits_at(hunk, index, level)
+        if found:
+            return found
+    if strict:
+        return []
+    found = _unescaped(hunk, index)
+    if found or applied_rows(hunk, index):
+        return found
+    return _first(chained(reading, index) for reading in readings(hunk)) or _first(
+        aligned(reading, index) for reading in readings(hunk)
+    )
+
+
+def _first(results: Iterator[list[Fit]]) -> list[Fit]:
+    return next((found for found in results if found), [])
+
+
+def fits_at(hunk: Hunk, index: FileIndex, level: str) -> list[Fit]:
+    """The places of all readings of a hunk at one tolerance. Readings that come to the same count once."""
+    found: dict[object, Fit] = {}
+    for option in readings(hunk):
+        for start in find_old(option.old, index, level):
+            fit = Fit(option, tuple(range(start, start + len(option.old))), level)
+            found.setdefault(tuple(fit.changes()), fit)
+    return list(found.values())
+
+
+def _numbered_blank(hunk: Hunk, index: FileIndex) -> bool:
+    """Has a hunk of blank lines alone a header that is right in every way? Then its number finds it."""
+    if hunk.start is None or not hunk.old or not hunk.exact_counts:
+        return False
+    return hunk.start - 1 in index.find([line.text for line in hunk.old], EXACT)
+
+
+def readings(hunk: Hunk) -> Iterator[Hunk]:
+    """What the hunk can mean, likeliest first. A blank line without a first column is context, or a new
+    blank line between two added ones, or (at an end of the hunk) nothing at all. When some lines came without
+    their first column, those that start with a space may have lost theirs too."""
+    yield hunk
+    if not any(line.bare for line in hunk.lines):
+        return
+    between = replace(hunk, lines=_blank_as_added(hunk.lines))
+    options = [_trimmed(hunk), between, _trimmed(between)]
+    if any(line.bare and not is_blank(line.text) for line in hunk.lines):
+        verbatim = tuple(
+            replace(line, text=f" {line.text}")
+            if line.kind == CONTEXT and not line.bare and line.text
+            else line
+            for line in hunk.lines
+        )
+        options += [replace(hunk, lines=verbatim), _trimmed(replace(hunk, lines=verbatim))]
+    seen = {hunk.lines}
+    for option in options:
+        if option.lines and option.lines not in seen:
+            seen.add(option.lines)
+            yield option
+
+
+def _blank_as_added(lines: Sequence[Line]) -> tuple[Line, ...]:
+    result = list(lines)
+    for at, line in enumerate(lines):
+        if not (line.bare and is_blank(line.text)):
+            continue
+        before = next((other for other in reversed(lines[:at]) if not other.bare), None)
+        after = next((other for other in lines[at + 1 :] if not other.bare), None)
+        if before is not None and after is not None and before.kind == after.kind == ADD:
+            result[at] = replace(line, kind=ADD)
+    return tuple(result)
+
+
+def _trimmed(hunk: Hunk) -> Hunk:
+    lines = list(hunk.lines)
+    while lines and lines[-1].bare and is_blank(lines[-1].text):
+        lines.pop()
+    while lines and lines[0].bare and is_blank(lines[0].text):
+        lines.pop(0)
+    return replace(hunk, lines=tuple(lines))
+
+
+def _unescaped(hunk: Hunk, index: FileIndex) -> list[Fit]:
+    """An answer that came through HTML: what `&lt;` means in old lines, it means in added ones too."""
+    if not any("&" in line.text for line in hunk.old):
+        return []
+    plain = replace(hunk, lines=tuple(replace(line, text=html.unescape(line.text)) for line in hunk.lines))
+    for level in LEVELS:
+        found = fits_at(plain, index, level)
+        if found:
+            return [replace(fit, level=HTML) for fit in found]
+    return []

@@ -1,0 +1,77 @@
+"""Why a patch was refused: data for the program, sentences for the model that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repoagent.errors import Refused
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why nothing was applied.
+
+    `path` is the file as repoagent knows it (or as the answer names it, when it is not known), `hunk` counts
+    from 1 within that file's part of the answer (0: the file as a whole). `reason` is a fixed code such as
+    "not-found" or "ambiguous"; `text` says what is wrong and what to send instead.
+    """
+
+    path: str
+    hunk: int
+    reason: str
+    text: str
+
+    def __str__(self) -> str:
+        place = self.path or "the answer"
+        if self.hunk:
+            place += f", hunk {self.hunk}"
+        return f"{place}: {self.text}"
+
+
+class PatchRefused(Refused):
+    """The answer holds a patch that does not fit, or that may not be applied. Nothing of it was applied.
+
+    `str(error)` can be given back to the model as it stands.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        head = "The change was refused; nothing of it was applied."
+        super().__init__("\n\n".join([head, *map(str, self.problems)]))
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """The reason codes of all problems."""
+        return frozenset(problem.reason for problem in self.problems)
+
+
+class NoPatch(Refused):
+    """The answer holds no patch at all."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The answer holds no change: send a unified diff in a ```diff fence, with the file's path in "
+            "its header."
+        )
+
+
+class Misfit(Exception):
+    """Inside this package: one hunk or file does not fit. Becomes a `Problem` once the file is known."""
+
+    def __init__(self, reason: str, text: str, hunk: int = 0) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+        self.hunk = hunk
+
+    def at(self, path: str) -> Problem:
+        return Problem(path, self.hunk, self.reason, self.text)
+
+
+class Misfits(Exception):
+    """Inside this package: all problems of one file."""
+
+    def __init__(self, misfits: Sequence[Misfit]) -> None:
+        super().__init__(*misfits)
+        self.misfits = tuple(misfits)

@@ -1,0 +1,179 @@
+"""The names in a patch -> the files that are meant. A name of none that may be changed is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from repoagent.patch.files import Files, Target
+from repoagent.patch.hunk import FilePatch
+from repoagent.patch.locate import fits
+from repoagent.patch.match import EXACT, FileIndex
+from repoagent.patch.paths import NO_FILE, bad_path, known_path, spellings
+from repoagent.patch.problems import Misfit, PatchRefused
+from repoagent.patch.text import decode
+from repoagent.patch.whole import looks_whole
+
+_MODES = {None, "100644", "100755"}
+
+
+def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
+    """The patches with their files, those of one file together, in the order of the answer.
+
+    Raises PatchRefused with all names that can't be taken.
+    """
+    groups: dict[str, list[Target]] = {}
+    problems = []
+    for patch in patches:
+        try:
+            target = _target(patch, files)
+        except Misfit as misfit:
+            problems.append(misfit.at(patch.name))
+            continue
+        if target is not None:
+            groups.setdefault(target.source or target.name, []).append(target)
+    ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
+    for path in sorted({path for path in ends if ends.count(path) > 1}):
+        problems.append(Misfit("overlap", "two files of the answer would end at this path.").at(path))
+    if problems:
+        raise PatchRefused(problems)
+    return list(groups.values())
+
+
+def _target(patch: FilePatch, files: Files) -> Target | None:
+    """The patch with its files; None for a nameless fence that is no whole file. Raises Misfit."""
+    if patch.cut:
+        raise Misfit(
+            "cut-off",
+            "the answer ends in the middle of this change. Send it again, complete; several small hunks "
+            "are fine.",
+        )
+    if patch.mode not in _MODES:
+        raise Misfit("mode", f"the mode {patch.mode} can't be set; a file is 100644 or 100755.")
+    if patch.old is None and patch.new is None:
+        return _nameless(patch, files)
+    if patch.action in {"rename", "copy"}:
+        return _moved(patch, files)
+    old, new = spellings(patch.old, patch.new)
+    if patch.action == "create":
+        return _created(patch, new or old, files)
+    known = known_path(new, files.sources)
+    earlier = known_path(old, files.sources)
+    if known is not None and (earlier is None or earlier == known or patch.old == patch.new):
+        return _allowed(Target(patch, known, None if patch.action == "delete" else known), files)
+    if known is not None and earlier is not None:
+        raise Misfit(
+            "unknown-file", f"its header names two files, {earlier} and {known}. Name one, on both lines."
+        )
+    if earlier is not None and patch.new is not None:
+        _refuse_bad(new)
+        raise Misfit(
+            "unknown-file",
+            f"its header goes from {earlier} to {patch.new}, which is not there. To change {earlier}, name "
+            "it on both lines; "
+            "to rename it, add `rename from` and `rename to`.",
+        )
+    return _created(patch, new or old, files)
+
+
+def _refuse_bad(names: Sequence[str]) -> None:
+    reason = bad_path(names[0]) if names else "the path is empty"
+    if reason:
+        raise Misfit("bad-path", f"{reason}.")
+
+
+def _allowed(target: Target, files: Files) -> Target:
+    """`target` if its source may be changed. Raises Misfit."""
+    source = target.source or ""
+    _refuse_bad([source])
+    if source not in files.scope:
+        raise Misfit(
+            "out-of-scope", f"this file may not be changed here. The files that may be: {files.named()}."
+        )
+    entry = files.sources[source]
+    if entry.mode == "120000" and target.path is not None and (target.path == source or target.patch.hunks):
+        raise Misfit("symlink", "this is a symbolic link; its target can't be edited as text.")
+    return target
+
+
+def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
+    """A new file, or a known empty one that is filled."""
+    known = next((name for name in names if name in files.sources), None)
+    if known is not None:
+        if files.sources[known].data.strip():
+            raise Misfit("exists", "this file exists; send a diff against its present text.")
+        return _allowed(Target(patch, known, known), files)
+    _refuse_bad(names)
+    path = names[0]
+    adds_only = patch.whole is not None or (patch.hunks and not any(hunk.old for hunk in patch.hunks))
+    if patch.action != "create" and not adds_only:
+        raise Misfit(
+            "unknown-file", f"there is no such file here. The files that may be changed: {files.named()}."
+        )
+    return Target(patch, None, _may_create(path, files))
+
+
+def _may_create(path: str, files: Files) -> str:
+    if any(f"{known}/".startswith(f"{path}/") or path.startswith(f"{known}/") for known in files.sources):
+        raise Misfit("bad-path", "a file or folder of that name is in the way.")
+    if not files.may_create(path):
+        raise Misfit(
+            "unknown-file",
+            f"no file may be made at this path. The files that may be changed: {files.named()}.",
+        )
+    return path
+
+
+def _moved(patch: FilePatch, files: Files) -> Target:
+    """`rename from`/`rename to`, or `copy from`/`copy to`; their names have no prefix."""
+    if not patch.old or not patch.new or NO_FILE in {patch.old, patch.new}:
+        raise Misfit("malformed", f"a {patch.action} needs both its `from` and its `to` line.")
+    old, new = ([patch.old], [patch.new])
+    source = known_path(old, files.sources)
+    if source is None:
+        _refuse_bad(old)
+        raise Misfit(
+            "unknown-file", f"there is no {patch.old} here. The files that may be changed: {files.named()}."
+        )
+    _refuse_bad(new)
+    if patch.new in files.sources:
+        raise Misfit("exists", f"{patch.new} exists already; nothing can be moved onto it.")
+    path = _may_create(patch.new, files)
+    if patch.action == "copy" and files.sources[source].mode == "120000":
+        raise Misfit("symlink", "this is a symbolic link; it can't be copied.")
+    if patch.action == "rename":
+        return _allowed(Target(patch, source, path), files)
+    return Target(patch, source, path)
+
+
+def _nameless(patch: FilePatch, files: Files) -> Target | None:
+    """The only file in scope; for a diff also the only one in which all its hunks fit exactly."""
+    names: Collection[str] = files.scope
+    if patch.form == "whole-file":
+        texts = {name: decode(files.sources[name].data) for name in names if name in files.sources}
+        text = texts[next(iter(texts))] if len(texts) == 1 else None
+        if text is None or patch.whole is None or not looks_whole(patch.whole, text.lines):
+            return None
+    elif len(names) > 1:
+        names = [
+            name for name in sorted(names) if name in files.sources and _fits_exactly(patch, name, files)
+        ]
+    if len(names) != 1:
+        raise Misfit(
+            "unknown-file",
+            f"the change names no file. Put its path in the header; in scope: {files.named()}.",
+        )
+    name = next(iter(names))
+    if name not in files.sources:
+        raise Misfit("unknown-file", f"the present content of {name} is not known.")
+    return _allowed(Target(patch, name, name), files)
+
+
+def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:
+    text = decode(files.sources[name].data)
+    if text is None or not text.lines:
+        return False
+    index = FileIndex(text.lines)
+    try:
+        return all(any(fit.level == EXACT for fit in fits(hunk, index, strict=True)) for hunk in patch.hunks)
+    except Misfit:
+        return False

@@ -1,0 +1,96 @@
+"""A file's bytes as lines of text, and back to exactly the same bytes."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A file as the model was shown it: raw work-tree bytes and git's mode ("100644", "100755", "120000")."""
+
+    data: bytes
+    mode: str = "100644"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Decoded lines. Lines end at `\\n` only; `endings[i]` is "\\n", "\\r\\n", or "" for a last line without
+    one."""
+
+    lines: tuple[str, ...]
+    endings: tuple[str, ...]
+    encoding: str = "utf-8"
+    errors: str = "strict"
+    bom: bytes = b""
+
+    @property
+    def final_newline(self) -> bool:
+        """Does the last line end in a newline? True for an empty file: what is added to it shall."""
+        return not self.endings or bool(self.endings[-1])
+
+    def encode(self) -> bytes:
+        """The bytes. Raises UnicodeEncodeError for a line that the file's encoding can't hold."""
+        whole = "".join(line + ending for line, ending in zip(self.lines, self.endings, strict=True))
+        return self.bom + whole.encode(self.encoding, self.errors)
+
+
+def decode(data: bytes) -> Text | None:
+    """The lines of `data`, or None when it is binary. `decode(data).encode() == data` always holds.
+
+    UTF-16 is recognised by its byte-order mark; text that is UTF-8 but for a few bytes keeps these as
+    surrogate escapes; anything else is taken as Latin-1. A file with a NUL character in its text is binary.
+    """
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            return _decoded(data, bom, encoding)
+    return _decoded(data, b"", "utf-8")
+
+
+def _decoded(data: bytes, bom: bytes, encoding: str) -> Text | None:
+    body = data[len(bom) :]
+    errors = "strict"
+    try:
+        whole = body.decode(encoding)
+    except UnicodeDecodeError:
+        if encoding != "utf-8":
+            return None
+        whole = body.decode("utf-8", "surrogateescape")
+        escaped = sum("\udc80" <= char <= "\udcff" for char in whole)
+        multibyte = sum(char >= "\x80" for char in whole) - escaped
+        if multibyte > escaped:
+            errors = "surrogateescape"
+        else:
+            encoding, whole = "latin-1", body.decode("latin-1")
+    if "\0" in whole:
+        return None
+    lines, endings = split_lines(whole)
+    return Text(lines, endings, encoding, errors, bom)
+
+
+def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Lines without their endings, and the endings: `\\n`, with a `\\r` before it if it has one, or none."""
+    lines = whole.split("\n")
+    tail = lines.pop()
+    endings = ["\n"] * len(lines)
+    if "\r\n" in whole:
+        for number, line in enumerate(lines):
+            if line.endswith("\r"):
+                lines[number], endings[number] = line[:-1], "\r\n"
+    if tail:
+        lines.append(tail)
+        endings.append("")
+    return tuple(lines), tuple(endings)
+
+
+def numbered(lines: Iterable[tuple[int, str]]) -> str:
+    """Lines (counted from 0) as they are shown in an error text, numbered from 1."""
+    return "\n".join(f"{number + 1:>6}  {text}" for number, text in lines)

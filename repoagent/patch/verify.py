@@ -1,0 +1,55 @@
+"""The last gate: what may not happen to a file, whatever the answer says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from repoagent.patch.hunk import is_spoken_elision
+from repoagent.patch.match import is_blank
+from repoagent.patch.problems import Misfit
+
+ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
+
+
+def check_result(path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None) -> None:
+    """Raises Misfit when the edited bytes of a file are not acceptable as its new content."""
+    if before.strip() and not after.strip():
+        raise Misfit(
+            "empties-file",
+            "the change leaves the file empty. To delete the file, send `deleted file mode 100644` and "
+            "`+++ /dev/null`.",
+        )
+    worse = parses_worse(path, before, after) if parses_worse is not None else None
+    if worse:
+        raise Misfit("parses-worse", f"{worse} Look at the added lines and send the whole change again.")
+
+
+def check_added(added: Sequence[str], before: Sequence[str]) -> None:
+    """Raises Misfit when an added line only stands for code that was left out."""
+    present = set(before)
+    for line in added:
+        if line not in present and is_spoken_elision(line):
+            raise Misfit(
+                "elided",
+                f"the line `{line.strip()}` stands for code that was left out. Write all lines in full, or "
+                "send a "
+                "unified diff of only what changes.",
+            )
+
+
+def check_whole(before: Sequence[str], after: Sequence[str]) -> None:
+    """Raises Misfit when the new text of a whole file looks like a part of it, or like another file."""
+    old = [line.strip() for line in before if not is_blank(line)]
+    new = [line.strip() for line in after if not is_blank(line)]
+    kept = sum((Counter(old) & Counter(new)).values())
+    if len(old) < 8 and kept < len(new):
+        return
+    if 2 * len(new) < len(old) or 10 * kept < len(old):
+        raise Misfit(
+            "empties-file",
+            f"the answer would replace the whole file and keep {kept} of its {len(old)} lines. If only a "
+            "part is meant "
+            "to change, send a unified diff; if the file is to be rewritten, send a diff that deletes the "
+            "old lines.",
+        )

@@ -1,0 +1,34 @@
+"""A whole-file answer: the new text of a file, or a part of it that must not be mistaken for one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from repoagent.patch.linediff import differing
+from repoagent.patch.match import is_blank
+from repoagent.patch.problems import Misfit
+from repoagent.patch.splice import Splice
+from repoagent.patch.text import Text, split_lines
+from repoagent.patch.verify import check_whole
+
+
+def whole_splices(whole: str, text: Text) -> list[Splice]:
+    """The lines that differ between a file and its new text; equal ones keep their bytes. Raises Misfit."""
+    new, _ = split_lines(whole.removeprefix("\ufeff"))
+    check_whole(text.lines, new)
+    if text.lines and not new:
+        raise Misfit(
+            "empties-file", "the answer holds an empty file. To delete the file, send a diff that says so."
+        )
+    return [Splice(i1, i2, tuple(new[j1:j2])) for i1, i2, j1, j2 in differing(text.lines, new)]
+
+
+def looks_whole(whole: str, lines: Sequence[str]) -> bool:
+    """Can a nameless fence be the whole of this file: has it the first, the last, and most other lines?"""
+    present = [line.strip() for line in lines if not is_blank(line)]
+    offered = [line.strip() for line in whole.split("\n") if not is_blank(line)]
+    if not present or not offered:
+        return False
+    kept = sum((Counter(present) & Counter(offered)).values())
+    return present[0] in offered and present[-1] in offered and 10 * kept >= 6 * len(present)

@@ -1,0 +1,90 @@
+"""Every byte that the change does not name stays as it was."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from tests.patch.helpers import after, fenced, reasons
+
+SWAP = fenced("@@\n one\n-two\n+zwei\n+drei\n three\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (b"one\r\ntwo\r\nthree\r\n", b"one\r\nzwei\r\ndrei\r\nthree\r\n"),
+        (b"one\ntwo\r\nthree\n", b"one\nzwei\r\ndrei\r\nthree\n"),
+        (b"one\r\ntwo\nthree\r\n", b"one\r\nzwei\ndrei\nthree\r\n"),
+        (b"one\ntwo\nthree", b"one\nzwei\ndrei\nthree"),
+        (codecs.BOM_UTF8 + b"one\ntwo\nthree\n", codecs.BOM_UTF8 + b"one\nzwei\ndrei\nthree\n"),
+        (b" caf\xe9\none\ntwo\nthree\n", b" caf\xe9\none\nzwei\ndrei\nthree\n"),
+        ("é è\n".encode() + b"\xff\none\ntwo\nthree\n", "é è\n".encode() + b"\xff\none\nzwei\ndrei\nthree\n"),
+        (
+            "x\x0cy\u2028z\x85\n".encode() + b"one\ntwo\nthree\n",
+            "x\x0cy\u2028z\x85\n".encode() + b"one\nzwei\ndrei\nthree\n",
+        ),
+        (b"\rone\n\r\none\ntwo\nthree\n", b"\rone\n\r\none\nzwei\ndrei\nthree\n"),
+    ],
+)
+def test_line_endings_encodings_and_the_end_of_the_file(before: bytes, expected: bytes) -> None:
+    assert after(SWAP, before) == expected
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf_16(codec: str) -> None:
+    bom = codecs.BOM_UTF16_LE if codec == "utf-16-le" else codecs.BOM_UTF16_BE
+    before, expected = (
+        bom + text.encode(codec) for text in ("one\r\ntwo\r\nthree", "one\r\nzwei\r\ndrei\r\nthree")
+    )
+    assert after(SWAP, before) == expected
+
+
+def test_an_answer_with_crlf_throughout_means_the_lines_of_the_file() -> None:
+    assert after(SWAP.replace("\n", "\r\n"), b"one\ntwo\nthree\n") == b"one\nzwei\ndrei\nthree\n"
+    assert (
+        after(SWAP.replace("\n", "\r\n"), b"one\r\ntwo\r\nthree\r\n") == b"one\r\nzwei\r\ndrei\r\nthree\r\n"
+    )
+
+
+def test_carriage_returns_as_in_the_file_are_meant() -> None:
+    assert (
+        after(fenced("@@\n one\r\n-two\r\n+two\n three\r\n"), b"one\r\ntwo\r\nthree\r\n")
+        == b"one\r\ntwo\nthree\r\n"
+    )
+
+
+def test_what_is_added_at_the_end_keeps_its_state() -> None:
+    answer = fenced("@@\n two\n+three\n")
+    assert after(answer, b"one\ntwo") == b"one\ntwo\nthree"
+    assert after(answer, b"one\ntwo\n") == b"one\ntwo\nthree\n"
+    assert after(fenced("@@\n one\n-two\n"), b"one\ntwo") == b"one"
+
+
+def test_newline_marks_are_obeyed() -> None:
+    mark = "\\ No newline at end of file\n"
+    assert after(fenced(f"@@ -2 +2 @@\n-two\n{mark}+two\n"), b"one\ntwo") == b"one\ntwo\n"
+    assert after(fenced(f"@@ -2 +2 @@\n-two\n+two\n{mark}"), b"one\ntwo\n") == b"one\ntwo"
+    assert after(fenced(f"@@ -1 +1 @@\n-one\n+ONE\n{mark}"), b"one\ntwo\n") == b"ONE\ntwo\n"
+
+
+def test_a_whole_file_keeps_endings_mark_and_end() -> None:
+    whole = "app.py\n```\none\nzwei\nthree\n```\n"
+    assert after(whole, codecs.BOM_UTF8 + b"one\r\ntwo\nthree") == codecs.BOM_UTF8 + b"one\r\nzwei\nthree"
+
+
+def test_characters_that_the_file_can_not_hold_are_refused() -> None:
+    assert reasons(fenced("@@\n one\n-two\n+zwei →\n"), b"caf\xe9\none\ntwo\n") == {"encoding"}
+
+
+def test_binary_is_refused() -> None:
+    assert reasons(SWAP, b"one\ntwo\nthree\n\0") == {"binary"}
+    assert reasons(
+        "```diff\ndiff --git a/app.py b/app.py\nindex 1..2\nGIT binary patch\nliteral 3\nabc\n```\n"
+    ) == {"binary"}
+
+
+def test_text_that_is_no_text_is_refused() -> None:
+    assert reasons(fenced("@@\n-one\n+\ud800\n"), b"one\n") == {"encoding"}
+    assert reasons("app.py\n```\none\n\ud800\n```\n", b"one\n") == {"encoding"}

@@ -1,0 +1,122 @@
+"""The canonical diff is git's: it applies, gives the same bytes, and unidiff reads all of it."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+import unidiff
+
+from repoagent.patch import canonical_diff
+from repoagent.patch.linediff import differing
+from repoagent.repo.change import FileChange
+from tests.conftest import GitRepo
+
+ROWS = b"".join(b"row %d\n" % number for number in range(40))
+ODD = [
+    "plain",
+    "with space",
+    "ü\u2028.txt",
+    'quote".txt',
+    "back\\slash",
+    "tab\there",
+    "a/deep/er",
+    "\udcff\udcfe",
+]
+
+
+def change(
+    old: str | None, new: str | None, before: bytes | None, result: bytes | None, *modes: str | None
+) -> FileChange:
+    old_mode, mode = modes or (None if before is None else "100644", None if result is None else "100644")
+    return FileChange(old, new, before, result, old_mode, mode)
+
+
+CHANGES = [
+    change("f", "f", ROWS, ROWS.replace(b"row 3\n", b"ROW\n").replace(b"row 30\n", b"")),
+    change("f", "f", b"a\nb", b"a\nb\n"),
+    change("f", "f", b"a\nb\n", b"a\nc"),
+    change("f", "f", b"", b"new\n"),
+    change("f", "f", b"x\r\ny\r\n", b"x\r\nz\r\n"),
+    change("f", "f", b"caf\xe9\n", b"caf\xe9!\n"),
+    change("f", "f", b"a\n", b"a\n", "100644", "100755"),
+    change("f", "f", b"a\n", b"b\n", "100755", "100644"),
+    change("f", "f", b"\0\1\2" * 40, b"\0\1\3" * 50),
+    change("f", "f", "one\ntwo\n".encode("utf-16"), "one\nzwei\n".encode("utf-16")),
+    change(None, "f", None, b"new\nfile"),
+    change(None, "f", None, b""),
+    change(None, "f", None, b"x\n", None, "100755"),
+    change("f", None, b"gone\n", None),
+    change("f", None, b"", None),
+    change("f", "dir/g", ROWS, ROWS),
+    change("f", "dir/g", ROWS, ROWS.replace(b"row 5\n", b"")),
+    *(change(path, path, b"one\n", b"two\n") for path in ODD),
+    *(change(path, f"{path}.new", ROWS, ROWS + b"x\n") for path in ODD),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CHANGES)))
+def test_git_applies_it_forward_and_back(repo: GitRepo, number: int) -> None:
+    case = CHANGES[number]
+    if case.old_path is not None and case.before is not None:
+        repo.write(case.old_path, case.before).chmod(0o755 if case.old_mode == "100755" else 0o644)
+    diff = canonical_diff([case]).encode("utf-8", "surrogateescape")
+    repo.git("apply", "--check", "-", stdin=diff)
+    repo.git("apply", "-", stdin=diff)
+    if case.path is None:
+        assert not (repo.top / case.name).exists()
+    else:
+        assert repo.read(case.path) == case.after
+        assert bool((repo.top / case.path).stat().st_mode & 0o100) == (case.mode == "100755")
+    repo.git("apply", "-R", "--check", "-", stdin=diff)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 10, 13, 16])
+def test_unidiff_reads_every_line_of_it(number: int) -> None:
+    diff = canonical_diff([CHANGES[number]])
+    (parsed,) = unidiff.PatchSet(diff.splitlines(keepends=True))
+    body = diff.split("\n@@", 1)[1].split("\n")[1:]
+    assert parsed.added + parsed.removed == sum(line[:1] in {"+", "-"} for line in body)
+    assert len(parsed) == diff.count("\n@@ ")
+
+
+def test_several_files_are_one_diff_that_git_takes(repo: GitRepo) -> None:
+    cases = [
+        change("a.txt", "b.txt", repo.read("a.txt"), b"x\n" + repo.read("a.txt")),
+        change(None, "n", None, b"1\n"),
+    ]
+    repo.git("apply", "--check", "-", stdin=canonical_diff(cases).encode())
+
+
+def test_nothing_is_nothing() -> None:
+    assert canonical_diff([]) == ""
+    assert canonical_diff([change("f", "f", b"a\n", b"a\n")]) == ""
+
+
+def test_it_is_what_git_shows(repo: GitRepo) -> None:
+    before = repo.read("a.txt")
+    result = before.replace(b"line 2\n", b"").replace(b"line 9\n", b"LINE\nmore\n")
+    repo.write("a.txt", result)
+    shown = [line for line in repo.git("diff").split("\n") if not line.startswith("index ")]
+    assert canonical_diff([change("a.txt", "a.txt", before, result)]).split("\n") == shown
+
+
+def test_an_added_function_is_shown_as_one_block() -> None:
+    before = b"def a():\n    return 1\n\n\ndef c():\n    return 1\n"
+    result = b"def a():\n    return 1\n\n\ndef b():\n    return 1\n\n\ndef c():\n    return 1\n"
+    assert "+def b():\n+    return 1\n+\n+\n def c()" in canonical_diff([change("f", "f", before, result)])
+
+
+def test_large_and_hopeless_comparisons_end_soon() -> None:
+    random.seed(1)
+    pool = [str(number) for number in range(50)]
+    old, new = ([random.choice(pool) for _ in range(6000)] for _ in range(2))
+    start = time.perf_counter()
+    ranges = differing(old, new)
+    assert time.perf_counter() - start < 5
+    rebuilt, at = [], 0
+    for i1, i2, j1, j2 in ranges:
+        rebuilt += old[at:i1] + new[j1:j2]
+        at = i2
+    assert rebuilt + old[at:] == new

@@ -1,0 +1,284 @@
+"""What models write, and that all of it is read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from repoagent.patch import NoPatch, SourceText, apply_answer, patch_spans
+from tests.patch.helpers import APP, after, fenced, reasons, run
+
+CHANGED = APP.replace(b'"hello "', b'"hi "')
+HUNK = """\
+ def greet(name):
+     \"\"\"Say hello.\"\"\"
+-    return "hello " + name
++    return "hi " + name
+
+"""
+
+
+@pytest.mark.parametrize("info", ["diff", "patch", "", "udiff", "python"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "@@ -4,4 +4,4 @@",
+        "@@ -400,3 +17,99 @@ def greet(name):",
+        "@@",
+        "@@ ... @@",
+        "@@ def greet(name):",
+        "@@ -4 +4 @@",
+        "@@@@",
+    ],
+)
+def test_hunk_headers_right_wrong_and_empty(header: str, info: str) -> None:
+    assert after(fenced(f"{header}\n{HUNK}", info=info)) == CHANGED
+
+
+@pytest.mark.parametrize("fence", ["```", "````", "~~~"])
+def test_fences(fence: str) -> None:
+    assert after(f"{fence}diff\n--- app.py\n+++ app.py\n@@\n{HUNK}{fence}\n") == CHANGED
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a/app.py", "b/app.py"),
+        ("app.py", "app.py"),
+        ("./app.py", "./app.py"),
+        ("/home/me/repo/app.py", "/home/me/repo/app.py"),
+        ('"a/app.py"', '"b/app.py"'),
+        ("a/app.py\t2026-01-01 10:00:00", "b/app.py\t2026-01-01 10:00:01"),
+        ("`app.py`", "`app.py`"),
+    ],
+)
+def test_names_in_headers(old: str, new: str) -> None:
+    assert after(f"```diff\n--- {old}\n+++ {new}\n@@\n{HUNK}```") == CHANGED
+
+
+def test_bare_diff_between_prose() -> None:
+    diff = f"--- a/app.py\n+++ b/app.py\n@@ -4,4 +4,4 @@\n{HUNK}"
+    answer = f"I change it so:\n\n{diff}\nThat says hi.\n- It is short.\n"
+    assert after(answer) == CHANGED
+    (span,) = patch_spans(answer)
+    assert answer[span.start :].startswith("--- a/app.py")
+    assert answer[span.end :].strip().startswith("That says hi")
+
+
+def test_bullets_after_a_complete_bare_diff_are_prose() -> None:
+    hunk = '@@ -6 +6 @@\n-    return "hello " + name\n+    return "hi " + name\n\n- It is short.\n'
+    assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}") == CHANGED
+
+
+def test_no_header_at_all_is_the_only_file() -> None:
+    assert after(fenced(HUNK, path=None)) == CHANGED
+    assert after(f"--- a/app.py\n@@\n{HUNK}") == CHANGED
+
+
+def test_no_header_among_several_files_is_the_one_where_it_fits_exactly() -> None:
+    sources = {"app.py": SourceText(APP), "other.py": SourceText(b"x = 1\n")}
+    applied = apply_answer(fenced(f"@@\n{HUNK}", path=None), sources)
+    assert [change.path for change in applied.changes] == ["app.py"]
+
+
+def test_a_fence_in_a_context_line_does_not_end_the_diff() -> None:
+    before = b"# Title\n```sh\nmake\n```\nend\n"
+    diff = "@@ -1,5 +1,5 @@\n # Title\n ```sh\n-make\n+make test\n ```\n end\n"
+    answer = f"```diff\n--- a/app.py\n+++ b/app.py\n{diff}```\nDone\n"
+    assert after(answer, before) == b"# Title\n```sh\nmake test\n```\nend\n"
+    (span,) = patch_spans(answer)
+    assert answer[span.end :] == "Done\n"
+
+
+def test_spans_of_all_kinds_and_not_of_examples() -> None:
+    answer = (
+        "Run:\n```sh\nmake\n```\n```diff\n-a\n+b\n```\nand\n\nsrc/x.py\n```python\nx = 1\n```\n"
+        "y.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nend"
+    )
+    assert [span.kind for span in patch_spans(answer)] == ["diff", "whole-file", "search-replace"]
+    assert patch_spans("only prose, a - b, --- and +++ too") == ()
+
+
+def test_an_answer_without_any_patch() -> None:
+    for answer in ["", "No change is needed.", "Run this:\n```sh\nmake\n```\n"]:
+        with pytest.raises(NoPatch):
+            run(answer)
+
+
+def test_equal_removed_and_added_lines_are_context() -> None:
+    both = '{0}    """Say hello."""\n{0}    return "{1}" + name\n'
+    hunk = f" def greet(name):\n{both.format('-', 'hello ')}{both.format('+', 'hi ')}"
+    applied = run(fenced(f"@@\n{hunk}"))
+    assert applied.changes[0].after == CHANGED
+    assert applied.diff.count("\n-") == 1 + 1  # the header and one line
+
+
+SEVERAL = f"""\
+```diff
+diff --git a/app.py b/app.py
+index 123..456 100644
+--- a/app.py
++++ b/app.py
+@@
+{HUNK}
+diff --git a/b.txt b/b.txt
+old mode 100644
+new mode 100755
+diff --git a/c.txt b/c.txt
+deleted file mode 100644
+diff --git a/d.txt b/e.txt
+similarity index 90%
+rename from d.txt
+rename to e.txt
+--- a/d.txt
++++ b/e.txt
+@@ -1 +1 @@
+-one
++two
+diff --git a/n.txt b/n.txt
+new file mode 100755
+--- /dev/null
++++ b/n.txt
+@@ -0,0 +1 @@
++new
+```
+"""
+
+
+def test_git_headers_of_several_files() -> None:
+    sources = {"app.py": SourceText(APP), **{f"{name}.txt": SourceText(b"one\n") for name in "bcd"}}
+    applied = apply_answer(SEVERAL, sources, may_create=lambda path: path in {"e.txt", "n.txt"})
+    changes = {change.name: change for change in applied.changes}
+    assert changes["app.py"].after == CHANGED
+    assert (changes["b.txt"].old_mode, changes["b.txt"].mode) == ("100644", "100755")
+    assert changes["c.txt"].is_deletion
+    assert (changes["e.txt"].old_path, changes["e.txt"].after) == ("d.txt", b"two\n")
+    new = changes["n.txt"]
+    assert (new.after, new.mode, new.old_path) == (b"new\n", "100755", None)
+
+
+def test_deletion_by_dev_null_must_quote_what_is_there() -> None:
+    deletion = "```diff\n--- a/app.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-{}\n```"
+    assert run(deletion.format("import sys")).changes[0].is_deletion
+    assert reasons(deletion.format("import os")) == {"deleted-line-missing"}
+
+
+def test_deleted_sql_comments_are_not_headers() -> None:
+    before = b"select 1\n-- old\nfrom t\n"
+    diff = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n select 1\n--- old\n+++ new\n from t\n```"
+    assert after(diff, before) == b"select 1\n++ new\nfrom t\n"
+
+
+def test_format_patch_signature_is_not_a_deletion() -> None:
+    assert after(f"--- a/app.py\n+++ b/app.py\n@@ -4,4 +4,4 @@\n{HUNK.rstrip()}\n-- \n2.39.5\n") == CHANGED
+
+
+def test_blank_line_inside_added_lines_is_added() -> None:
+    diff = "@@\n import sys\n+import os\n\n+import re\n \n \n def greet(name):\n"
+    assert after(fenced(diff)) == APP.replace(b"import sys\n", b"import sys\nimport os\n\nimport re\n")
+
+
+def test_lines_without_their_first_column() -> None:
+    diff = (
+        '@@\ndef greet(name):\n    """Say hello."""\n-    return "hello " + name\n+    return "hi " + name\n'
+    )
+    assert after(fenced(diff)) == CHANGED
+
+
+BLOCK = """\
+<<<<<<< SEARCH
+    return "hello " + name
+=======
+    return "hi " + name
+>>>>>>> REPLACE
+"""
+
+
+@pytest.mark.parametrize(
+    "answer", [f"app.py\n{BLOCK}", f"```python\napp.py\n{BLOCK}```\n", f"app.py\n```\n{BLOCK}```\n", BLOCK]
+)
+def test_search_replace(answer: str) -> None:
+    applied = run(answer)
+    assert applied.changes[0].after == CHANGED
+    assert applied.placements[0].level == "search-replace"
+
+
+def test_search_replace_blocks_of_one_file_all_count() -> None:
+    block = "<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE\n"
+    answer = (
+        "app.py\n"
+        + block.format("import sys", "import os")
+        + "\n"
+        + block.format("def part(name):", "def leave(name):")
+    )
+    assert after(answer) == APP.replace(b"import sys", b"import os").replace(b"def part", b"def leave")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "app.py\n<<<<<<< SEARCH\na\n=======\nb\n",
+        "app.py\n<<<<<<< SEARCH\na\n",
+        "app.py\n```\n<<<<<<< SEARCH\na\n=======\nb\n```",
+    ],
+)
+def test_search_replace_without_its_end_is_cut_off(answer: str) -> None:
+    assert reasons(answer) == {"cut-off"}
+
+
+def test_search_replace_with_two_dividers_is_refused() -> None:
+    assert reasons("app.py\n<<<<<<< SEARCH\nimport sys\n=======\na\n=======\nb\n>>>>>>> REPLACE\n") == {
+        "malformed"
+    }
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "```python app.py",
+        "```app.py",
+        "```python:app.py",
+        '```python title="app.py"',
+        "app.py\n```python",
+        "**app.py**\n```",
+        "### `app.py`\n\n```python",
+        "File: app.py\n```python",
+        "`app.py` (updated):\n```python",
+    ],
+)
+def test_whole_file_under_its_name(head: str) -> None:
+    applied = run(f"The new file:\n\n{head}\n{CHANGED.decode()}```\nDone.")
+    assert applied.changes[0].after == CHANGED
+    assert applied.placements[0].level == "whole-file"
+
+
+def test_the_only_fence_can_be_the_whole_of_the_only_file() -> None:
+    assert after(f"Here you are:\n\n```python\n{CHANGED.decode()}```\n") == CHANGED
+    with pytest.raises(NoPatch):
+        run("Do it like this:\n\n```python\ndef greet(name):\n    return 1\n```\n")
+
+
+def test_a_whole_markdown_file_with_fences_in_it() -> None:
+    before = b"# A\n\n```sh\nmake\n```\n\nend\n"
+    answer = "README.md\n```markdown\n# B\n\n```sh\nmake\n```\n\nend\n```\nbye\n"
+    applied = apply_answer(answer, {"README.md": SourceText(before)})
+    assert applied.changes[0].after == before.replace(b"# A", b"# B")
+
+
+def test_a_fence_inside_a_list() -> None:
+    diff = fenced(f"@@\n{HUNK}").split("\n")
+    assert after("\n".join(f"   {line}" if number else line for number, line in enumerate(diff))) == CHANGED
+
+
+def test_a_quotation_beside_a_diff_is_not_a_whole_file() -> None:
+    quote = '`app.py`:\n```python\ndef part(name):\n    return "goodbye " + name\n```\n'
+    assert after(quote + fenced(f"@@\n{HUNK}")) == CHANGED
+    assert reasons(quote.replace("goodbye", "bye") + fenced(f"@@\n{HUNK}")) == {"overlap"}
+
+
+def test_a_long_bare_diff_is_read_in_linear_time() -> None:
+    body = "".join(f" line {number}\n\n" for number in range(3000))
+    start = time.perf_counter()
+    patch_spans(f"--- a/app.py\n+++ b/app.py\n@@ -1,9999 +1,9999 @@\n{body}")
+    assert time.perf_counter() - start < 2

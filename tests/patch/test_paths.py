@@ -1,0 +1,200 @@
+"""Which file is meant, and what is never written. Security first."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer, bad_path
+
+EVIL = [
+    "",
+    "/etc/passwd",
+    "../x",
+    "a/../../x",
+    "a/./x",
+    "a//x",
+    "./.git/config",
+    ".git/config",
+    "a/.git/hooks/pre-commit",
+    ".GIT/config",
+    ".Git/x",
+    ".git./x",
+    ".git /x",
+    ".git. . /x",
+    "GIT~1/config",
+    ".git::$INDEX_ALLOCATION/config",
+    ".g\u200cit/config",
+    ".repoagent/config.toml",
+    ".RepoAgent/x",
+    "a\\b",
+    "..\\x",
+    "C:/x",
+    "c:x",
+    "a\nb",
+    "a\0b",
+    "a\x7fb",
+    "a\tb",
+    "x/",
+    "dir./x",
+    "x ",
+    "..",
+]
+
+
+@pytest.mark.parametrize("path", EVIL)
+def test_bad_paths(path: str) -> None:
+    assert bad_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a",
+        "a/b.py",
+        ".gitignore",
+        ".github/x.yml",
+        "git/x",
+        "a.git/x",
+        "é/ü",
+        "a b",
+        ".gitattributes",
+        "..a",
+        "a..b",
+    ],
+)
+def test_good_paths(path: str) -> None:
+    assert bad_path(path) is None
+
+
+@pytest.mark.parametrize("path", [path for path in EVIL if path])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "```diff\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n```\n",
+        "```diff\n--- /dev/null\n+++ {path}\n@@ -0,0 +1 @@\n+x\n```\n",
+        "```diff\ndiff --git a/f b/{path}\nrename from f\nrename to {path}\n```\n",
+        "```diff\ndiff --git a/f b/{path}\ncopy from f\ncopy to {path}\n```\n",
+        "```diff\ndiff --git a/{path} b/{path}\ndeleted file mode 100644\n```\n",
+        "```diff\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-one\n+two\n```\n",
+        "```text {path}\nx\n```\n",
+        "{path}\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n",
+    ],
+)
+def test_no_answer_reaches_a_bad_path(answer: str, path: str) -> None:
+    sources = {"f": SourceText(b"one\n"), "etc/passwd": SourceText(b"one\n"), "k/x": SourceText(b"one\n")}
+    try:
+        applied = apply_answer(answer.format(path=path), sources, may_create=lambda _: True)
+    except (PatchRefused, NoPatch):
+        return
+    for change in applied.changes:
+        assert bad_path(change.name) is None
+        assert change.name == "f" or ".git" not in change.name.lower()
+        assert not change.is_new or ".." not in change.name
+
+
+def test_bad_paths_are_refused_even_when_they_are_known() -> None:
+    sources = {".git/config": SourceText(b"one\n")}
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer("```diff\n--- a/.git/config\n+++ b/.git/config\n@@\n-one\n+two\n```\n", sources)
+    assert caught.value.reasons == {"bad-path"}
+
+
+ONE = {
+    "src/app.py": SourceText(b"one\n"),
+    "lib/app.py": SourceText(b"one\n"),
+    "lib/b.py": SourceText(b"one\n"),
+}
+EDIT = "```diff\n--- {0}\n+++ {1}\n@@\n-one\n+two\n```\n"
+
+
+def changed(old: str, new: str) -> list[str]:
+    return [change.name for change in apply_answer(EDIT.format(old, new), ONE).changes]
+
+
+def why(old: str, new: str, sources: dict[str, SourceText] = ONE) -> frozenset[str]:
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(EDIT.format(old, new), sources)
+    return caught.value.reasons
+
+
+def test_the_longest_common_tail_counts_if_it_is_single() -> None:
+    assert changed("a/b.py", "b/b.py") == ["lib/b.py"]
+    assert changed("/home/me/repo/src/app.py", "/home/me/repo/src/app.py") == ["src/app.py"]
+    assert changed("a/repo/lib/app.py", "b/repo/lib/app.py") == ["lib/app.py"]
+    assert why("a/app.py", "b/app.py") == {"unknown-file"}
+    assert why("../lib/b.py", "../lib/b.py") == {"bad-path"}
+    assert why("a/ib/b.py", "b/ib/b.py") == {"unknown-file"}
+
+
+def test_a_real_folder_named_a() -> None:
+    sources = {"a/x.py": SourceText(b"one\n"), "x.py": SourceText(b"one\n")}
+    both = apply_answer(EDIT.format("a/x.py", "b/x.py"), sources)
+    assert [change.name for change in both.changes] == ["x.py"]
+    plain = apply_answer(EDIT.format("a/a/x.py", "b/a/x.py"), sources)
+    assert [change.name for change in plain.changes] == ["a/x.py"]
+
+
+def test_quoted_names_and_names_with_spaces() -> None:
+    sources = {"é b.txt": SourceText(b"one\n"), 'q"\\': SourceText(b"one\n")}
+    for name in ['"a/\\303\\251 b.txt"', "é b.txt", "a/é b.txt\t"]:
+        assert apply_answer(EDIT.format(name, name), sources).changes[0].name == "é b.txt"
+
+
+def test_out_of_scope_and_unknown_files_name_what_is_in_scope() -> None:
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(EDIT.format("a/lib/b.py", "b/lib/b.py"), ONE, scope=["src/app.py"])
+    assert caught.value.reasons == {"out-of-scope"}
+    assert "src/app.py" in str(caught.value)
+    assert why("a/nowhere.py", "b/nowhere.py") == {"unknown-file"}
+
+
+def test_two_names_in_one_header() -> None:
+    assert why("a/lib/b.py", "b/src/app.py") == {"unknown-file"}
+    assert why("a/lib/b.py", "b/lib/new.py") == {"unknown-file"}
+
+
+NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"
+
+
+def test_new_files_only_where_allowed() -> None:
+    applied = apply_answer(NEW.format("lib/new.py"), ONE, may_create=lambda path: path.startswith("lib/"))
+    assert (applied.changes[0].path, applied.changes[0].after, applied.changes[0].mode) == (
+        "lib/new.py",
+        b"x\n",
+        "100644",
+    )
+    for path, reason in [
+        ("other.py", "unknown-file"),
+        ("lib/b.py", "exists"),
+        ("lib/b.py/x", "bad-path"),
+        ("lib", "bad-path"),
+    ]:
+        with pytest.raises(PatchRefused) as caught:
+            apply_answer(NEW.format(path), ONE, may_create=lambda path: path.startswith("lib"))
+        assert caught.value.reasons == {reason}
+
+
+def test_symbolic_links_are_not_edited_and_not_made() -> None:
+    assert why("a/l", "b/l", {"l": SourceText(b"one", "120000")}) == {"symlink"}
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(
+            "```diff\ndiff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@\n+/etc\n```",
+            ONE,
+            may_create=lambda _: True,
+        )
+    assert caught.value.reasons == {"mode"}
+
+
+@pytest.mark.parametrize("action", ["rename", "copy"])
+def test_symbolic_links_are_not_made_by_moving_either(action: str) -> None:
+    answer = f"```diff\ndiff --git a/l b/m\n{action} from l\n{action} to m\n@@\n-one\n+/etc\n```"
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(answer, {"l": SourceText(b"one", "120000")}, may_create=lambda _: True)
+    assert caught.value.reasons == {"symlink"}
+
+
+def test_a_rename_must_not_land_on_a_file() -> None:
+    answer = "```diff\ndiff --git a/lib/b.py b/src/app.py\nrename from lib/b.py\nrename to src/app.py\n```"
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(answer, ONE, may_create=lambda _: True)
+    assert caught.value.reasons == {"exists"}

@@ -1,0 +1,238 @@
+"""What must hold for any text and any answer."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+import unidiff
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.patch import (
+    NoPatch,
+    PatchRefused,
+    SourceText,
+    apply_answer,
+    canonical_diff,
+    decode,
+    patch_spans,
+)
+from repoagent.patch.linediff import differing
+from repoagent.repo.change import FileChange
+from tests.conftest import GitRepo
+
+_WORDS = st.sampled_from(
+    [
+        "",
+        "a",
+        "b",
+        "}",
+        "    x = 1",
+        "\ty",
+        "-- z",
+        "++ z",
+        "@@ -1 +1 @@",
+        "```",
+        " ",
+        "é \u2028\x0c",
+        "return",
+        "--- q",
+    ]
+)
+_ENDINGS = st.sampled_from(["\n", "\n", "\n", "\r\n"])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    lines = draw(st.lists(st.tuples(_WORDS, _ENDINGS), max_size=25))
+    whole = "".join(text + ending for text, ending in lines)
+    return whole[:-1].removesuffix("\r") if whole and draw(st.booleans()) else whole
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """A text, and the same after a few edits of lines."""
+    before = draw(texts())
+    lines = before.split("\n")
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(lines)))
+        count = draw(st.integers(0, 2))
+        lines[at : at + count] = draw(st.lists(_WORDS, max_size=3))
+    return before.encode(), "\n".join(lines).removesuffix("\r").encode()
+
+
+def tool_diff(before: bytes, after: bytes) -> str:
+    """The diff of a correct tool: every line as it is, all numbers right."""
+    old, new = before.decode().split("\n"), after.decode().split("\n")
+    ends = (old.pop(), new.pop())
+    rows = [
+        [f"{line}\n" for line in side] + ([end] if end else [])
+        for side, end in zip((old, new), ends, strict=True)
+    ]
+    result = ["diff --git a/f b/f\n"]
+    for line in difflib.unified_diff(*rows, "a/f", "b/f"):
+        result.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(result)
+
+
+@settings(max_examples=300, deadline=None)
+@given(edits())
+def test_a_correct_diff_gives_exactly_the_bytes_after_or_is_refused_as_ambiguous(
+    pair: tuple[bytes, bytes],
+) -> None:
+    before, after = pair
+    if before == after:
+        return
+    if b"\r" in before and not (before.endswith(b"\n") and after.endswith(b"\n")):
+        return  # the file's own ending is taken for a last line that gets one, not the diff's
+    answer = f"Text.\n\n````diff\n{tool_diff(before, after)}````\n"
+    try:
+        applied = apply_answer(answer, {"f": SourceText(before)}, strict=True)
+    except PatchRefused as refused:
+        assert refused.reasons <= {"ambiguous", "empties-file", "no-context"}, (str(refused), answer)
+        return
+    assert applied.changes[0].after == after
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=5, max_size=40, unique=True), st.data())
+def test_a_diff_of_lines_that_differ_is_never_refused(numbers: list[int], data: st.DataObject) -> None:
+    lines = [f"line number {number}" for number in numbers]
+    at = data.draw(st.integers(0, len(lines) - 1))
+    changed = [*lines[:at], "another", *lines[at + data.draw(st.integers(0, 1)) :]]
+    before, after = ("\n".join(side).encode() for side in (lines, changed))
+    applied = apply_answer(f"```diff\n{tool_diff(before, after)}```\n", {"f": SourceText(before)})
+    assert applied.changes[0].after == after
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.binary(max_size=8), min_size=3, max_size=20), st.data())
+def test_no_byte_outside_the_changed_line_changes(noise: list[bytes], data: st.DataObject) -> None:
+    noise = [line.replace(b"\n", b"").replace(b"\0", b"") for line in noise]
+    at = data.draw(st.integers(0, len(noise)))
+    before = b"\n".join([*noise[:at], b"the one line\r", *noise[at:], b""])
+    answer = "```diff\n--- a/f\n+++ b/f\n@@\n-the one line\n+the other line\n```\n"
+    if before.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return
+    applied = apply_answer(answer, {"f": SourceText(before)})
+    assert applied.changes[0].after == before.replace(b"the one line", b"the other line")
+
+
+_JUNK = st.lists(
+    st.sampled_from(
+        [
+            "```diff",
+            "```",
+            "````",
+            "~~~",
+            "--- a/f",
+            "+++ b/f",
+            "+++ /dev/null",
+            "--- /dev/null",
+            "@@ -1,2 +1,2 @@",
+            "@@",
+            "@@ ... @@",
+            " a",
+            "-a",
+            "+b",
+            "",
+            "prose",
+            "<<<<<<< SEARCH",
+            "=======",
+            ">>>>>>> REPLACE",
+            "f.py",
+            "rename from f",
+            "rename to g",
+            "deleted file mode 100644",
+            "new file mode 100755",
+            "\\ No newline",
+            "diff --git a/f b/f",
+            " ...",
+            "+# ... existing code ...",
+            "-b\r",
+            "GIT binary patch",
+            '--- "a/\\303',
+            "-",
+            "+",
+            "```python f.py",
+            "@@ -99999999999999999999 +1 @@",
+            "--- ../../x",
+            "+++ ../../x",
+            " }",
+            "\tc",
+            "-- ",
+            "2.39.5",
+            "--- f.py",
+            "```text",
+        ]
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(_JUNK, texts())
+def test_junk_is_refused_and_never_crashes(lines: list[str], source: str) -> None:
+    answer = "\n".join(lines)
+    end = 0
+    for span in patch_spans(answer):
+        assert end <= span.start < span.end <= len(answer)
+        end = span.end
+    sources = {"f": SourceText(source.encode()), "f.py": SourceText(b"a\nb\n}\n")}
+    try:
+        applied = apply_answer(answer, sources, may_create=lambda path: path == "g")
+    except (PatchRefused, NoPatch) as error:
+        assert str(error)
+    else:
+        assert {change.path or change.old_path for change in applied.changes} <= {"f", "g", "f.py"}
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_survived(answer: str) -> None:
+    with pytest.raises((PatchRefused, NoPatch)):
+        apply_answer(answer, {"f": SourceText(b"a\n")})
+
+
+@given(st.binary(max_size=60))
+def test_decoding_is_reversible(data: bytes) -> None:
+    text = decode(data)
+    assert text is None or text.encode() == data
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from("abcd"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=30))
+def test_line_differences_rebuild_the_new_side(old: list[str], new: list[str]) -> None:
+    rebuilt: list[str] = []
+    at = 0
+    for i1, i2, j1, j2 in differing(old, new):
+        assert i2 > i1 or j2 > j1
+        rebuilt += old[at:i1] + new[j1:j2]
+        at = i2
+    assert rebuilt + old[at:] == new
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits())
+def test_git_takes_the_canonical_diff_and_makes_the_same_bytes(
+    tmp_path: Path, pair: tuple[bytes, bytes]
+) -> None:
+    before, after = pair
+    change = FileChange("f", "f", before, after, "100644", "100644")
+    diff = canonical_diff([change])
+    if before == after:
+        assert diff == ""
+        return
+    (tmp_path / "f").write_bytes(before)
+    GitRepo(tmp_path).git("apply", "--whitespace=nowarn", "-", stdin=diff.encode())
+    assert (tmp_path / "f").read_bytes() == after
+    if "\u2028" not in diff and "\x0c" not in diff and "\r" not in diff:
+        parsed = unidiff.PatchSet(diff.splitlines(keepends=True))
+        body = diff.split("@@\n", 1)[-1].split("\n")
+        assert parsed.added + parsed.removed == _marked(diff), body
+
+
+def _marked(diff: str) -> int:
+    _, hunks = diff.split("+++ b/f\n")
+    return sum(line[:1] in {"+", "-"} for line in hunks.split("\n"))
