@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from repoagent.errors import Refused
 from repoagent.store import document
 from repoagent.store.atomic import read_regular, write_whole
+from repoagent.store.locks import flock_until
 from repoagent.store.report import Warn, to_stderr
 
 VERSION = 1
@@ -27,12 +30,20 @@ _UNBORN = ".new-"
 _UNBORN_SECONDS = 3600.0  # a folder that never got its name is the rest of a crash after this time
 
 
+class Incomplete(Refused):
+    """A journal's folder lacks what its record speaks of."""
+
+
 @dataclass(frozen=True)
 class Journal:
     """An open journal: `descriptor` holds the lock until `close`."""
 
     folder: Path
     descriptor: int
+
+    def close(self) -> None:
+        """Let the lock go; whoever finds the journal then may recover from it."""
+        os.close(self.descriptor)
 
     @property
     def name(self) -> str:
@@ -50,25 +61,22 @@ class Journal:
         document.write(self.path(_RECORD), record, version=VERSION)
 
     def retire(self, target: Path | None = None) -> None:
-        """End the journal: the folder becomes `target`, or is removed. The lock ends with it."""
-        if target is None:
-            target = self.folder.with_name(f"{_UNBORN}{self.name}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self.folder.rename(target)
+        """End the journal: the folder becomes `target`, or is removed. The lock is held until `close`."""
+        place = target or _passing(self.folder.parent, self.name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.rename(place)
         sync_folder(self.folder.parent)
-        if target.name.startswith(_UNBORN):
-            remove_folder(target)
-        self.close()
-
-    def close(self) -> None:
-        os.close(self.descriptor)
+        if target is None:
+            remove_folder(place)
+        else:
+            sync_folder(place.parent)
 
 
 def kept(folder: Path, name: str) -> bytes:
-    """What `Journal.keep` stored in the journal's folder. Raises Refused when it is gone."""
+    """What `Journal.keep` stored in the journal's folder. Raises Incomplete when it is gone."""
     data = read_regular(folder / name)
     if data is None:
-        raise Refused(f"{folder / name} is missing: the journal is not complete, and is left as it is")
+        raise Incomplete(f"{folder / name} is missing: nothing can be put back from this journal")
     return data
 
 
@@ -78,11 +86,11 @@ def record(folder: Path, *, warn: Warn = to_stderr) -> dict[str, Any] | None:
 
 
 def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
-    """A new journal `name` in the folder `root`, locked, with its `first` record and files, all of it durable.
+    """A new journal `name` in the folder `root`, locked, with its `first` record and `files`, all durable.
 
     Raises Refused when there is one of this name, or the system says no.
     """
-    unborn = root / f"{_UNBORN}{name}"
+    unborn = _passing(root, name)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         unborn.mkdir(mode=0o700)
@@ -93,7 +101,7 @@ def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, 
         ) from error
     journal = Journal(unborn, descriptor)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flock_until(descriptor, 0.0, unborn / _OWNER)
         for file, data in files.items():
             journal.keep(file, data)
         journal.save(first)
@@ -109,37 +117,28 @@ def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, 
 
 
 def abandoned(root: Path) -> Iterator[Journal]:
-    """The journals in `root` whose owner is gone, oldest first, each locked for the caller, who closes it."""
+    """The journals in `root` whose owner is gone, each locked for the caller, who closes it."""
     for folder in _folders(root):
         if folder.name.startswith(_UNBORN):
-            if time.time() - folder.stat().st_mtime > _UNBORN_SECONDS:
-                remove_folder(folder)
+            with suppress(FileNotFoundError):
+                if time.time() - folder.stat().st_mtime > _UNBORN_SECONDS:
+                    remove_folder(folder)
             continue
         descriptor = _take(folder / _OWNER)
         if descriptor is not None:
             yield Journal(folder, descriptor)
 
 
-def living(root: Path) -> list[Path]:
-    """The folders of journals in `root` whose owner lives."""
-    found = []
-    for folder in _folders(root):
-        if not folder.name.startswith(_UNBORN):
-            descriptor = _take(folder / _OWNER)
-            if descriptor is None:
-                found.append(folder)
-            else:
-                os.close(descriptor)
-    return found
-
-
 def _folders(root: Path) -> list[Path]:
     try:
-        return sorted(
-            (path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
-        )
+        return sorted(path for path in root.iterdir() if path.is_dir())
     except FileNotFoundError:
         return []
+
+
+def _passing(root: Path, name: str) -> Path:
+    """A name for the journal while it is not there yet, or no more."""
+    return root / f"{_UNBORN}{name}-{secrets.token_hex(4)}"
 
 
 def _take(owner: Path) -> int | None:

@@ -1,0 +1,71 @@
+"""The git work tree: open it, read it, plan and make a commit, recover, undo."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from repoagent.repo.change import FileChange
+    from repoagent.repo.commit import Options
+    from repoagent.repo.facts import Facts, gather, head, head_blobs
+    from repoagent.repo.run import GitError, git, git_output, git_stream
+    from repoagent.repo.settle import CommitResult
+    from repoagent.repo.source import Source, blob_hash, read_source
+    from repoagent.repo.transaction import HookFailed, Transaction
+    from repoagent.repo.worktree import WorkTree, layout, open_worktree, relative
+    from repoagent.repo.write import Moved
+
+_HOME = {
+    "CommitResult": "settle",
+    "Facts": "facts",
+    "FileChange": "change",
+    "GitError": "run",
+    "HookFailed": "transaction",
+    "Moved": "write",
+    "Options": "commit",
+    "Source": "source",
+    "Transaction": "transaction",
+    "WorkTree": "worktree",
+    "blob_hash": "source",
+    "gather": "facts",
+    "git": "run",
+    "git_output": "run",
+    "git_stream": "run",
+    "head": "facts",
+    "head_blobs": "facts",
+    "layout": "worktree",
+    "open_worktree": "worktree",
+    "read_source": "source",
+    "relative": "worktree",
+}
+
+__all__ = [
+    "CommitResult",
+    "Facts",
+    "FileChange",
+    "GitError",
+    "HookFailed",
+    "Moved",
+    "Options",
+    "Source",
+    "Transaction",
+    "WorkTree",
+    "blob_hash",
+    "gather",
+    "git",
+    "git_output",
+    "git_stream",
+    "head",
+    "head_blobs",
+    "layout",
+    "open_worktree",
+    "read_source",
+    "relative",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,0 +1,42 @@
+"""A new branch for a commit, and back from it when the commit does not come about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repoagent.errors import Refused
+from repoagent.repo.run import git, git_output
+from repoagent.repo.worktree import WorkTree
+
+
+def check_new(worktree: WorkTree, name: str) -> None:
+    """Raises Refused unless a branch `name` can be made."""
+    if (
+        git_output(worktree.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).returncode
+        or name[0] == "-"
+    ):
+        raise Refused(f"{name} is no valid name for a branch: give another one")
+    if git_output(
+        worktree.top, "show-ref", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1)
+    ).returncode == 0:  # fmt: skip
+        raise Refused(f"the branch {name} exists already: give a new name, or switch to it first")
+
+
+def switch_to_new(worktree: WorkTree, name: str, index: Path) -> None:
+    """`git switch -c NAME`; `index` is an index of HEAD that git may look at while ours is locked."""
+    git(worktree.top, "switch", "--quiet", "-c", name, env={"GIT_INDEX_FILE": str(index)}, read_only=False)
+
+
+def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None) -> None:
+    """Undo `switch_to_new`, where HEAD is on `name` and `name` still is at `head`."""
+    ref = f"refs/heads/{name}"
+    on = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
+    at = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()
+    if (on, at) != (ref, head or ""):
+        return
+    if branch is not None:
+        git(worktree.top, "symbolic-ref", "HEAD", f"refs/heads/{branch}", read_only=False)
+    elif head is not None:
+        git(worktree.top, "update-ref", "--no-deref", "HEAD", head, read_only=False)
+    if head is not None:
+        git(worktree.top, "update-ref", "-d", ref, head, read_only=False)

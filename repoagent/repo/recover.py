@@ -1,0 +1,133 @@
+"""After a crash: complete or roll back what the journals tell of, if and only if their owners are gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from repoagent.repo import lock
+from repoagent.repo.commit import Made, head, read_commit
+from repoagent.repo.content import look
+from repoagent.repo.index import read_entries
+from repoagent.repo.record import COMMITTING, DONE, Record, load
+from repoagent.repo.run import git, git_output, uninterrupted
+from repoagent.repo.settle import archive, edit_folder, give_index, kept_folder, roll_back, settle, shelve
+from repoagent.repo.worktree import WorkTree, layout
+from repoagent.store.journal import Journal, abandoned
+
+_FAR = 30  # commits that somebody may have made on top before the next repoagent command
+
+
+def recover(worktree: WorkTree) -> list[str]:
+    """Run at the start of every command: what was done, in sentences for the user; mostly nothing.
+
+    Without a crash it costs one look at a folder. A journal whose owner lives, as that of a commit whose hook
+    this is, is left alone. Raises Busy when another git command holds the index lock that is needed, Refused
+    for a journal of a newer version.
+    """
+    root = layout(worktree).journal
+    if not root.is_dir():
+        return []
+    said = []
+    for journal in abandoned(root):
+        try:
+            with uninterrupted():
+                said.append(_recover(worktree, journal))
+        finally:
+            journal.close()
+    return said
+
+
+def _recover(worktree: WorkTree, journal: Journal) -> str:
+    record = load(journal.folder)
+    kept = kept_folder(worktree, journal)
+    if record is None:
+        journal.retire(kept)
+        return f"an unfinished edit has no readable journal; what is left of it is kept in {kept}"
+    what = f"the {record.event} {record.id}"
+    if record.state == DONE:
+        shelve(worktree, journal, record)
+        return f"{what} is complete"
+    made = _commit_of(worktree, record) if record.state == COMMITTING else None
+    record, newer = _without_newer(worktree, journal, record)
+    if made is not None:
+        _complete(worktree, journal, record, made)
+        sentence = f"{what} was committed as {made[:12] or 'nothing'} and is complete now"
+        kept = edit_folder(worktree, record.id)
+    else:
+        newer += roll_back(worktree, journal, record)
+        sentence = f"{what} was not finished and has been taken back"
+    if newer:
+        sentence += f"; {', '.join(newer)} was changed since and is left as it is, {kept} has what was before"
+    return sentence
+
+
+def _without_newer(worktree: WorkTree, journal: Journal, record: Record) -> tuple[Record, list[str]]:
+    """The record with only those of the user's other files that are to be put right, and the paths of those
+    that hold something new.
+
+    Hooks that were killed can have lost the user's work: the file then is missing or is that of HEAD.
+    Anything else the user has written since, and hours may lie between.
+    """
+    lost, newer = [], []
+    for number, saved in enumerate(record.saved):
+        found = look(worktree.top, saved.path)
+        if saved.content is None or found == saved.content:
+            continue
+        if found is None or found.data == _committed(worktree, record, saved.path):
+            lost.append(saved)
+        else:
+            newer.append(saved.path)
+            journal.keep(f"found-before-{number}", saved.content.data)
+    return replace(record, saved=tuple(lost)), newer
+
+
+def _committed(worktree: WorkTree, record: Record, path: str) -> bytes | None:
+    """The file as a checkout of the commit that the transaction began on writes it."""
+    name = f"{record.head}:{path}"
+    done = git_output(worktree.top, "cat-file", "--filters", name, ok=(0, 128))
+    return done.stdout if done.returncode == 0 else None
+
+
+def _complete(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> None:
+    leave: set[str] = set()
+    if not lock.is_ours(worktree, journal):
+        lock.take(worktree, journal)
+        leave = _changed_since(worktree, record)
+    if record.moves_to is None and commit == head(worktree):
+        settle(worktree, journal, record, read_commit(worktree), leave=leave)
+    else:
+        give_index(worktree, journal, record, {}, leave)
+        archive(worktree, journal, record)
+
+
+def _changed_since(worktree: WorkTree, record: Record) -> set[str]:
+    """Paths that somebody has staged anew after the crash, which a removed lock makes possible."""
+    now = read_entries(worktree, [planned.path for planned in record.planned])
+    changed = set()
+    for planned in record.planned:
+        entry = now[planned.path].entry if planned.path in now else None
+        before = None if planned.renamed else planned.staged
+        if entry not in (before, planned.stage):
+            changed.add(planned.path)
+    return changed
+
+
+def _commit_of(worktree: WorkTree, record: Record) -> str | None:
+    """The commit of the transaction if it came about: HEAD, or below what was committed since."""
+    now = head(worktree)
+    if record.moves_to is not None:
+        return now or "" if (now or "") == record.moves_to else None
+    if now is None or now == record.head:
+        return None
+    out = git(worktree.top, "rev-list", "--first-parent", "--parents", f"-n{_FAR}", "HEAD")
+    for line in out.decode().splitlines():
+        commit, *parents = line.split()
+        if (parents[0] if parents else None) == record.head:
+            return commit if _is_ours(worktree, record, read_commit(worktree, commit)) else None
+    return None
+
+
+def _is_ours(worktree: WorkTree, record: Record, made: Made) -> bool:
+    if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in record.planned):
+        return True
+    return record.id.encode() in git(worktree.top, "cat-file", "commit", made.commit)

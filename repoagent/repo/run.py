@@ -1,0 +1,159 @@
+"""The one door to git: a subprocess, bytes in and bytes out, output settings pinned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from repoagent.errors import RepoagentError
+
+# Settings of the user that would change what we parse, or run a program that we do not need.
+PINNED = (
+    "-c", "core.quotepath=false",
+    "-c", "core.fsmonitor=false",
+    "-c", "log.showRoot=true",
+    "-c", "log.showSignature=false",
+    "-c", "diff.renames=true",
+    "-c", "diff.orderFile=/dev/null",  # an empty value is taken for a file name
+    "-c", "diff.ignoreSubmodules=none",
+    "-c", "apply.whitespace=nowarn",
+)  # fmt: skip
+
+
+@dataclass
+class _Interrupts:
+    """Whether ^C is held back just now. One for the process, as the signal is."""
+
+    held_back: bool = False
+
+
+_interrupts = _Interrupts()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold ^C back to the end of the block, where KeyboardInterrupt is raised; git runs out of its reach."""
+    if _interrupts.held_back or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: caught.append(number))
+    _interrupts.held_back = True
+    try:
+        yield
+    finally:
+        _interrupts.held_back = False
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt
+
+
+class GitError(RepoagentError):
+    """git said no. `returncode` and `stderr` are git's own."""
+
+    def __init__(self, args: Sequence[str | bytes], returncode: int, stderr: bytes) -> None:
+        self.command = tuple(os.fsdecode(a) for a in args)
+        self.returncode = returncode
+        self.stderr = stderr.decode(errors="replace").strip()
+        super().__init__(f"git {' '.join(self.command[:3])} failed: {self.stderr or f'exit {returncode}'}")
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one git call gave."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def environment(*, read_only: bool, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment git runs in: the inherited one (GIT_DIR and friends reach us only there) plus ours."""
+    env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
+    if read_only:
+        env["GIT_OPTIONAL_LOCKS"] = "0"
+    if extra:
+        env.update(extra)
+    return env
+
+
+def _command(args: Sequence[str | bytes]) -> list[str | bytes]:
+    # check-ignore knows no pathspecs: its paths are literal anyway, and it dies of the option
+    literal = () if args[:1] == ("check-ignore",) else ("--literal-pathspecs",)
+    return ["git", *PINNED, "--no-pager", *literal, *args]
+
+
+def git_output(
+    cwd: str | Path,
+    *args: str | bytes,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    read_only: bool = True,
+    ok: Sequence[int] = (0,),
+) -> Output:
+    """Run `git ARGS` in `cwd` and return what it printed.
+
+    Raises GitError when the exit code is not in `ok`. `read_only` keeps git from taking optional locks
+    (an index refresh); say False for a call that is meant to write.
+    """
+    command = _command(args)
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        input=stdin if stdin is not None else b"",
+        capture_output=True,
+        env=environment(read_only=read_only, extra=env),
+        start_new_session=_interrupts.held_back,
+        check=False,
+    )
+    if done.returncode not in ok:
+        raise GitError(args, done.returncode, done.stderr)
+    return Output(done.returncode, done.stdout, done.stderr)
+
+
+def git(
+    cwd: str | Path,
+    *args: str | bytes,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+    read_only: bool = True,
+    ok: Sequence[int] = (0,),
+) -> bytes:
+    """Run `git ARGS` in `cwd`; its standard output. Raises GitError when its exit code is not in `ok`."""
+    return git_output(cwd, *args, stdin=stdin, env=env, read_only=read_only, ok=ok).stdout
+
+
+@contextmanager
+def git_stream(cwd: str | Path, *args: str | bytes) -> Iterator[IO[bytes]]:
+    """Run a long `git ARGS` and yield its standard output to read from; memory stays flat.
+
+    Leaving the block early ends git. Raises GitError on a failure seen at the end.
+    """
+    command = _command(args)
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(read_only=True),
+    ) as process:
+        if process.stdout is None or process.stderr is None:  # for the type checker: both are PIPE
+            raise AssertionError("no pipe")
+        finished = False
+        try:
+            yield process.stdout
+            finished = not process.stdout.read(1)
+        finally:
+            if not finished:
+                process.kill()
+        stderr = process.stderr.read()
+        if finished and process.wait() != 0:
+            raise GitError(args, process.returncode, stderr)

@@ -1,0 +1,163 @@
+"""Find the work tree as git does, with one git call."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from repoagent.errors import UsageError
+from repoagent.repo.run import git_output
+from repoagent.store import Layout
+
+# `rev-parse --path-format` came with it (March 2021); an older git echoes the option, which is how we know.
+OLDEST_GIT = "2.31"
+_PATH_FORMAT = "--path-format=absolute"
+_FALSE = {b"false", b"no", b"off", b"0", b""}
+
+
+@dataclass(frozen=True)
+class WorkTree:
+    """A work tree and its repository.
+
+    `top` is free of symbolic links. `git_dir` is this work tree's own, `common_dir` is shared with linked
+    work trees. `main_top` is the top of the main work tree; None (`bare_main`) for a linked work tree of a
+    bare repository, or of one that does not say where its main work tree is. `object_format` is "sha1" or
+    "sha256".
+    """
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    bare_main: bool = False
+    main_top: Path | None = None
+    object_format: str = "sha1"
+
+    @property
+    def is_linked(self) -> bool:
+        return self.git_dir != self.common_dir
+
+
+def open_worktree(start: Path) -> WorkTree:
+    """The work tree of `start`, a folder or a file in it; GIT_DIR and GIT_WORK_TREE are honoured.
+
+    Where these are set they are made absolute in this process's environment, so that git means the same
+    when it is run at the top. Raises UsageError outside a work tree, in a bare repository, inside a git
+    directory, where git refuses the repository (safe.directory), and without a git of OLDEST_GIT or newer.
+    """
+    cwd = start if start.is_dir() else start.parent
+    bare, git_dir, common_dir, object_format, *top = _ask(cwd)
+    if not top and bare == "true":
+        raise UsageError(
+            f"{git_dir} is a bare repository: run repoagent in one of its work trees (git worktree add)"
+        )
+    if not top:
+        raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
+    worktree = _build(Path(top[0]), Path(git_dir), Path(common_dir), object_format)
+    _pin_environment(worktree)
+    return worktree
+
+
+def _ask(cwd: Path) -> list[str]:
+    """What rev-parse says of `cwd`; the top comes last because without one git stops there."""
+    questions = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
+    try:
+        done = git_output(cwd, "rev-parse", _PATH_FORMAT, *questions, "--show-toplevel", ok=(0, 128))
+    except FileNotFoundError as error:
+        if cwd.is_dir():
+            raise UsageError(f"git was not found: install git {OLDEST_GIT} or newer") from error
+        raise UsageError(f"there is no folder {cwd}") from error
+    except NotADirectoryError as error:
+        raise UsageError(f"{cwd} is not a folder") from error
+    lines = os.fsdecode(done.stdout).split("\n")[:-1]
+    if lines[:1] == [_PATH_FORMAT]:
+        raise UsageError(f"this git is too old: repoagent needs git {OLDEST_GIT} or newer")
+    if len(lines) < len(questions):
+        raise UsageError(_reason(cwd, done.stderr))
+    if len(lines) > len(questions) + 1:
+        raise UsageError(
+            f"the path of the repository at {cwd} holds a line break, which git can't report: rename it"
+        )
+    return lines
+
+
+def _reason(cwd: Path, stderr: bytes) -> str:
+    """git's own reason why it will not open a repository, as one sentence that says what to do."""
+    text = stderr.decode(errors="replace")
+    first = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
+    first = first.removeprefix("fatal: ")
+    allow = re.search(r"^\s*(git config --global --add safe\.directory .*)$", text, re.MULTILINE)
+    if allow:
+        return f"git refuses this repository: {first}; if you trust it, run: {allow[1]}"
+    if first.startswith("not a git repository (or any"):
+        return f"{cwd} is in no git work tree: run repoagent inside one, or make one with `git init`"
+    return f"git can't open the repository at {cwd}: {first}"
+
+
+def _build(top: Path, git_dir: Path, common_dir: Path, object_format: str) -> WorkTree:
+    if git_dir == common_dir:
+        return WorkTree(top, git_dir, common_dir, False, top, object_format)
+    main = _main_top(common_dir)
+    return WorkTree(top, git_dir, common_dir, main is None, main, object_format)
+
+
+def _main_top(common_dir: Path) -> Path | None:
+    """The main work tree of a repository that we are in a linked work tree of (one git call, only there).
+
+    A submodule's says so in core.worktree; else the git directory is its `.git`. With a separate git
+    directory nothing leads back to it.
+    """
+    found = git_output(
+        common_dir,
+        "--git-dir",
+        str(common_dir),
+        "config",
+        "-z",
+        "--get-regexp",
+        r"^core\.(bare|worktree)$",
+        ok=(0, 1),
+    )
+    config = dict(entry.partition(b"\n")[::2] for entry in found.stdout.split(b"\0") if entry)
+    if b"core.worktree" in config:
+        return Path(os.path.realpath(common_dir / os.fsdecode(config[b"core.worktree"])))
+    if config.get(b"core.bare", b"false").lower() not in _FALSE or common_dir.name != ".git":
+        return None
+    return common_dir.parent
+
+
+def _pin_environment(worktree: WorkTree) -> None:
+    """Make what the environment says of the repository true in every folder: it may be relative to this one.
+
+    With GIT_DIR alone git takes the folder it stands in for the top, so GIT_WORK_TREE is set with it.
+    """
+    if "GIT_DIR" in os.environ or "GIT_WORK_TREE" in os.environ:
+        os.environ["GIT_DIR"] = str(worktree.git_dir)
+        os.environ["GIT_WORK_TREE"] = str(worktree.top)
+    if "GIT_COMMON_DIR" in os.environ:
+        os.environ["GIT_COMMON_DIR"] = str(worktree.common_dir)
+
+
+def layout(worktree: WorkTree) -> Layout:
+    """Where this repository's files stand: shared by its work trees, private ones in the own git
+    directory."""
+    if worktree.main_top is None:
+        return Layout(worktree.common_dir / "repoagent", worktree.git_dir)
+    return Layout(worktree.main_top / ".repoagent", worktree.git_dir)
+
+
+def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
+    """`path`, as a user in `cwd` wrote it, relative to the top of the work tree and `/`-separated.
+
+    Symbolic links among its folders are resolved, one at its end is not. The top itself is ".".
+    Raises UsageError for a path outside the work tree.
+    """
+    full = cwd / path
+    if full.name in ("", ".."):  # Path has dropped a final "." already
+        real = Path(os.path.realpath(full))
+    else:
+        real = Path(os.path.realpath(full.parent)) / full.name
+    try:
+        return real.relative_to(worktree.top).as_posix()
+    except ValueError:
+        raise UsageError(f"{path} is outside the work tree {worktree.top}: name a file inside it") from None
