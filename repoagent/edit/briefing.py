@@ -1,0 +1,178 @@
+"""Gather what an edit needs before a model is asked: sources, history, memory, facts, and the prompt made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from repoagent.agent import Tool, protocol_text
+from repoagent.config import Settings
+from repoagent.edit import context
+from repoagent.edit.draft import Draft
+from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.scope import WhyNot, gate, why_content_is_off_limits
+from repoagent.edit.tools import Workbench, edit_tool, history_tool, outline_tool, read_tool, search_tool
+from repoagent.errors import Refused, UsageError
+from repoagent.history import Together, history_block, partners_block, start
+from repoagent.memory import Memory, block, resolve
+from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
+
+T = TypeVar("T")
+
+NEIGHBOURS_IN_SCOPE = 8
+MEMORY_TOKENS = 2_000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An edit that is ready to be asked for."""
+
+    bench: Workbench
+    tools: tuple[Tool, ...]
+    prompt: context.Prompt
+    memories: dict[str, Memory]
+    reminder: str = ""  # what a small model must read last, here and after each setback
+
+    @property
+    def blobs(self) -> dict[str, str]:
+        """The hashes of the files that the request is about."""
+        request = self.bench.request
+        known = self.bench.draft.blobs()
+        return {path: known[path] for path in (*request.paths, *request.read)}
+
+
+def prepare(worktree: WorkTree, request: EditRequest, settings: Settings) -> Prepared:
+    """Read the files, their history and memory, and build the prompt.
+
+    git's history of each file is streamed while the rest is read. Raises UsageError for files that are not there,
+    Refused for what may not be sent or edited, and for an operation in progress unless `no_commit` is given.
+    """
+    why_not = gate(worktree.top, (*request.paths, *request.read))
+    with ExitStack() as running:
+        histories = {
+            path: running.enter_context(start(worktree.top, path, limit=settings.whole("history.commits")))
+            for path in request.paths
+        }
+        neighbours = {path: running.enter_context(Together(worktree.top, path)) for path in request.paths}
+        facts = gather(worktree)
+        _refuse_during_operation(facts, request)
+        sources = _sources(worktree, request, why_not)
+        request = _with_places(request, sources)
+        memories = _memories(worktree, request, sources, settings)
+        finished = {path: history.result() for path, history in histories.items()}
+        together = {path: running_log.result() for path, running_log in neighbours.items()}
+    editable = set(request.paths)
+    if request.scope == "neighbors":
+        editable |= {p.path for found in together.values() for p in found[:NEIGHBOURS_IN_SCOPE] if not why_not(p.path)}
+        for path in sorted(editable - set(sources)):
+            sources[path] = read_source(worktree, path)
+    bench = Workbench(worktree, request, Draft(sources), editable, why_not)
+    whole = settings.text("edit.format") == "whole"
+    tools = _whole_file_tools(bench) if whole else _tools(bench)
+    reminder = context.whole_file_reminder(request.paths) if whole else ""
+    prompt = context.build(
+        protocol=context.prompt_text("whole") if whole else context.prompt_text("edit") + "\n" + protocol_text(tools),
+        repository=context.repository_parts(
+            worktree.top, layout(worktree).root, settings.texts("context"), request.paths, why_not
+        ),
+        facts=context.facts_block(facts),
+        history=_join(finished, lambda found: history_block(found.commits, partial=found.partial)),
+        neighbours=_join(together, partners_block),
+        memory=_join(memories, lambda memory: block(memory, MEMORY_TOKENS)) if not request.fresh else "",
+        sources=sources.values(),
+        request=request,
+        reminder=reminder,
+    )
+    return Prepared(bench, tools, prompt, memories, reminder)
+
+
+def _tools(bench: Workbench) -> tuple[Tool, ...]:
+    return edit_tool(bench), read_tool(bench), search_tool(bench), outline_tool(bench), history_tool(bench)
+
+
+def _whole_file_tools(bench: Workbench) -> tuple[Tool, ...]:
+    """A model that is asked for whole files is a small one: it does better without a protocol to mind."""
+    return (edit_tool(bench),)
+
+
+def _join(values: Mapping[str, T], text: Callable[[T], str]) -> str:
+    """The texts of several files under each other, each with its path where there is more than one."""
+    texts = {path: text(value).strip() for path, value in values.items()}
+    shown = [f"{context.named(path)}:\n{body}" if len(values) > 1 else body for path, body in texts.items() if body]
+    return "\n\n".join(shown)
+
+
+def read_sources(worktree: WorkTree, targets: Sequence[Target], *, create: bool) -> None:
+    """Raise what `prepare` would raise of the files to edit."""
+    request = EditRequest("", tuple(targets), create=create)
+    _with_places(request, _sources(worktree, request, gate(worktree.top, request.paths)))
+
+
+def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[str, Source]:
+    sources: dict[str, Source] = {}
+    for path in (*request.paths, *request.read):
+        if reason := why_not(path):
+            raise Refused(reason)
+        sources[path] = source = read_source(worktree, path)
+        edited = path in request.paths
+        if source.data is None:
+            if not (edited and request.create):
+                raise UsageError(_missing(path, edited=edited))
+        elif source.binary:
+            raise Refused(f"{path} is binary; only text can be edited.")
+        elif edited and (reason := why_content_is_off_limits(source.data)):
+            raise Refused(f"{path} is not edited: {reason}.")
+    return sources
+
+
+def _missing(path: str, *, edited: bool) -> str:
+    if not edited:
+        return f"there is no file {path} to --read."
+    if " " in path and "." not in path.rpartition("/")[2]:
+        return f"there is no file {path}: the instruction comes last, after the files."
+    return f"there is no file {path}; say --create to make it."
+
+
+def _with_places(request: EditRequest, sources: dict[str, Source]) -> EditRequest:
+    """The request with each `FILE::symbol` resolved to lines, and each range checked against its file."""
+    return replace(request, targets=tuple(_with_place(target, sources[target.path]) for target in request.targets))
+
+
+def _with_place(target: Target, source: Source) -> Target:
+    if target.symbol is not None:
+        from repoagent.split import find_symbol
+
+        symbol = find_symbol(target.path, source.data or b"", target.symbol)
+        return replace(target, first=symbol.first_line, last=symbol.last_line)
+    if target.first is not None:
+        count = max(1, len(context.shown(source.data or b"").splitlines()))
+        if target.first > count:
+            raise UsageError(f"{target.path} has {count} lines; there is no line {target.first}.")
+        return replace(target, last=min(target.last or target.first, count))
+    return target
+
+
+def _memories(
+    worktree: WorkTree, request: EditRequest, sources: dict[str, Source], settings: Settings
+) -> dict[str, Memory]:
+    if not settings.switch("memory.enabled"):
+        return {}
+    place = layout(worktree)
+    found = {
+        path: resolve(place, worktree, path, source.data)
+        for path in request.paths
+        if (source := sources[path]).data is not None
+    }
+    return {path: memory for path, memory in found.items() if memory is not None}
+
+
+def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:
+    """A commit in the middle of a merge or rebase would take that operation over or destroy it."""
+    if request.no_commit or request.dry_run:
+        return
+    if facts.unmerged:
+        raise Refused(f"{facts.unmerged[0]} has unmerged conflicts: resolve them first, or use --no-commit.")
+    if facts.operation and facts.operation != "bisect":
+        raise Refused(f"a {facts.operation} is in progress: finish or abort it first, or use --no-commit.")

@@ -1,0 +1,215 @@
+"""The prompt of an edit, built from named blocks in an order that caches well: what changes least comes first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+
+from repoagent.agent import fence
+from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.scope import WhyNot
+from repoagent.errors import Refused, UsageError
+from repoagent.llm import Message, Part, Request, Turn, estimate_tokens, to_messages
+from repoagent.patch import decode
+from repoagent.repo import Facts, Source
+from repoagent.store.atomic import read_regular
+
+CONVENTION_FILES = ("AGENTS.md", "CLAUDE.md", "CONVENTIONS.md")
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+CONTEXT_LIMIT = 32 * 1024  # bytes of repository context, so that a long AGENTS.md can't crowd out the file
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is sent before any turn: the system parts, and the parts of the opening message (the request is last)."""
+
+    system: tuple[Part, ...]
+    opening: tuple[Part, ...]
+
+    def request(self, turns: Sequence[Turn], nonce: str, *, key: str, max_output_tokens: int) -> Request:
+        """The request for the next reply after `turns` (which begin with the person's request)."""
+        first, *later = to_messages(turns, nonce)
+        messages = [Message("user", (*self.opening, *first.parts[1:])), *later]
+        if len(turns) > 1:
+            *before, last = messages[-1].parts
+            messages[-1] = Message("user", (*before, replace(last, cache=True)))
+        return Request(self.system, tuple(messages), max_output_tokens, key)
+
+
+def prompt_text(name: str) -> str:
+    """A text of `edit/prompts/`."""
+    return (files("repoagent.edit") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def whole_file_reminder(paths: Sequence[str]) -> str:
+    """The last line for a model that is asked for whole files: a small one goes by what it reads last."""
+    fences = " and ".join(f"```{path}" for path in paths)
+    return f"\nAnswer with one sentence. Then, on a new line, the whole new file in a fence that begins with {fences}\n"
+
+
+def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
+    """What is asked, apart from the wording of the prompt: a cassette is matched on it."""
+    return json.dumps(
+        {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn}, ensure_ascii=False, sort_keys=True
+    )
+
+
+def build(
+    *,
+    protocol: str,
+    repository: Sequence[Part],
+    facts: str,
+    history: str,
+    neighbours: str,
+    memory: str,
+    sources: Iterable[Source],
+    request: EditRequest,
+    reminder: str,
+) -> Prompt:
+    """Order the blocks. Empty ones are left out; breakpoints stand after what stays the same between edits."""
+    system = [Part(protocol, "protocol", cache=True), *repository]
+    if len(system) > 1:
+        system[-1] = replace(system[-1], cache=True)
+    blocks = [
+        Part(_headed("The repository", facts), "facts"),
+        Part(_quoted("History", history), "history"),
+        Part(_quoted("Neighbourhood", neighbours), "neighbours"),
+        Part(_quoted("Memory", memory), "memory"),
+    ]
+    read_only = set(request.read)
+    edited = set(request.paths)
+    for source in sources:
+        if source.path in edited:
+            blocks.append(Part(file_block(source, "file to edit"), f"file {source.path}"))
+        elif source.path in read_only:
+            blocks.append(Part(file_block(source, "for reading only"), f"read {source.path}"))
+    blocks = [part for part in blocks if part.text]
+    if blocks:
+        blocks[-1] = replace(blocks[-1], cache=True)
+    blocks.append(Part(request_block(request) + reminder, "request"))
+    return Prompt(tuple(system), tuple(blocks))
+
+
+def repository_parts(
+    top: Path, root: Path, further: Sequence[str], targets: Sequence[str], why_not: WhyNot
+) -> list[Part]:
+    """What the repository says to every assistant: `.repoagent/context.md`, the configured files, the conventions.
+
+    Nearest to the first target comes first. It is data for the model, marked as such, within a budget. A repository's
+    configuration may name files here, so what may not be shown stays out.
+    """
+    wanted = [root / "context.md", *(top / name for name in further)]
+    folders = [PurePosixPath(), *reversed(PurePosixPath(targets[0]).parents[:-1])] if targets else [PurePosixPath()]
+    wanted += [top / folder / name for folder in reversed(folders) for name in CONVENTION_FILES]
+    parts: list[Part] = []
+    left = CONTEXT_LIMIT
+    for path in dict.fromkeys(wanted):
+        inside = _inside(path, top, root) and not why_not(os.path.relpath(path, top))
+        data = read_regular(path.resolve()) if inside else None
+        if not data or left <= 0 or not _COMMENT.sub(b"", data).strip():
+            continue
+        text = data[:left].decode(errors="replace")
+        left -= len(data)
+        name = path.relative_to(top if path.is_relative_to(top) else root.parent).as_posix()
+        parts.append(Part(fence(text, f"context path={json.dumps(name)}") + "\n", f"context {name}"))
+    return parts
+
+
+def facts_block(facts: Facts) -> str:
+    """Branch, remotes, languages and the last subjects (the style of the commit message), a line each."""
+    lines = [f"branch: {facts.head.branch or 'detached HEAD'}"]
+    if facts.remotes:
+        lines.append("remotes: " + ", ".join(f"{name} {url}" for name, url in facts.remotes))
+    if facts.languages:
+        lines.append("languages: " + ", ".join(f"{name} ({count})" for name, count in facts.languages))
+    if facts.subjects:
+        lines.append("last commit subjects:\n" + fence("\n".join(facts.subjects), "subjects"))
+    return "\n".join(lines)
+
+
+def shown(data: bytes) -> str:
+    """A file as a model sees it: decoded, lines ended by a plain newline, bytes that are no text as U+FFFD.
+
+    Raises Refused for a binary file.
+    """
+    text = decode(data)
+    if text is None:
+        raise Refused("this file is binary; only text can be shown and edited")
+    whole = "\n".join(text.lines) + ("\n" if text.final_newline and text.lines else "")
+    return whole.encode("utf-8", "replace").decode() if text.errors != "strict" else whole
+
+
+def file_block(source: Source, role: str) -> str:
+    """One file with its hash, so fenced that nothing in it can end the block or pass for a turn."""
+    name = named(source.path)
+    if source.data is None:
+        return f"File {name} ({role}) does not exist yet: create it.\n\n"
+    text = shown(source.data)
+    count = text.count("\n") + (not text.endswith("\n") and bool(text))
+    remarks = [f"{count} line" + "s" * (count != 1)]
+    if text and not text.endswith("\n"):
+        remarks.append("no newline at its end")
+    label = f'file path={quoted(source.path)} blob="{source.blob}"'
+    return f"File {name} ({role}; {', '.join(remarks)}):\n{fence(text, label)}\n\n"
+
+
+def named(path: str) -> str:
+    """A path in prose: as it is, or quoted where it holds what would break the line."""
+    return path if path.isprintable() else quoted(path)
+
+
+def quoted(path: str) -> str:
+    """A path in double quotes, on one line."""
+    return json.dumps(path, ensure_ascii=False)
+
+
+def request_block(request: EditRequest) -> str:
+    """The request itself, with the places that the person pointed at."""
+    places = [place for place in map(_place, request.targets) if place]
+    lines = ["Request:", request.instruction.strip()]
+    if places:
+        lines += ["", "The request is about: " + "; ".join(places) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def check_fits(request: Request, context_tokens: int | None) -> None:
+    """Raise UsageError when the prompt can't fit the model, before anything is sent."""
+    if context_tokens is None:
+        return
+    parts = [*request.system, *(part for message in request.messages for part in message.parts)]
+    needed = sum(estimate_tokens(part.text) for part in parts)
+    if needed > context_tokens:
+        largest = max(parts, key=lambda part: len(part.text))
+        raise UsageError(
+            f"the prompt has about {needed:,} tokens and the model takes {context_tokens:,}; "
+            f"the largest block is {largest.name or 'a turn'}: name fewer files, or take a model with a larger window."
+        )
+
+
+def _place(target: Target) -> str:
+    if target.symbol:
+        lines = f" (lines {target.first}-{target.last})" if target.first else ""
+        return f"{target.symbol} in {named(target.path)}{lines}"
+    if target.first:
+        return f"lines {target.first}-{target.last} of {named(target.path)}"
+    return ""
+
+
+def _headed(title: str, text: str) -> str:
+    return f"{title}:\n{text.strip()}\n\n" if text.strip() else ""
+
+
+def _quoted(title: str, text: str) -> str:
+    """A block of other people's words, so fenced that nothing in it can pass for the protocol or a turn."""
+    return _headed(title, fence(text.strip() + "\n", title.lower())) if text.strip() else ""
+
+
+def _inside(path: Path, top: Path, root: Path) -> bool:
+    """Whether the real place of `path` is under the work tree or `.repoagent/` (`context` may not lead out)."""
+    real = path.resolve()
+    return real.is_relative_to(top.resolve()) or real.is_relative_to(root.resolve())

@@ -1,0 +1,99 @@
+"""The commit message: the model's own account of the change, in the shape that git users expect."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from repoagent.repo.run import git
+
+SUBJECT_WIDTH = 72
+BODY_WIDTH = 72
+EDIT_TRAILER = "Repoagent-Edit"
+SOURCE_TRAILER = "Source-Blob"
+# interpret-trailers puts trailers above trailing comment lines; in our text a `#` line is a line like any other
+NO_COMMENT = "\x01"
+
+_KEEP_AS_IS = re.compile(r"\s*([-*+#>|]|\d+[.)])\s|\s{2,}\S|\s*```|\S+: \S")
+_FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECASE)
+
+
+def compose(account: str, instruction: str) -> str:
+    """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
+
+    The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Prose
+    in the body is wrapped at 72; lists, quotes, indented and preformatted lines stay as they are.
+    """
+    lines = account.strip().splitlines()
+    if not lines:
+        lines = instruction.strip().splitlines() or ["Edit files"]
+    first = _FILLER.sub("", " ".join(lines[0].strip().strip("#*").split()))
+    subject, rest = _cut(first.removesuffix("."))
+    body = wrap("\n".join(lines[1:]).strip("\n"))
+    parts = [capitalised(subject)]
+    if rest:
+        parts.append(wrap(rest))
+    if body:
+        parts.append(body)
+    return "\n\n".join(parts) + "\n"
+
+
+def wrap(text: str) -> str:
+    """Wrap the prose paragraphs of `text`; everything that has a shape of its own stays as it is."""
+    paragraphs = re.split(r"\n[ \t]*\n", text)
+    done = []
+    for paragraph in paragraphs:
+        lines = paragraph.splitlines()
+        if any(_KEEP_AS_IS.match(line) for line in lines) or all(len(line) <= BODY_WIDTH for line in lines):
+            done.append("\n".join(line.rstrip() for line in lines))
+        else:
+            done.append(
+                textwrap.fill(
+                    " ".join(line.strip() for line in lines),
+                    BODY_WIDTH,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            )
+    return "\n\n".join(part for part in done if part.strip())
+
+
+def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:
+    """Add `trailers` as git does; a `---` line in the body is text (`--no-divider`)."""
+    if not trailers:
+        return message
+    options = [f"--trailer={name}: {value}" for name, value in trailers]
+    out = git(
+        top, "-c", f"core.commentChar={NO_COMMENT}", "interpret-trailers", "--no-divider", "--if-exists=addIfDifferent", *options,
+        stdin=message.encode("utf-8", "replace"),
+    )  # fmt: skip
+    return out.decode("utf-8", "replace")
+
+
+def public_name(spec: str) -> str:
+    """A model as a commit may name it: the arguments of a command, and the folders of a file, are nobody's business
+    (they may hold a key)."""
+    kind, colon, rest = spec.partition(":")
+    if kind not in {"command", "replay"} or not colon:
+        return spec
+    word = next((word for word in rest.split() if "=" not in word), "") if kind == "command" else rest
+    return f"{kind}:{word.rpartition('/')[2]}"
+
+
+def capitalised(subject: str) -> str:
+    """The subject with a capital, unless its first word is spelled as code (`main()`, `foo_bar`, `fix:` prefixes)."""
+    word = subject.split(" ", 1)[0]
+    return subject[:1].upper() + subject[1:] if word.isalpha() and word.islower() else subject
+
+
+def _cut(line: str) -> tuple[str, str]:
+    """Split an overlong subject at a word; the subject ends in an ellipsis where it goes on in the body."""
+    if len(line) <= SUBJECT_WIDTH:
+        return line, ""
+    head = line[: SUBJECT_WIDTH - 1]
+    at = head.rfind(" ")
+    if at < SUBJECT_WIDTH // 2:
+        at = SUBJECT_WIDTH - 1
+    return line[:at].rstrip(" ,;:") + "…", "…" + line[at:].strip()

@@ -1,0 +1,258 @@
+"""The tools of an edit: look around, and propose the change. They close over the session; the loop only sees values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repoagent.agent import Action, Observation, Tool, fence
+from repoagent.edit.context import prompt_text, quoted, shown
+from repoagent.edit.draft import Draft
+from repoagent.edit.request import EditRequest
+from repoagent.edit.scope import WhyNot, why_content_is_off_limits
+from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+from repoagent.patch import Applied, NoPatch, PatchRefused, Placement, apply_answer, patch_spans
+from repoagent.repo import FileChange, Source, WorkTree, git_output, read_source
+from repoagent.repo.source import is_ignored
+
+READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
+MATCH_LIMIT = 60
+LINE_LIMIT = 200
+NOTHING_TO_DO = {"already-applied", "no-change"}
+
+
+@dataclass
+class Workbench:
+    """What one edit has on the table while the loop runs: the draft is what the tools change."""
+
+    worktree: WorkTree
+    request: EditRequest
+    draft: Draft
+    editable: set[str]
+    why_not: WhyNot
+    placements: list[Placement] = field(default_factory=list)
+
+
+def read_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        path = action.args.get("path", "")
+        source = known_or_read(bench, path)
+        text = current_text(bench, source)
+        lines = text.split("\n")
+        first, last = _line_range(action.args.get("lines", ""), len(lines))
+        shown = "\n".join(lines[first - 1 : last])[:READ_LIMIT]
+        label = f'file path={quoted(source.path)} blob="{source.blob}" lines="{first}-{last}"'
+        return Observation("read", fence(shown, label))
+
+    text = '<read path="FILE" lines="10-80"/> shows a file, or lines of it.'
+    return Tool("read", text, _reporting("read", perform), replay=True)
+
+
+def search_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        pattern = (action.args.get("pattern") or action.body).strip()
+        if not pattern:
+            return Observation("search", "Say what to search for.", ok=False)
+        found = search(bench.worktree.top, pattern, bench.why_not)
+        return Observation("search", fence("\n".join(found), "matches") if found else "No line matches.")
+
+    text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines of the repository.'
+    return Tool("search", text, _reporting("search", perform))
+
+
+def outline_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.split import outline, render_outline
+
+        source = known_or_read(bench, action.args.get("path", ""))
+        symbols = outline(source.path, current_text(bench, source).encode("utf-8", "surrogateescape"))
+        return Observation("outline", fence(render_outline(symbols), "outline") if symbols else "No definitions found.")
+
+    text = '<outline path="FILE"/> lists the definitions of a file with their lines.'
+    return Tool("outline", text, _reporting("outline", perform))
+
+
+def history_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.history import history_block, recent_commits
+
+        path = action.args.get("path", "")
+        if reason := bench.why_not(path):
+            return Observation("history", reason, ok=False)
+        block = history_block(recent_commits(bench.worktree.top, path, limit=20))
+        return Observation("history", fence(block, "history") if block else f"git has no commit of {path}.")
+
+    return Tool("history", '<history path="FILE"/> shows its last commits.', _reporting("history", perform))
+
+
+def edit_tool(bench: Workbench) -> Tool:
+    """The tool that a diff in a reply is: fold it into the draft, or say why it does not fit."""
+
+    def perform(action: Action) -> Observation:
+        from repoagent.split import parses_worse
+
+        def fit(draft: Draft) -> Applied:
+            return apply_answer(
+                action.body,
+                draft.texts(),
+                scope=bench.editable & set(draft.texts()),
+                may_create=lambda path: _may_create(bench, path),
+                strict=bench.request.strict,
+                parses_worse=parses_worse,
+            )
+
+        draft, placed = bench.draft, bench.placements
+        try:
+            try:
+                applied = fit(draft)
+            except PatchRefused:
+                if not draft.edits:
+                    raise
+                draft, placed = Draft(draft.sources), []  # after a setback many models send the whole edit anew
+                applied = fit(draft)
+        except NoPatch as error:
+            return Observation("edit", str(error), ok=False)
+        except PatchRefused as error:
+            known = all(problem.reason == "already-applied" for problem in error.problems)
+            if known and bench.draft.edits:
+                return Observation("edit", f"{error}\nNothing is left to do.", final=True)
+            reasons = sorted({problem.reason for problem in error.problems})
+            nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
+            return Observation("edit", str(error), ok=False, data={"reasons": reasons}, error=nothing)
+        if lost := _unnamed_losses(bench, applied.changes, action.body):
+            return Observation("edit", lost, ok=False, data={"reasons": ["lost-definition"]})
+        bench.draft = draft.with_changes(applied.changes)
+        bench.placements = [*placed, *applied.placements]
+        bench.editable |= {change.path for change in applied.changes if change.path}
+        return Observation("edit", _applied_text(applied.placements), final=True)
+
+    return Tool("edit", prompt_text("diff"), perform, replay=True)
+
+
+def known_or_read(bench: Workbench, path: str) -> Source:
+    """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
+    path = path.strip().removeprefix("./")
+    if not path:
+        raise UsageError('say which file: path="FILE"')
+    if reason := bench.why_not(path):
+        raise Refused(reason)
+    if path not in bench.draft.sources:
+        source = read_source(bench.worktree, path)
+        bench.draft = bench.draft.with_source(source)
+        if _may_edit(bench, source):
+            bench.editable.add(path)
+    return bench.draft.sources[path]
+
+
+def _may_edit(bench: Workbench, source: Source) -> bool:
+    """Whether a file that the model found by itself may be changed."""
+    if bench.request.scope != "repo" or source.data is None or source.path in bench.request.read:
+        return False
+    return not why_content_is_off_limits(source.data) and not _ignored(bench, source.path)
+
+
+def current_text(bench: Workbench, source: Source) -> str:
+    """The text of a file as the draft has it now. Raises UsageError when there is none."""
+    present = bench.draft.texts().get(source.path)
+    if present is None:
+        raise UsageError(f"there is no file {source.path}")
+    return shown(present.data)
+
+
+def search(top: Path, pattern: str, why_not: WhyNot) -> list[str]:
+    """Matching lines as `path:line: text`, of tracked and untracked files that may be shown, at most MATCH_LIMIT."""
+    base = ("grep", "--untracked", "-I", "-n", "-z", "--no-color", "--full-name", "-m", "20")
+    done = git_output(top, *base, "-E", "-e", pattern, ok=(0, 1, 128))
+    if done.returncode == 128:  # no regular expression: take it as plain text
+        done = git_output(top, *base, "-F", "-e", pattern, ok=(0, 1))
+    found: list[str] = []
+    for line in done.stdout.split(b"\n"):
+        name, _, rest = line.partition(b"\0")
+        number, _, text = rest.partition(b"\0")
+        path = name.decode("utf-8", "surrogateescape")
+        if not text or why_not(path):
+            continue
+        if len(found) == MATCH_LIMIT:
+            found.append("… more matches left out: search for something narrower")
+            break
+        found.append(f"{path}:{number.decode()}: {text.decode(errors='replace')[:LINE_LIMIT]}")
+    return found
+
+
+def _may_create(bench: Workbench, path: str) -> bool:
+    """Whether the model may make this file: one that is there but was not shown to it is not new."""
+    if bench.why_not(path):
+        return False
+    if path in bench.request.paths:
+        return True
+    if not bench.request.create and bench.request.scope != "repo":
+        return False
+    return read_source(bench.worktree, path).data is None and not _ignored(bench, path)
+
+
+def _ignored(bench: Workbench, path: str) -> bool:
+    """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
+    return path not in bench.request.paths and path in is_ignored(bench.worktree, [path])
+
+
+def _unnamed_losses(bench: Workbench, changes: Sequence[FileChange], answer: str) -> str:
+    """A sentence for the model when definitions vanish that neither the request nor its own words name."""
+    from repoagent.split import definitions, lost_definitions
+
+    kept = {name for change in changes if change.path and change.after for name in definitions(change.path, change.after)}
+    words = set(re.findall(r"\w+", bench.request.instruction + " " + _prose(answer)))
+    lost = [
+        f"{name} ({change.path})"
+        for change in changes
+        if change.path and change.before is not None and change.after is not None
+        for name in lost_definitions(change.path, change.before, change.after)
+        if name not in kept and name.rsplit(".", 1)[-1] not in words
+    ]
+    if not lost:
+        return ""
+    return (
+        f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not go; "
+        "if it must go, say so by name in a sentence before the edit and send the edit again."
+    )
+
+
+def _prose(answer: str) -> str:
+    """The answer without its patches: what the model says in words."""
+    words, at = [], 0
+    for span in patch_spans(answer):
+        words.append(answer[at : span.start])
+        at = span.end
+    return " ".join([*words, answer[at:]])
+
+
+def _applied_text(placements: tuple[Placement, ...]) -> str:
+    places = ", ".join(f"{p.path}:{p.line}" + (f" ({p.level})" if p.level != "exact" else "") for p in placements)
+    return f"Applied: {places}." if places else "Applied."
+
+
+def _line_range(text: str, count: int) -> tuple[int, int]:
+    if not text.strip():
+        return 1, count
+    first, _, last = text.partition("-")
+    try:
+        start = max(1, int(first))
+        end = min(count, int(last)) if last.strip() else start
+    except ValueError:
+        raise UsageError(f'lines="{text}" is no range; write lines="10-40"') from None
+    if start > end:
+        raise UsageError(f'lines="{text}" is outside the file, which has {count} lines')
+    return start, end
+
+
+def _reporting(kind: str, perform: Callable[[Action], Observation]) -> Callable[[Action], Observation]:
+    """A tool whose expected failures are observations: the model can act on them."""
+
+    def safely(action: Action) -> Observation:
+        try:
+            return perform(action)
+        except RepoagentError as error:
+            return Observation(kind, str(error), ok=False)
+
+    return safely

@@ -1,0 +1,128 @@
+"""Take an edit back, make it again, or look up what was asked; the memory of each file hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from repoagent.edit.remember import now
+from repoagent.edit.request import Target, files_named
+from repoagent.errors import NothingDone, Refused, RepoagentError
+from repoagent.llm import Turn
+from repoagent.llm.conversation import read
+from repoagent.memory import Memory, append_edit, memories, read_edits, resolve
+from repoagent.memory import remember as tie
+from repoagent.repo import Options, WorkTree, layout, read_source
+from repoagent.repo.edits import Edit, find_edit, list_edits
+from repoagent.repo.run import uninterrupted
+from repoagent.repo.undo import UndoResult
+from repoagent.repo.undo import redo as redo_in_repository
+from repoagent.repo.undo import undo as undo_in_repository
+from repoagent.store import to_stderr
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an edit was asked: its words, its files and the places in them, and the turns that followed."""
+
+    edit: Edit
+    request: str
+    targets: tuple[Target, ...]
+    turns: tuple[Turn, ...]
+
+
+def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
+    """Take back the edit `edit_id`, by default the last one. Raises what `repo.undo.undo` does."""
+    edit = find_edit(worktree, edit_id, undone=False)
+    before = _remembered(worktree, edit.paths)
+    result = undo_in_repository(worktree, edit.id, options)
+    _tell_if_possible(worktree, result, before, "undone")
+    return result
+
+
+def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
+    """Make an edit again that was taken back, by default the last such one. Raises what `repo.undo.redo` does."""
+    edit = find_edit(worktree, edit_id, undone=True)
+    before = _remembered(worktree, edit.paths)
+    result = redo_in_repository(worktree, edit.id, options)
+    _tell_if_possible(worktree, result, before, "redone")
+    return result
+
+
+def asked(worktree: WorkTree) -> Asked:
+    """What the last edit was asked, also if it is taken back by now: then there is nothing more to take back.
+
+    Raises NothingDone when there is none, Refused when no memory of it is kept.
+    """
+    edits = list_edits(worktree)
+    if not edits:
+        raise NothingDone("there is no edit yet to ask for again")
+    edit = edits[-1]
+    present = (memory for _, memory in _memories(worktree, edit.paths))
+    gone = (memory for memory in memories(layout(worktree)) if memory.identity.path in edit.paths)
+    for memory in chain(present, gone):
+        turns = _turns(memory, edit.id)
+        if turns:
+            named = files_named(turns[0].meta) or tuple(map(Target, edit.paths))
+            return Asked(edit, turns[0].text, named, turns[1:])
+    raise Refused(f"what the edit {edit.id} was asked is not remembered: take it back with `repoagent undo`")
+
+
+def _remembered(worktree: WorkTree, paths: tuple[str, ...]) -> dict[str, Memory]:
+    """The memories of the files; none where they can't be read, which is no reason not to take an edit back."""
+    try:
+        return dict(_memories(worktree, paths))
+    except (RepoagentError, OSError) as error:
+        to_stderr(f"the memory of {', '.join(paths)} can't be read: {error}")
+        return {}
+
+
+def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str, Memory]]:
+    for path in paths:
+        data = read_source(worktree, path).data
+        memory = None if data is None else resolve(layout(worktree), worktree, path, data)
+        if memory is not None:
+            yield path, memory
+
+
+def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
+    """The turns of one edit in the conversation of a file: from its request up to the next one."""
+    found: list[Turn] = []
+    conversation = read(memory.conversation)
+    for turn in conversation.turns if conversation else ():
+        if turn.role == "user" and "edit" in turn.meta:
+            if found:
+                break
+            if turn.meta["edit"] != edit_id:
+                continue
+        elif not found:
+            continue
+        found.append(turn)
+    return tuple(found)
+
+
+def _tell_if_possible(worktree: WorkTree, result: UndoResult, before: dict[str, Memory], state: str) -> None:
+    """What was done is done: where the memory can't hear of it, that is only said."""
+    with uninterrupted():
+        try:
+            _tell(worktree, result, before, state)
+        except (RepoagentError, OSError) as error:
+            to_stderr(f"the memory of {', '.join(result.paths)} was not brought up to date: {error}")
+
+
+def _tell(worktree: WorkTree, result: UndoResult, before: dict[str, Memory], state: str) -> None:
+    """The keys of the memories follow what was written, and their edits say what became of them."""
+    told = set()
+    for path in result.paths:
+        data = read_source(worktree, path).data
+        memory = before.get(path)
+        if data is not None:
+            renamed = next((old for name, old in before.items() if name != path and len(before) == 1), None)
+            memory = tie(layout(worktree), worktree, path, data, memory=memory or renamed, commit=result.commit)
+        if memory is None or memory.folder in told:
+            continue
+        told.add(memory.folder)
+        for record in read_edits(memory.edits):
+            if record.id == result.edit.id:
+                append_edit(memory.edits, replace(record, time=now(), state=state))

@@ -1,0 +1,97 @@
+"""Edits end to end: the real program in its own process, a scripted model behind `command:`, a real repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GitRepo
+
+MODEL = """\
+asked=$(printf %02d "$(ls "$1" | grep -c ^prompt-)")
+cat > "$1/prompt-$asked"
+if [ -e "$1/act-$asked" ]; then sh -e "$1/act-$asked" || exit 1; fi
+cat "$1/reply-$asked" || { echo "the script has no reply for call $asked" >&2; exit 1; }
+"""
+
+
+@dataclass
+class Script:
+    """A model that gives prepared replies, one a call, and keeps the prompts it was sent."""
+
+    folder: Path
+
+    def replies(self, *replies: str) -> None:
+        for old in [*self.folder.glob("reply-*"), *self.folder.glob("prompt-*"), *self.folder.glob("act-*")]:
+            old.unlink()
+        for number, reply in enumerate(replies):
+            (self.folder / f"reply-{number:02}").write_text(reply)
+
+    def act(self, call: int, command: str) -> None:
+        """While it is asked for its reply number `call` (from 0) it runs `command`, in the folder it is run in."""
+        (self.folder / f"act-{call:02}").write_text(command)
+
+    @property
+    def spec(self) -> str:
+        return f"command:sh {self.folder / 'model.sh'} {self.folder}"
+
+    @property
+    def prompts(self) -> list[str]:
+        return [path.read_text() for path in sorted(self.folder.glob("prompt-*"))]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.sh").write_text(MODEL)
+    return Script(folder)
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, object]:
+        value = json.loads(self.out)
+        assert isinstance(value, dict)
+        return value
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(repo: GitRepo, script: Script) -> Run:
+    """`repoagent ARGS` in the repository, with the scripted model; standard input is empty unless given."""
+
+    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "repoagent", *args],
+            cwd=cwd or repo.top,
+            input=stdin.encode(),
+            capture_output=True,
+            check=False,
+            env={**os.environ, "REPOAGENT_MODEL": script.spec, **(env or {})},
+        )
+        return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    return run
+
+
+def diff(path: str, *lines: str) -> str:
+    """A fenced diff of one file with one hunk, as a model writes it."""
+    return "\n".join(["```diff", f"--- a/{path}", f"+++ b/{path}", "@@", *lines, "```", ""])
+
+
+GREET = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return f'hello, {name}'")

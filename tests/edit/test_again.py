@@ -1,0 +1,159 @@
+"""Taking an edit back, making it again, and asking for it in other words."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from repoagent.memory import read_edits
+from tests.cli.screens import Screen
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, diff
+
+SHOUT = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'HELLO ' + name")
+
+
+def states(repo: GitRepo, slug: str = "app-py") -> list[str]:
+    """What the memory of a file says of its edits, the oldest first."""
+    (folder,) = (repo.top / ".repoagent/memory").glob(f"{slug}-*")
+    return [edit.state for edit in read_edits(folder / "edits.jsonl")]
+
+
+def test_back_and_forth_several_steps_with_later_work(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.write("a.txt", "staged\n")
+    repo.git("add", "a.txt")
+    script.replies("<commit>First</commit>\n" + GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    second = diff("src/app.py", " def main():", "-    print(greet('world'))", "+    print(greet('you'))")
+    script.replies("<commit>Second</commit>\n" + second)
+    assert run("edit", "src/app.py", "greet you", "--yes").code == 0
+    repo.write("src/app.py", b"# mine, unstaged\n" + repo.read("src/app.py"))
+    tip, status, both = repo.head(), repo.status(), repo.read("src/app.py")
+    for subject in ("First", "first commit"):
+        done = run("undo")
+        assert done.code == 0, done.err
+        assert repo.git("log", "-1", "--format=%s").strip() == subject
+        assert repo.status() == status
+    assert repo.read("src/app.py").startswith(b"# mine, unstaged\ndef greet(name):\n    return 'hello '")
+    assert states(repo) == ["undone", "undone"]
+    assert run("undo").code == 1
+    assert run("redo").code == 0
+    done = run("redo", "--json")
+    assert done.json["commit"] == tip == repo.head()
+    assert (repo.status(), repo.read("src/app.py")) == (status, both)
+    assert states(repo) == ["redone", "redone"]
+
+
+def test_an_edit_without_a_commit_is_taken_back_too(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    before, head = repo.read("src/app.py"), repo.head()
+    assert run("edit", "src/app.py", "greet with a comma", "--yes", "--no-commit").code == 0
+    repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
+    done = run("undo")
+    assert done.code == 0, done.err
+    assert (repo.read("src/app.py"), repo.head()) == (before + b"# mine\n", head)
+    assert states(repo) == ["undone"]
+    assert run("redo").code == 0
+    assert b"f'hello, {name}'" in repo.read("src/app.py")
+
+
+def test_again_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    base = repo.head()
+    assert run("edit", "src/app.py::greet", "greet with a comma", "--yes").code == 0
+    script.replies(SHOUT)
+    done = run("edit", "--again", "shout", "--yes")
+    assert done.code == 0, done.err
+    assert "repoagent redo" in done.err
+    assert "Request:\nshout\n" in script.prompts[0]
+    assert "greet in src/app.py (lines 1-2)" in script.prompts[0]
+    assert "return 'hello ' + name" in script.prompts[0]
+    assert repo.git("log", "--format=%P", "-1").strip() == base
+    assert b"'HELLO ' + name" in repo.read("src/app.py")
+    assert states(repo) == ["undone", "committed"]
+
+
+def test_again_in_the_editor_shows_what_was_said(repo: GitRepo, script: Script, tmp_path: Path, run: Run) -> None:
+    script.replies("My reasons.\n\n" + GREET)
+    base = repo.head()
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    script.replies(SHOUT)
+    seen = tmp_path / "seen"
+    change = f"cp \"$1\" {seen} && sed -i '1s/.*/shout/' \"$1\" #"
+    command = [sys.executable, "-m", "repoagent", "edit", "--again"]
+    env = {"REPOAGENT_MODEL": script.spec, "GIT_EDITOR": change}
+    with Screen(command, repo.top, env=env) as window:
+        window.expect("Apply this change")
+        window.send("y\n")
+        assert window.end() == 0
+    assert seen.read_text().startswith("greet with a comma\n")
+    assert "My reasons." in seen.read_text()
+    assert repo.git("log", "--format=%P", "-1").strip() == base
+    assert "Request:\nshout\n" in script.prompts[0]
+    tip = repo.head()
+    with Screen(command, repo.top, env={**env, "GIT_EDITOR": ": >"}) as window:
+        assert window.end() == 1
+    assert repo.head() == tip
+
+
+def test_again_after_an_undo_takes_nothing_more_back(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("<commit>First</commit>\n" + GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    script.replies(diff("a.txt", "-line 5", "+LINE 5"), "no edit at all", diff("a.txt", "-line 5", "+LINE FIVE"))
+    assert run("edit", "a.txt", "shout", "--yes").code == 0
+    assert run("edit", "--again", "louder", "--yes").code == 1  # taken back, and then the model only talked
+    assert repo.git("log", "-1", "--format=%s").strip() == "First"
+    done = run("edit", "--again", "louder please", "--yes")
+    assert done.code == 0, done.err
+    assert repo.git("log", "-2", "--format=%s") == "Louder please\nFirst\n"
+    assert b"LINE FIVE" in repo.read("a.txt")
+
+
+def test_again_of_a_file_that_the_edit_made_or_removed(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+one\n```\n")
+    assert run("edit", "new.txt", "make it", "--create", "--yes").code == 0
+    script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+two\n```\n")
+    done = run("edit", "--again", "say two", "--yes")
+    assert done.code == 0, done.err
+    assert repo.read("new.txt") == b"two\n"
+    script.replies("```diff\n--- a/new.txt\n+++ /dev/null\n@@\n-two\n```\n")
+    assert run("edit", "new.txt", "delete new.txt", "--yes").code == 0
+    script.replies(diff("new.txt", "-two", "+three"))
+    done = run("edit", "--again", "say three instead", "--yes")
+    assert done.code == 0, done.err
+    assert repo.read("new.txt") == b"three\n"
+    assert repo.git("log", "--format=%s").count("\n") == 3
+
+
+def test_again_takes_nothing_back_before_it_can_go_on(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    tip = repo.head()
+    for code, arguments in [
+        (2, ("shout",)),  # nobody to ask
+        (4, ("shout", "--yes", "--model", "nobody/knows")),
+        (2, ("shout", "--yes", "--max-cost", "1")),
+        (3, ("shout", "--yes", "--branch", "main")),
+        (2, ("shout", "--yes", "--fixup", "nothing")),
+        (2, ("src/app.py", "shout", "--yes")),
+        (2, ("shout", "--dry-run")),
+    ]:
+        done = run("edit", "--again", *arguments)
+        assert (done.code, repo.head()) == (code, tip), (arguments, done.err)
+    assert run("redo").code == 1  # nothing was taken back
+
+
+def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("<commit>First</commit>\n" + GREET)
+    script.act(0, "echo in the way > .repoagent/memory")
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
+    assert done.code == 0, done.err
+    assert done.json["commit"] == repo.head()
+    assert "could not be remembered" in done.err
+    (kept,) = (repo.top / ".repoagent/conversations").iterdir()
+    assert kept.name.startswith("kept-")
+    assert "greet with a comma" in kept.read_text()
+    done = run("undo", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["moved"] is True

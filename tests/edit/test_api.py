@@ -1,0 +1,95 @@
+"""Edits through the real SDK and a local server that speaks the Messages API."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run
+from tests.llm.server import KEY, Received, cut, messages_server, status, text
+
+MODEL = "anthropic/claude-haiku-5-5"
+
+
+def breakpoints(request: Received) -> list[str]:
+    """The texts of the blocks at whose end the prompt cache is to be kept, in order."""
+    blocks: list[Mapping[str, Any]] = [*request.body.get("system", ())]
+    blocks += [block for message in request.body["messages"] for block in message["content"]]
+    return [block["text"] for block in blocks if "cache_control" in block]
+
+
+def kept(repo: GitRepo) -> bytes:
+    """All that the program has written down."""
+    folders = (repo.top / ".repoagent", repo.top / ".git/repoagent")
+    return b"".join(path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_simple_edit_is_one_call(repo: GitRepo, run: Run) -> None:
+    repo.write("AGENTS.md", "Use single quotes.\n")
+    usage = {"input_tokens": 900, "output_tokens": 50, "cache_read_input_tokens": 2000}
+    with messages_server([text("<commit>Greet</commit>\n" + GREET, usage=usage)]) as server:
+        done = run("edit", "src/app.py", "greet with a comma", "--yes", "--model", MODEL, env=server.environment)
+    assert done.code == 0, done.err
+    (request,) = server.requests
+    assert request.body["stream"] is True
+    protocol, context, file = breakpoints(request)
+    assert "unified diff" in protocol
+    assert "Use single quotes." in context
+    assert "return 'hello ' + name" in file
+    assert "greet with a comma" not in file
+    assert request.text.rstrip().endswith("greet with a comma")
+    assert done.out.count("\n") == 1
+    assert "2,900 + 50 tokens (2,000 cached) · $0.0" in done.out
+    assert done.err == ""
+    assert f"Assisted-by: repoagent:{MODEL}" in repo.git("log", "-1", "--format=%B")
+
+
+def test_what_goes_wrong_on_the_way_is_put_right(repo: GitRepo, run: Run) -> None:
+    """A rate limit, a broken stream, a reply cut in the middle of a line of the diff."""
+    reply = "I add a comma.\n\n" + GREET
+    half = reply.index("+    return f'hel") + 15
+    script = [
+        status(429, retry_after=0),
+        cut(reply),
+        text(reply[:half], stop="max_tokens"),
+        text(reply[half:]),
+    ]
+    with messages_server(script) as server:
+        command = ("edit", "src/app.py", "greet with a comma", "--yes", "--json", "--model", MODEL)
+        done = run(*command, env=server.environment)
+    assert done.code == 0, done.err
+    value: Any = done.json
+    assert len(server.requests) == value["usage"]["calls"] == 4
+    assert value["usage"]["input"] >= 300
+    assert value["cost"] > 0
+    assert b"    return f'hello, {name}'\n" in repo.read("src/app.py")
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
+    assert all(len(breakpoints(request)) <= 4 for request in server.requests)
+    assert KEY.encode() not in kept(repo)
+
+
+def test_a_wrong_key_is_said_and_never_shown(repo: GitRepo, run: Run) -> None:
+    with messages_server([status(401, f"invalid x-api-key {KEY}")]) as server:
+        done = run("edit", "src/app.py", "greet", "--yes", "-v", "--model", MODEL, env=server.environment)
+    assert done.code == 4
+    assert "ANTHROPIC_API_KEY" in done.err
+    assert KEY not in done.out + done.err
+    assert KEY.encode() not in kept(repo)
+    assert repo.status() == ""
+
+
+def test_no_network(repo: GitRepo, run: Run) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}", "NO_PROXY": "*"}
+        started = time.monotonic()
+        done = run("edit", "src/app.py", "greet", "--yes", "--max-turns", "1", "--model", MODEL, env=env)
+    assert done.code == 4
+    assert "127.0.0.1 can't be reached" in done.err
+    assert time.monotonic() - started < 30
+    assert KEY.encode() not in kept(repo)

@@ -1,0 +1,49 @@
+"""Record once, replay anywhere: the same commit without a call, or a sentence that says what differs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+
+def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+    repo.git("clone", "-q", str(repo.top), str(tmp_path / "clone"))
+    clone = GitRepo(tmp_path / "clone")
+    tape = tmp_path / "tape.jsonl"
+    command = ("edit", "src/app.py", "greet with a comma", "--yes")
+    script.replies('<read path="README.md"/>\n', "<commit>Greet\n\nBetter.</commit>\n" + GREET)
+    assert run(*command, "--record", str(tape)).code == 0
+    script.replies()
+    done = run(*command, "--model", f"replay:{tape}", "--json", cwd=clone.top)
+    assert done.code == 0, done.err
+    assert script.prompts == []
+    assert clone.git("rev-parse", "HEAD^{tree}") == repo.git("rev-parse", "HEAD^{tree}")
+    messages = [where.git("log", "-1", "--format=%B") for where in (repo, clone)]
+    assert [text.partition("Repoagent-Edit:")[0] for text in messages] == [
+        "Greet\n\nBetter.\n\nAssisted-by: repoagent:command:sh\n"
+    ] * 2
+    assert done.json["usage"]["calls"] == 2  # type: ignore[index]
+    clone.git("reset", "-q", "--hard", "HEAD^")
+    clone.write("src/app.py", clone.read("src/app.py") + b"# mine\n")
+    done = run(*command, "--model", f"replay:{tape}", cwd=clone.top)
+    assert done.code == 4
+    assert "files src/app.py" in done.err
+    done = run("edit", "src/app.py", "other words", "--yes", "--model", f"replay:{tape}", cwd=clone.top)
+    assert done.code == 4
+    assert "request" in done.err
+    assert [json.loads(line)["reply"] for line in tape.read_text().splitlines()][0].startswith("<read")
+
+
+def test_a_cassette_that_can_not_be_used(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+    (tmp_path / "broken").write_text("no json\n")
+    for name in ("missing", "broken"):
+        done = run("edit", "a.txt", "x", "--yes", "--model", f"replay:{tmp_path / name}")
+        assert done.code == 4
+        assert name in done.err
+    script.replies(GREET)
+    for name in ("broken/tape", ".", "new/tape"):  # a file in the way, a folder, and a folder to be made
+        done = run("edit", "src/app.py", "x", "--dry-run", "--record", str(tmp_path / name))
+        assert (done.code, len(script.prompts)) == ((0, 1) if name == "new/tape" else (2, 0)), done.err

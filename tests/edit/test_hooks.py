@@ -1,0 +1,122 @@
+"""The commit is the user's own: their hooks, their signature, their other work, and what they do meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, diff
+
+PRE_COMMIT = """\
+repos:
+- repo: local
+  hooks:
+  - {id: polite, name: polite, language: system, entry: "sed -i s/hello,/Hello,/", types: [text]}
+"""
+
+
+def test_pre_commit_with_a_formatter_and_other_work_around(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    env = {"PRE_COMMIT_HOME": str(tmp_path / "pre-commit")}
+    program = Path(sys.executable).parent / "pre-commit"
+    repo.write(".pre-commit-config.yaml", PRE_COMMIT)
+    repo.commit("hooks")
+    subprocess.run([program, "install"], cwd=repo.top, env={**os.environ, **env}, check=True, capture_output=True)
+    repo.write("README.md", "staged hello,\n")
+    repo.git("add", "README.md")
+    repo.write("README.md", "staged hello,\nand unstaged hello,\n")
+    repo.write("src/app.py", repo.read("src/app.py") + b"\n# mine: hello,\n")
+    repo.write("a.txt", repo.read("a.txt") + b"unstaged hello,\n")
+    before = {name: repo.read(name) for name in ("README.md", "a.txt")}, repo.status()
+    script.replies(GREET)
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", env=env)
+    assert done.code == 0, done.err
+    assert "a hook rewrote src/app.py" in done.err
+    committed = repo.git("show", "HEAD:src/app.py")
+    assert "    return f'Hello, {name}'\n" in committed
+    assert "mine" not in committed
+    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+    assert ({name: repo.read(name) for name in ("README.md", "a.txt")}, repo.status()) == before
+    assert repo.git("diff", "--cached", "--name-only").split() == ["README.md"]
+    assert repo.read("src/app.py").endswith(b"\n# mine: hello,\n")
+    assert b"Hello" in repo.read("src/app.py")
+    assert len(script.prompts) == 1
+
+
+def test_signed_and_with_a_hook_that_sweeps_all_in(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (tmp_path / "signers").write_text("ada@example.com " + key.with_suffix(".pub").read_text())
+    for name, value in [
+        ("gpg.format", "ssh"), ("user.signingKey", str(key)), ("gpg.ssh.allowedSignersFile", str(tmp_path / "signers")),
+        ("commit.gpgSign", "true"),
+    ]:  # fmt: skip
+        repo.git("config", name, value)
+    repo.hook("pre-commit", "git add -u\n")
+    repo.write("README.md", "mine\n")
+    script.replies(GREET)
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
+    assert done.code == 0, done.err
+    repo.git("verify-commit", "HEAD")
+    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+    assert repo.status() == " M README.md\n"
+    assert any("README.md" in remark for remark in done.json["remarks"])  # type: ignore[attr-defined]
+
+
+def test_a_signature_that_fails_is_nothing_for_the_model(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.git("config", "gpg.format", "ssh")
+    repo.git("config", "user.signingKey", "/nowhere/key")
+    script.replies(GREET)
+    head = repo.head()
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "-S")
+    assert done.code == 6
+    assert "nowhere" in done.err
+    assert (repo.head(), repo.status(), len(script.prompts)) == (head, "", 1)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    assert len(script.prompts) == 1  # the answer was kept
+
+
+def test_a_hook_that_always_fails_ends_the_run(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.hook("commit-msg", "echo the subject has no ticket >&2\nexit 1\n")
+    script.replies(*[f"<commit>Subject {n}</commit>\n" + GREET for n in range(9)])
+    head = repo.head()
+    done = run("edit", "src/app.py", "greet with a comma", "--yes")
+    assert done.code == 6
+    assert "no ticket" in done.err
+    assert len(script.prompts) == 4  # the first, and three more
+    assert "no ticket" in script.prompts[1]
+    assert (repo.head(), repo.status()) == (head, "")
+
+
+def test_commits_and_saves_of_the_user_meanwhile(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    script.act(0, "echo more >> README.md; git commit -qam mine; (echo '# top'; cat src/app.py) > x; mv x src/app.py")
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
+    assert done.code == 0, done.err
+    assert any("src/app.py was changed meanwhile" in remark for remark in done.json["remarks"])  # type: ignore[attr-defined]
+    assert done.json["placements"] == [{"path": "src/app.py", "hunk": 1, "line": 2, "level": "exact"}]
+    assert repo.git("log", "--format=%s", "-n2").split("\n")[1] == "mine"
+    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+    assert "more" in repo.git("show", "HEAD:README.md")
+    assert "# top" not in repo.git("show", "HEAD:src/app.py")
+    assert repo.read("src/app.py").startswith(b"# top\ndef greet(name):\n    return f'hello, {name}'\n")
+    assert repo.status() == " M src/app.py\n"
+
+
+def test_a_change_that_does_not_fit_any_more_is_kept(repo: GitRepo, run: Run, script: Script) -> None:
+    for act in ("sed -i s/hello/bye/ src/app.py", "rm src/app.py"):
+        repo.git("checkout", "-q", "--", "src/app.py")
+        script.replies(GREET)
+        script.act(0, act)
+        head = repo.head()
+        done = run("edit", "src/app.py", "greet with a comma", "--yes")
+        assert done.code == 3
+        assert "src/app.py was changed meanwhile" in done.err
+        patch = Path(done.err.strip().rpartition("kept in ")[2])
+        repo.git("apply", "--check", "--cached", str(patch))
+        assert repo.head() == head
+        assert not (repo.top / ".git/index.lock").exists()

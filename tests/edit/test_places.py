@@ -1,0 +1,108 @@
+"""Wherever git works: linked work trees, folders, a detached or unborn HEAD, new branches, names of every kind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, diff
+
+
+def test_in_a_folder_of_a_linked_work_tree(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
+    linked, head = GitRepo(tmp_path / "linked"), repo.head()
+    script.replies(GREET)
+    done = run("edit", "app.py", "../README.md", "greet with a comma", "--yes", cwd=linked.top / "src")
+    assert done.code == 0, done.err
+    assert done.out.startswith("[side ")
+    assert linked.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+    assert (linked.status(), repo.status(), repo.head()) == ("", "", head)
+    assert (repo.top / ".repoagent").is_dir() and not (linked.top / ".repoagent").exists()
+    assert run("undo", cwd=linked.top).code == 0
+    assert linked.head() == head
+
+
+def test_as_a_sub_command_of_git(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+    script.replies(GREET)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    arguments = ["-C", str(repo.top / "src"), "-c", "user.name=Other Name", "repoagent", "edit", "app.py", "greet", "--yes"]
+    subprocess.run(
+        ["git", *arguments], cwd=tmp_path, check=True, capture_output=True,
+        env={**os.environ, "PATH": path, "REPOAGENT_MODEL": script.spec},
+    )  # fmt: skip
+    assert repo.git("log", "-1", "--format=%an").strip() == "Other Name"
+    assert b"f'hello, {name}'" in repo.read("src/app.py")
+
+
+def test_detached_and_unborn(repo: GitRepo, make_repo: Callable[[str], GitRepo], run: Run, script: Script) -> None:
+    repo.git("checkout", "-q", "--detach")
+    script.replies(GREET)
+    done = run("edit", "src/app.py", "greet with a comma", "--yes")
+    assert done.code == 0, done.err
+    assert done.out.startswith("[detached HEAD ")
+    assert "HEAD is detached" in done.err
+    unborn = make_repo("unborn")
+    script.replies("```diff\n--- /dev/null\n+++ b/docs/new.md\n@@\n+# New\n```\n")
+    done = run("edit", "docs/new.md", "write it", "--create", "--yes", cwd=unborn.top)
+    assert done.code == 0, done.err
+    assert unborn.git("log", "--format=%P|%s").strip() == "|Write it"
+    assert unborn.status() == ""
+    assert run("undo", cwd=unborn.top).code == 0
+    assert not (unborn.top / "docs").exists()
+
+
+def test_a_new_branch_signed_off_in_the_editor_then_a_fixup(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    script.replies("<commit>Greet</commit>\n" + GREET)
+    head = repo.head()
+    write = "f() { sed -i '1s/.*/In my words/' \"$1\"; }; f"
+    options = ("--yes", "--branch", "topic", "-s", "-e")
+    done = run("edit", "src/app.py", "greet with a comma", *options, env={"GIT_EDITOR": write})
+    assert done.code == 0, done.err
+    message = repo.git("log", "-1", "--format=%B")
+    assert message.startswith("In my words\n\n")
+    assert "Signed-off-by: Ada Tester" in message and "Repoagent-Edit: " in message
+    assert repo.git("symbolic-ref", "--short", "HEAD").strip() == "topic"
+    assert repo.git("rev-parse", "main").strip() == head
+    script.replies(diff("src/app.py", "-    return f'hello, {name}'", "+    return f'Hello, {name}'"))
+    assert run("edit", "src/app.py", "capital", "--yes", "--fixup", "HEAD").code == 0
+    assert repo.git("log", "-1", "--format=%s").strip() == "fixup! In my words"
+    assert "Repoagent-Edit: " in repo.git("log", "-1", "--format=%B")
+
+
+def test_a_message_left_empty_commits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    head = repo.head()
+    done = run("edit", "src/app.py", "greet", "--yes", "-e", env={"GIT_EDITOR": ": >"})
+    assert done.code == 6
+    assert (repo.head(), repo.status(), len(script.prompts)) == (head, "", 1)
+    assert run("edit", "src/app.py", "greet", "--yes").code == 0
+    assert len(script.prompts) == 1
+
+
+def test_names_of_every_kind(repo: GitRepo, run: Run, script: Script) -> None:
+    names = ["a b.txt", 'q"uote.txt', "é漢.txt", "-dash.txt", "new\nline.txt", "odd:10", "tab\there", "[a]*.txt", "a\\b"]
+    quoted = {"new\nline.txt": '"{}/new\\nline.txt"', "tab\there": '"{}/tab\\there"', 'q"uote.txt': '"{}/q\\"uote.txt"'}
+    for number, name in enumerate(names):
+        repo.write(name, f"old {number}\n")
+    repo.commit("odd names")
+    heads = [quoted.get(name, "{}/" + name.replace("\\", "\\\\") if "\\" not in name else '"{}/a\\\\b"') for name in names]
+    hunks = [
+        f"--- {head.format('a')}\n+++ {head.format('b')}\n@@\n-old {number}\n+new {number}\n"
+        for number, head in enumerate(heads)
+    ]
+    script.replies("```diff\n" + "".join(hunks) + "```\n")
+    done = run("edit", "--yes", "--json", "--", *names, "renew them")
+    assert done.code == 0, done.err + done.out
+    assert [repo.read(name) for name in names] == [f"new {number}\n".encode() for number in range(len(names))]
+    assert repo.status() == ""
+    assert set(repo.git("show", "--format=", "--name-only", "-z").split("\0")) - {""} == set(names)
+    (prompt,) = script.prompts
+    assert 'File "new\\nline.txt" (file to edit; 1 line):' in prompt
+    assert run("undo").code == 0
+    assert repo.read("new\nline.txt") == b"old 4\n"

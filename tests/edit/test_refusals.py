@@ -1,0 +1,127 @@
+"""What can't be done is said in one sentence, with the right exit code, before a model is paid."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+BAD: list[tuple[int, str, tuple[str, ...]]] = [
+    (2, "say which file", ()),
+    (2, "say what to do with a.txt", ("a.txt",)),
+    (2, "the instruction is empty", ("a.txt", "")),
+    (2, "there is no file missing.py", ("a.txt", "missing.py")),
+    (2, "say --create", ("missing.py", "write it")),
+    (2, "the instruction comes last", ("write it", "a.txt", "README.md")),
+    (2, "outside the work tree", ("../outside.txt", "x")),
+    (2, "there is no file gone.md to --read", ("a.txt", "x", "--read", "gone.md")),
+    (2, "there is no line 99", ("a.txt:99", "x")),
+    (2, "no-such-file", ("a.txt", "-F", "no-such-file")),
+    (2, "no UTF-8", ("a.txt", "-F", "latin")),
+    (2, "there is no commit nothing", ("a.txt", "x", "--fixup", "nothing")),
+    (2, "--dry-run and --no-commit", ("a.txt", "x", "--dry-run", "--no-commit")),
+    (2, "--no-commit and --branch", ("a.txt", "x", "--no-commit", "--branch", "b")),
+    (2, "--again and --message-file", ("--again", "-F", "a.txt")),
+    (2, "--patch and --yes", ("a.txt", "x", "-p")),
+    (3, "the branch main exists", ("a.txt", "x", "--branch", "main")),
+    (3, "src is a folder", ("src", "x")),
+    (3, "bin is binary", ("bin", "x")),
+    (3, "link is a symbolic link: name the file itself, a.txt", ("link", "x")),
+    (3, "submodule or repository sub", ("sub/x.txt", "x")),
+    (3, "git directory", (".git/config", "x")),
+    (3, "--include-dirty", ("untracked.txt", "x")),
+    (3, "git restore removed.txt", ("removed.txt", "x", "--create")),
+]
+
+
+@pytest.fixture
+def odd(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> GitRepo:
+    """The sample with a binary file, a link, a submodule, an untracked file, a removed one."""
+    inner = make_repo("inner")
+    inner.write("x.txt", "x\n")
+    inner.commit("inner")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "sub")
+    repo.write("bin", b"a\0b")
+    repo.write("removed.txt", "x\n")
+    (repo.top / "link").symlink_to("a.txt")
+    repo.write("latin", b"caf\xe9\n")
+    repo.commit("odd things")
+    (repo.top / "removed.txt").unlink()
+    repo.write("untracked.txt", "x\n")
+    (repo.top.parent / "outside.txt").write_text("x\n")
+    return repo
+
+
+def test_bad_input(odd: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    before = odd.head(), odd.status()
+    for code, words, arguments in BAD:
+        done = run("edit", *arguments, "--yes")
+        assert (done.code, done.out) == (code, ""), (arguments, done.err)
+        assert words in done.err, arguments
+        assert done.err.startswith("repoagent: ") and done.err.count("\n") == 1, (arguments, done.err)
+    assert script.prompts == []
+    assert (odd.head(), odd.status()) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file(repo: GitRepo, run: Run) -> None:
+    (repo.top / "a.txt").chmod(0)
+    done = run("edit", "a.txt", "x", "--yes")
+    assert done.code == 3
+    assert "can't be read" in done.err
+
+
+def test_outside_a_repository(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    done = run("edit", "a.txt", "x", "--yes", cwd=tmp_path)
+    assert done.code == 2
+    assert "git init" in done.err
+
+
+def test_no_model_is_configured(run: Run) -> None:
+    done = run("edit", "a.txt", "x", "--yes", env={"REPOAGENT_MODEL": ""})
+    assert done.code == 4
+    for way in ("export ANTHROPIC_API_KEY=", "command:", "manual", "git config --global repoagent.model"):
+        assert way in done.err
+    assert max(map(len, done.err.splitlines())) <= 80
+
+
+def test_what_would_stop_the_commit_is_known_before_the_call(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    command = ("edit", "src/app.py", "greet with a comma", "--yes")
+    done = run(*command, env={"GIT_CONFIG_GLOBAL": "/dev/null", "EMAIL": "", "GIT_COMMITTER_NAME": ""})
+    assert (done.code, "user.name" in done.err) == (2, True)
+    (repo.top / ".git/index.lock").write_text("")
+    done = run(*command)
+    assert (done.code, "index.lock" in done.err) == (7, True)
+    assert script.prompts == []
+    done = run(*command, "--no-commit")  # it needs neither
+    assert done.code == 0
+
+
+def test_a_file_named_twice_is_one(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    done = run("edit", "src/app.py", "./src/../src/app.py", "src/app.py:1-2", "greet with a comma", "--yes", "--json")
+    assert done.code == 0, done.err
+    assert script.prompts[0].count("(file to edit;") == 1
+    assert len(done.json["files"]) == 1  # type: ignore[arg-type]
+
+
+def test_an_ignored_or_unseen_file_is_not_made_nor_overwritten(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.write(".gitignore", "build/\n")
+    repo.commit("ignore")
+    repo.write("local.txt", "mine\n")
+    new = "```diff\n--- /dev/null\n+++ b/{}\n@@\n+x\n```\n"
+    script.replies(GREET + new.format("build/out.txt"), GREET + new.format("local.txt"), GREET)
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
+    assert done.code == 0, done.err
+    assert "build/out.txt" in script.prompts[1] and "local.txt" in script.prompts[2]
+    assert repo.read("local.txt") == b"mine\n"
+    assert not (repo.top / "build").exists()
+    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]

@@ -1,0 +1,124 @@
+"""A run that was killed or could not go on: the same command goes on, nothing is paid twice, nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+Killed = Callable[..., None]
+
+
+@pytest.fixture
+def killed(repo: GitRepo, script: Script) -> Killed:
+    """Start `repoagent ARGS` and kill it as soon as the file `when` is there."""
+
+    def killed(when: Path, *args: str) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "repoagent", *args],
+            cwd=repo.top,
+            env={**os.environ, "REPOAGENT_MODEL": script.spec},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while not when.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+
+    return killed
+
+
+def left_behind(repo: GitRepo) -> list[str]:
+    """Files of edits in flight, and their locks."""
+    found = [*(repo.top / ".repoagent/conversations").iterdir(), *(repo.top / ".git/repoagent/locks").iterdir()]
+    return [path.name for path in found] + [path.name for path in (repo.top / ".git").glob("*.lock")]
+
+
+def test_killed_while_the_model_is_asked(repo: GitRepo, run: Run, script: Script, killed: Killed) -> None:
+    script.replies('<read path="README.md"/>\n', "never given", GREET)
+    script.act(1, "sleep 5")
+    command = ("edit", "src/app.py", "greet with a comma", "--yes")
+    killed(script.folder / "prompt-01", *command)
+    assert repo.status() == ""
+    done = run(*command, "--json")
+    assert done.code == 0, done.err
+    assert len(script.prompts) == 3  # the last one asked anew, the first not
+    assert "A small repository." in script.prompts[2]
+    assert done.json["usage"]["calls"] == 1  # type: ignore[index]
+    assert left_behind(repo) == []
+
+
+def test_killed_during_the_check(repo: GitRepo, run: Run, script: Script, killed: Killed, tmp_path: Path) -> None:
+    script.replies(GREET)
+    started = tmp_path / "started"
+    check = f"test -e {started} || {{ touch {started}; sleep 5; }}"
+    command = ("edit", "src/app.py", "greet with a comma", "--yes", "--check", check)
+    repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
+    killed(started, *command)
+    assert (repo.top / ".git/index.lock").exists()  # git refuses now, rather than lose
+    done = run(*command)
+    assert done.code == 0, done.err
+    assert "recovered: " in done.err
+    assert len(script.prompts) == 1
+    assert repo.git("diff", "HEAD^", "--stat").count("|") == 1
+    assert repo.status() == " M src/app.py\n"
+    assert left_behind(repo) == []
+
+
+def test_a_model_that_fails_is_asked_again_later_or_anew(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies('<read path="README.md"/>\n')
+    command = ("edit", "src/app.py", "greet with a comma", "--dry-run")
+    assert run(*command).code == 4
+    assert len(script.prompts) == 2
+    (script.folder / "reply-02").write_text(GREET)
+    assert run(*command).code == 0
+    assert "A small repository." in script.prompts[2]
+    assert left_behind(repo) == []
+    script.replies('<read path="README.md"/>\n')
+    assert run(*command).code == 4
+    (script.folder / "reply-02").write_text(GREET)
+    assert run(*command, "--conversation", "fresh").code == 0
+    assert "A small repository." not in script.prompts[2]
+    (kept,) = left_behind(repo)
+    assert kept.startswith("kept-")
+
+
+def test_without_any_reply_nothing_is_kept_for_long(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies()
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4
+    assert run("edit", "README.md", "say more", "--yes").code == 4
+    assert sum(name.startswith("edit-") for name in left_behind(repo)) <= 1
+
+
+def test_what_a_person_broke_in_the_conversation_is_said(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET + "<read path='README.md'/>\n")
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4
+    (file,) = (repo.top / ".repoagent/conversations").glob("edit-*.md")
+    file.write_text(file.read_text().replace("return 'hello '", "return 'other '"))
+    done = run("edit", "src/app.py", "greet with a comma", "--yes")
+    assert done.code == 3
+    assert "--conversation fresh" in done.err
+
+
+def test_old_requests_are_forgotten(repo: GitRepo, run: Run, script: Script) -> None:
+    sent = repo.top / ".repoagent/sent"
+    sent.mkdir(parents=True)
+    for name, days in [("old.txt", 31), ("new.txt", 29)]:
+        (sent / name).write_text("x")
+        os.utime(sent / name, (time.time() - days * 86_400,) * 2)
+    script.replies(GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--dry-run").code == 0
+    assert not (sent / "old.txt").exists()
+    assert (sent / "new.txt").exists()
+    assert len(list(sent.glob("*.txt"))) == 2

@@ -1,0 +1,84 @@
+"""Two edits of one repository at the same time: nothing is lost, and nobody waits for nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import MODEL, Script, diff
+
+
+def second(tmp_path: Path) -> Script:
+    """Another scripted model."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    (folder / "model.sh").write_text(MODEL)
+    return Script(folder)
+
+
+def start(repo: GitRepo, script: Script, *args: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "repoagent", "edit", *args, "--yes", "--json"],
+        cwd=repo.top,
+        env={**os.environ, "REPOAGENT_MODEL": script.spec},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def both(one: subprocess.Popen[bytes], other: subprocess.Popen[bytes]) -> list[dict[str, object]]:
+    done = [process.communicate() for process in (one, other)]
+    assert [one.returncode, other.returncode] == [0, 0], done
+    return [json.loads(out) for out, _ in done]
+
+
+def test_two_files_and_a_check_that_takes_its_time(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+    other = second(tmp_path)
+    script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
+    other.replies(diff("README.md", "-A small repository.", "+A smaller one."))
+    held = tmp_path / "held"
+    other.act(0, f"while [ ! -e {held} ]; do sleep 0.01; done")  # the other lands while the first is at its check
+    first = start(repo, script, "a.txt", "shout", "--check", f"touch {held}; sleep 1")
+    values = both(first, start(repo, other, "README.md", "say less"))
+    assert repo.status() == ""
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "3"
+    assert {value["commit"] for value in values} == set(repo.git("log", "-n2", "--format=%H").split())
+    assert b"LINE 2" in repo.read("a.txt") and b"A smaller one." in repo.read("README.md")
+    assert repo.git("show", "--format=", "--name-only", "HEAD").count("\n") == 1
+
+
+def test_one_file_at_two_places(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+    other = second(tmp_path)
+    script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
+    other.replies(diff("a.txt", " line 8", "-line 9", "+LINE 9", " line 10"))
+    started = tmp_path / "started"
+    for model in (script, other):  # both have read the file before any of them writes
+        model.act(0, f"echo >> {started}; while [ $(wc -l < {started}) -lt 2 ]; do sleep 0.01; done")
+    values = both(start(repo, script, "a.txt", "shout"), start(repo, other, "a.txt", "shout below"))
+    assert repo.read("a.txt").count(b"LINE") == 2
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "3"
+    assert repo.status() == ""
+    assert sum("changed meanwhile" in str(value["remarks"]) for value in values) == 1
+
+
+def test_the_same_command_twice_is_busy(repo: GitRepo, script: Script) -> None:
+    script.replies('<read path="README.md"/>\n', "no more")
+    script.act(1, "sleep 30")
+    first = start(repo, script, "a.txt", "shout")
+    try:
+        while len(script.prompts) < 2:
+            assert first.poll() is None
+        script.act(2, "exit 1")
+        again = start(repo, script, "a.txt", "shout")
+        again.communicate()
+        assert again.returncode == 4  # it began anew, and its own model failed: the first still runs
+        assert "A small repository." not in script.prompts[2]
+    finally:
+        first.terminate()
+        first.communicate()
+    assert repo.status() == ""
