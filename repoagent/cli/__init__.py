@@ -1,0 +1,27 @@
+"""The command line: a module for each command; it parses arguments, calls one function, shows the answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from repoagent.errors import Exit
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run `repoagent` (or `git repoagent`: the same program) and leave with its exit code.
+
+    `argv` is the program's name and its arguments, `sys.argv` when it is left out.
+    """
+    try:
+        from repoagent.cli.app import cli
+        from repoagent.cli.exits import run
+
+        program, *arguments = sys.argv if argv is None else argv
+        code = run(cli, program, arguments)
+    except KeyboardInterrupt:  # so early, or so often, that `run` could not say it
+        code = int(Exit.INTERRUPTED)
+    sys.exit(code)

@@ -1,0 +1,118 @@
+"""The group of all commands. A command's module is imported when that command is used, and never for help."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent import __version__
+from repoagent.cli.session import Session
+from repoagent.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+# name: (where its click command stands, what it does in one line)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "edit": ("repoagent.cli.edit:command", "Change files as asked, as one commit."),
+    "undo": ("repoagent.cli.undo:undo", "Take the last edit back."),
+    "redo": ("repoagent.cli.undo:redo", "Make an edit again that was taken back."),
+    "init": ("repoagent.cli.init:command", "Set up .repoagent/ for a team to share."),
+    "config": ("repoagent.cli.config:command", "Show options, or set one."),
+    "completion": ("repoagent.cli.completion:command", "Print the completion script of a shell."),
+}
+
+EXIT_CODES = {
+    Exit.DONE: "done",
+    Exit.NOTHING: "nothing done: nothing to change, or declined",
+    Exit.USAGE: "wrong usage",
+    Exit.REFUSED: "refused: the edit does not fit, or would touch what it may not",
+    Exit.NO_MODEL: "no model, or it gave nothing usable",
+    Exit.LIMIT: "a limit was reached: cost, tokens, turns, time",
+    Exit.CHECK_FAILED: "a check or a hook failed; all is as it was",
+    Exit.BUSY: "busy: another process holds the lock",
+    Exit.INTERNAL: "an error in repoagent itself; it names a report",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and line of help only."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}:{name} is no command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"'{name}' is no {ctx.command_path} command{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _change_folder(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
+    for folder in folders:
+        if folder and not ctx.resilient_parsing:
+            try:
+                os.chdir(folder)
+            except OSError as error:
+                raise UsageError(f"cannot change to '{folder}': {error.strerror}") from error
+
+
+@click.command(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "-C", "folder", metavar="DIR", multiple=True, is_eager=True, expose_value=False,
+    callback=_change_folder, help="Run as if started in DIR.",
+)  # fmt: skip
+@click.option(
+    "--color", metavar="WHEN", type=click.Choice(["auto", "always", "never"]), help="auto, always or never."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
+@click.version_option(__version__, prog_name="repoagent", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, color: str | None, verbose: bool) -> None:
+    """A git-native repository editing assistant: a model's diff becomes one clean commit."""
+    ctx.obj = Session(color, verbose)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(Exit.USAGE)

@@ -1,0 +1,148 @@
+"""How an edit ended, for a person in one line and for a program as JSON; and the prompt it would send."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from repoagent.cli.text import clean, paint
+from repoagent.edit.hunks import HUNK, hunk_end
+
+if TYPE_CHECKING:
+    from repoagent.cli.terminal import Terminal
+    from repoagent.config import Settings
+    from repoagent.edit import EditOutcome, EditRequest
+    from repoagent.repo import FileChange, WorkTree
+
+VERSION = 1
+
+
+def show_outcome(
+    outcome: EditOutcome, terminal: Terminal, *, as_json: bool, said: Collection[str] = (), answered: bool = False
+) -> None:
+    """Print the result: the diff of a dry run, the answer to a question, else the commit and what it cost.
+
+    The remarks in `said` are left out, and on a terminal an answer that was `answered` as it came.
+    """
+    if as_json:
+        terminal.result(json.dumps(as_object(outcome), indent=2) + "\n")
+        return
+    landed = outcome.landed
+    if landed is None:
+        if not (answered and terminal.shows):
+            terminal.result(outcome.answer.strip() + "\n")
+        if terminal.tells:
+            terminal.note(f"no change was made · {spent(outcome)}", "dim")
+        return
+    for remark in landed.remarks:
+        if remark not in said:
+            terminal.note(f"note: {remark}")
+    if outcome.kind == "proposed":
+        terminal.diff(landed.proposal.diff)
+        terminal.note(f"nothing was written (--dry-run) · {spent(outcome)}")
+        return
+    subject = landed.proposal.message.split("\n", 1)[0]
+    size = counts(landed.proposal.diff, landed.changes)
+    if landed.commit is not None:
+        head = f"[{landed.commit.branch or 'detached HEAD'} {landed.commit.commit[:7]}]"
+        shown = paint(head, "yellow") if terminal.color else head
+        terminal.styled(f"{shown} {clean(subject)} · {size} · {spent(outcome)}\n")
+    else:
+        terminal.styled(f"written, not committed · {size} · {spent(outcome)}\n")
+
+
+def spent(outcome: EditOutcome) -> str:
+    """Tokens, cost and seconds, in one line."""
+    usage = outcome.usage
+    about = "about " if usage.estimated else ""
+    tokens = f"{about}{usage.total - usage.output:,} + {usage.output:,} tokens"
+    if usage.cache_read:
+        tokens += f" ({usage.cache_read:,} cached)"
+    cost = "" if outcome.cost is None else f" · ${outcome.cost:.4f}"
+    return f"{tokens}{cost} · {outcome.seconds:.1f} s"
+
+
+def counts(diff: str, changes: tuple[FileChange, ...]) -> str:
+    """How large a change is: files, lines added and removed."""
+    added = removed = 0
+    lines = diff.split("\n")
+    place = 0
+    while place < len(lines):
+        head = HUNK.fullmatch(lines[place])
+        place += 1
+        if head is None:
+            continue
+        end = hunk_end(lines, place, int(head[2] or 1), int(head[4] or 1))
+        added += sum(line.startswith("+") for line in lines[place:end])
+        removed += sum(line.startswith("-") for line in lines[place:end])
+        place = end
+    return f"{len(changes)} file{'s' * (len(changes) != 1)} +{added} -{removed}"
+
+
+def as_object(outcome: EditOutcome) -> dict[str, object]:
+    """The outcome as JSON data; its format has a version."""
+    landed = outcome.landed
+    made = landed.commit if landed else None
+    return {
+        "version": VERSION,
+        "outcome": outcome.kind,
+        "edit": outcome.edit_id,
+        "commit": made.commit if made else None,
+        "parent": made.parent if made else None,
+        "branch": made.branch if made else None,
+        "files": [
+            {"path": change.path, "old_path": change.old_path, "mode": change.mode} for change in landed.changes
+        ]
+        if landed
+        else [],
+        "placements": [
+            {"path": place.path, "hunk": place.hunk, "line": place.line, "level": place.level}
+            for place in landed.proposal.placements
+        ]
+        if landed
+        else [],
+        "diff": landed.proposal.diff if landed else "",
+        "message": landed.proposal.message if landed else "",
+        "remarks": list(landed.remarks) if landed else [],
+        "check": {"command": landed.check.command, "seconds": round(landed.check.seconds, 3)}
+        if landed and landed.check
+        else None,
+        "answer": outcome.answer,
+        "model": outcome.model,
+        "usage": {
+            "input": outcome.usage.input,
+            "output": outcome.usage.output,
+            "cache_read": outcome.usage.cache_read,
+            "cache_write": outcome.usage.cache_write,
+            "estimated": outcome.usage.estimated,
+            "calls": outcome.attempts,
+        },
+        "cost": outcome.cost,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def show_prompt(
+    worktree: WorkTree, request: EditRequest, settings: Settings, terminal: Terminal, *, as_json: bool
+) -> None:
+    """Print exactly what the first call would send, block by block, and the tokens of each."""
+    from repoagent.edit import prepare
+    from repoagent.llm import estimate_tokens
+
+    prompt = prepare(worktree, request, settings).prompt
+    blocks = [("system", part) for part in prompt.system] + [("user", part) for part in prompt.opening]
+    rows = [
+        {"role": role, "name": part.name, "tokens": estimate_tokens(part.text), "cache": part.cache, "text": part.text}
+        for role, part in blocks
+    ]
+    if as_json:
+        terminal.result(json.dumps({"version": VERSION, "blocks": rows}, indent=2) + "\n")
+        return
+    for row in rows:
+        terminal.result(str(row["text"]))
+    terminal.note("")
+    for row in rows:
+        breakpoint_ = "  cache breakpoint" if row["cache"] else ""
+        terminal.note(f"{row['tokens']:>8,}  {row['role']:<6}  {row['name']}{breakpoint_}")
+    terminal.note(f"{sum(estimate_tokens(part.text) for _, part in blocks):>8,}  tokens in all, estimated")

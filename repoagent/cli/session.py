@@ -1,0 +1,43 @@
+"""What the options before a command's name said, and what each command starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from repoagent.cli.terminal import Terminal
+    from repoagent.config import Settings
+    from repoagent.store import Layout
+
+
+class Session(NamedTuple):  # each run imports this module, and a dataclass would take 2 ms more
+    """One run of the program. A command gets it with `@pass_session`."""
+
+    color: str | None = None
+    verbose: bool = False
+
+    def terminal(self, settings: Settings | None = None) -> Terminal:
+        """The terminal as it is, coloured as the flag says, or the settings."""
+        from repoagent.cli.terminal import Terminal
+
+        color = self.color or (settings.text("color") if settings is not None else "auto")
+        return Terminal.open(color, verbose=self.verbose)
+
+    def open(
+        self, layout: Layout | None, flags: Mapping[str, object] | None = None
+    ) -> tuple[Settings, Terminal]:
+        """Load the settings (`flags` by option key, None for not given), warn of what was ignored in them."""
+        from repoagent.config import load
+
+        settings = load(layout, flags={**(flags or {}), "color": self.color})
+        terminal = self.terminal(settings)
+        for warning in settings.warnings:
+            terminal.warn(warning)
+        return settings, terminal
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")

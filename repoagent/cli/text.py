@@ -1,0 +1,68 @@
+"""Text as a person's terminal may see it: pure functions."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# What moves the cursor, changes colours or titles, rings, or makes text read other than it is: C0 but tab and
+# newline, DEL, C1, bytes that are no UTF-8 (as surrogates), marks of direction, and what has no width at all.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "reverse": "7",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "cyan": "36",
+    "on-red": "41",
+}
+_TAB = 8
+
+
+def clean(text: str) -> str:
+    """`text` with everything made visible that could act on a terminal, as less shows it: ^[, <U+202E>, <FF>.
+
+    Newlines and tabs stay. Each character is looked at alone, so text may come in pieces.
+    """
+    return _UNSAFE.sub(lambda match: _visible(match[0]), text)
+
+
+def paint(text: str, *styles: str) -> str:
+    """`text` in these styles; they end with it. An empty text stays empty."""
+    if not text or not styles:
+        return text
+    return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[m"
+
+
+def columns(text: str, start: int = 0) -> int:
+    """How many columns `text`, clean and of one line, takes when it begins in column `start`."""
+    column = start
+    for character in text:
+        column += width(character, column)
+    return column - start
+
+
+def width(character: str, column: int = 0) -> int:
+    """How many columns one character takes in `column`."""
+    if character == "\t":
+        return _TAB - column % _TAB
+    if character.isascii():
+        return 1
+    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    if code < 0x20 or code == 0x7F:
+        return f"^{chr(code ^ 0x40)}"
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as surrogateescape holds it
+        return f"<{code - 0xDC00:02X}>"
+    return f"<U+{code:04X}>"

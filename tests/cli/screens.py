@@ -1,0 +1,99 @@
+"""A program on a real terminal (a pty), for tests: what a person sees, and what they type."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+# Makes the pty on standard input the controlling terminal, so that ^C is a signal, and becomes the program.
+LAUNCH = (
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+TIMEOUT = 20.0
+
+
+class Screen:
+    """A running program. `seen` is all that it has written to its terminal so far."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        width: int = 80,
+        stdout: int | None = None,
+    ) -> None:
+        self.seen = ""
+        self._expected = 0  # up to where `expect` has looked
+        self._main, tty = pty.openpty()
+        fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        quiet = {
+            name: value for name, value in os.environ.items() if name not in {"CI", "COLUMNS", "NO_COLOR"}
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCH, *command],
+            cwd=cwd,
+            env={**quiet, "TERM": "xterm-256color", **(env or {})},
+            stdin=tty,
+            stdout=tty if stdout is None else stdout,
+            stderr=tty,
+        )
+        os.close(tty)
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._main)
+
+    def expect(self, text: str) -> str:
+        """Wait until `text` is seen after what was expected before; what stands between, and `text`."""
+        start = self._expected
+        deadline = time.monotonic() + TIMEOUT
+        while text not in self.seen[start:]:
+            if not self._read(deadline):
+                raise AssertionError(f"{text!r} never came: {self.seen!r}")
+        self._expected = self.seen.index(text, start) + len(text)
+        return self.seen[start : self._expected]
+
+    def send(self, text: str) -> None:
+        os.write(self._main, text.encode())
+
+    def end(self) -> int:
+        """Wait for the program to end; its exit code."""
+        deadline = time.monotonic() + TIMEOUT
+        while self._read(deadline):
+            pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def _read(self, deadline: float) -> bool:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([self._main], [], [], left)[0]:
+            raise AssertionError(f"nothing more came in time: {self.seen!r}")
+        try:
+            data = os.read(self._main, 65536)
+        except OSError:  # Linux says EIO when the other end is closed
+            return False
+        self.seen += data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        return bool(data)
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    """The command that runs `code`."""
+    return [sys.executable, "-c", code, *arguments]

@@ -1,0 +1,209 @@
+"""`repoagent config`, `init` and `completion`, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.screens import Screen, python
+from tests.conftest import GitRepo
+
+MAIN = "import sys; from repoagent.cli import main; main(['repoagent', *sys.argv[1:]])"
+
+
+def program(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        python(MAIN, *arguments),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **env},
+    )
+
+
+def test_wrong_calls_change_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    for arguments, message in (
+        (["config", "set", "modle", "x"], "modle is no option; did you mean model?"),
+        (["config", "get", "modle"], "did you mean model?"),
+        (["config", "set", "max_turns", "many"], "max_turns can't be 'many'"),
+        (["config", "set", "max_turns", "1", "2"], "max_turns takes one value"),
+        (["config", "set", "check", "make"], "git config repoagent.check"),
+        (["config", "set", "max_turns"], "missing argument 'VALUE...'"),
+    ):
+        done = program(repo.top, *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+    assert not (repo.top / ".repoagent").exists()
+    done = program(tmp_path, "config", "set", "max_turns", "3")
+    assert done.returncode == 2
+    assert "say --global" in done.stderr
+
+
+def test_the_list_has_every_option_with_its_origin(repo: GitRepo, clean_environment: Path) -> None:
+    repo.git("config", "repoagent.maxCost", "1.5")
+    program(repo.top, "config", "set", "--global", "price.openai/gpt-4.1.input", "2")
+    out = program(repo.top, "config", REPOAGENT_MODEL="manual").stdout
+    rows = [line.split(None, 2) for line in out.splitlines()]
+    assert ["model", "manual", "environment REPOAGENT_MODEL"] in rows
+    assert ["max_cost", "1.5", "git config (local)"] in rows
+    assert ["price.openai/gpt-4.1.input", "2", "file:~/.config/repoagent/config.toml"] in rows
+    assert ["max_tokens", "none", "default"] in rows
+    as_json = json.loads(program(repo.top, "config", "list", "--json").stdout)
+    assert as_json["version"] == 1
+    assert {"key": "max_cost", "value": 1.5, "origin": "git config (local)"} in as_json["settings"]
+    assert (
+        program(repo.top, "config", "--json").stdout == program(repo.top, "config", "list", "--json").stdout
+    )
+
+
+def test_get(repo: GitRepo) -> None:
+    assert program(repo.top, "config", "get", "max_turns").stdout == "10\n"
+    assert program(repo.top, "config", "get", "maxTurns", "--show-origin").stdout == "default\t10\n"
+    missing = program(repo.top, "config", "get", "max_cost")
+    assert (missing.returncode, missing.stdout, missing.stderr) == (1, "", "repoagent: max_cost is not set\n")
+    assert json.loads(program(repo.top, "config", "get", "max_cost", "--json").stdout)["value"] is None
+    program(repo.top, "config", "set", "context", "a.md", "b c.md")
+    assert program(repo.top, "config", "get", "context").stdout == "a.md\nb c.md\n"
+
+
+def test_set_says_where_and_what_it_is_worth(repo: GitRepo) -> None:
+    done = program(repo.top, "config", "set", "max_turns", "3")
+    assert done.stderr == f"set max_turns in {repo.top}/.repoagent/config.toml\n"
+    assert repo.read(".repoagent/config.toml") == b"max_turns = 3\n"
+    assert repo.read(".repoagent/.gitignore") == b"*\n"
+    assert repo.status() == ""
+    done = program(repo.top, "config", "set", "max_turns", "4", REPOAGENT_MAX_TURNS="9")
+    assert "warning: it does not count: environment REPOAGENT_MAX_TURNS says 9\n" in done.stderr
+    done = program(repo.top, "config", "set", "max_turns", "40")
+    assert "may only lower a limit: max_turns = 40" in done.stderr
+
+
+def test_set_global_keeps_a_link_a_link(repo: GitRepo, clean_environment: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.toml"
+    real.write_text("# mine\n")
+    path = clean_environment / ".config" / "repoagent" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.symlink_to(real)
+    assert program(tmp_path, "config", "set", "--global", "check", "make test").returncode == 0
+    assert real.read_text() == '# mine\ncheck = "make test"\n'
+    assert path.is_symlink()
+
+
+def test_the_list_fits_a_narrow_terminal(repo: GitRepo) -> None:
+    repo.git("config", "repoagent.model", "openrouter/some-vendor/some-long-model-name")
+    with Screen(python(MAIN, "config"), repo.top, width=60) as screen:
+        screen.end()
+    assert "\x1b[1mmodel" in screen.seen
+    assert "some-long-model-name\n" + " " * 21 + "\x1b[36mgit config (local)\x1b[m\n" in screen.seen
+
+
+def test_escape_sequences_of_a_repository_are_shown_not_obeyed(repo: GitRepo) -> None:
+    (repo.top / ".repoagent").mkdir()
+    repo.write(".repoagent/config.toml", 'model = "a/\\u001b[2Jb"\n"\\u001b]0;x" = 1\n')
+    with Screen(python(MAIN, "config"), repo.top, env={"NO_COLOR": "1"}) as screen:
+        screen.end()
+    assert "\x1b" not in screen.seen
+    assert "a/^[[2Jb" in screen.seen
+
+
+def test_init_makes_what_a_team_can_share(repo: GitRepo) -> None:
+    repo.write("sub/x", "")
+    repo.commit()
+    done = program(repo.top / "sub", "init")
+    assert done.stdout.split() == [
+        *("made", "../.repoagent/config.toml"),
+        *("made", "../.repoagent/context.md"),
+        *("changed", "../.repoagent/.gitignore"),
+    ]
+    assert "git add ../.repoagent" in done.stderr
+    assert repo.status() == "?? .repoagent/config.toml\n?? .repoagent/context.md\n"
+    (repo.top / ".repoagent" / "memory").mkdir()
+    repo.write(".repoagent/memory/index.json", "{}")
+    assert repo.status() == "?? .repoagent/config.toml\n?? .repoagent/context.md\n"
+
+
+def test_init_again_changes_nothing(repo: GitRepo) -> None:
+    program(repo.top, "init")
+    repo.write(".repoagent/config.toml", "max_turns = 3\n")
+    repo.write(".repoagent/.gitignore", "*\n!/config.toml\n!/context.md\n!/mine")
+    done = program(repo.top, "init", "--json")
+    assert [file["what"] for file in json.loads(done.stdout)["files"]] == ["kept"] * 3
+    assert repo.read(".repoagent/config.toml") == b"max_turns = 3\n"
+    assert repo.read(".repoagent/.gitignore") == b"*\n!/config.toml\n!/context.md\n!/mine"
+
+
+def test_init_adds_to_a_gitignore_that_is_there(repo: GitRepo) -> None:
+    repo.write(".repoagent/.gitignore", "*\n# mine")
+    assert program(repo.top, "init").returncode == 0
+    assert repo.read(".repoagent/.gitignore") == b"*\n# mine\n!/config.toml\n!/context.md\n"
+
+
+def test_init_through_a_link_is_refused(repo: GitRepo, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (repo.top / ".repoagent").symlink_to(tmp_path / "elsewhere")
+    done = program(repo.top, "init")
+    assert done.returncode == 3
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_init_outside_a_repository_says_so(tmp_path: Path) -> None:
+    done = program(tmp_path, "init")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
+    from repoagent.cli.init import config_template
+    from repoagent.config import OPTIONS, load
+    from repoagent.store import Layout
+
+    template = config_template()
+    assert max(map(len, template.splitlines())) <= 110
+    lines = [line.removeprefix("#") for line in template.splitlines() if not line.startswith("# ")]
+    repo.write(".repoagent/config.toml", "\n".join(lines))
+    settings = load(Layout(repo.top / ".repoagent", repo.top / ".git"), repo.top)
+    for option in OPTIONS:
+        if option.repository_may_set:
+            assert settings.setting(option.key).value == option.default
+            assert settings.origin(option.key).startswith("file:") or option.default is None
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "count", "expected"),
+    [
+        ("repoagent ", 1, {"edit", "undo", "redo", "init", "config", "completion"}),
+        ("repoagent co", 1, {"config", "completion"}),
+        ("repoagent config get max", 3, {"max_turns", "max_tokens", "max_cost", "max_output_tokens"}),
+        ("repoagent completion z", 2, {"zsh"}),
+        ("repoagent init --", 2, {"--json", "--help"}),
+    ],
+)
+def test_completion_answers(tmp_path: Path, words: str, count: int, expected: set[str]) -> None:
+    env = {"_REPOAGENT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(count)}
+    out = program(tmp_path, **env).stdout
+    assert {line.partition(",")[2] for line in out.splitlines()} == expected
+
+
+def test_completion_of_command_names_imports_no_command(tmp_path: Path) -> None:
+    code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {MAIN}"
+    env = {
+        **os.environ,
+        "_REPOAGENT_COMPLETE": "bash_complete",
+        "COMP_WORDS": "repoagent ",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(python(code), capture_output=True, text=True, check=True, env=env)
+    assert "repoagent.cli.edit" not in done.stderr.split()
+
+
+def test_the_bash_script_is_one_that_bash_takes(tmp_path: Path) -> None:
+    script = program(tmp_path, "completion", "bash").stdout
+    assert "complete -o nosort -F" in script
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    done = program(tmp_path, "completion", "tcsh")
+    assert done.returncode == 2
