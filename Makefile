@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
 
-.PHONY: demo test lint unit soak bench clean
+.PHONY: demo test lint unit soak bench reference clean
 
 test: lint unit
 
@@ -22,10 +22,13 @@ soak: $(VENV)/.ready
 	$(BIN)/pytest -m soak
 
 demo: $(VENV)/.ready
-	$(BIN)/python -m bench.demo
+	$(BIN)/python -m demo
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench.edit
+
+reference: $(VENV)/.ready
+	$(BIN)/python docs/reference.py
 
 $(VENV)/.ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer; put one on PATH or say make PYTHON=/path/to/python"; exit 1; }

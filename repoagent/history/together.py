@@ -8,7 +8,6 @@ partner's share is the weight of the commits with it over the weight of all.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from repoagent.repo.run import GitError
 COMMITS = 100
 LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
 SECONDS = 0.3
-_ENTRY = re.compile(rb"\n?:\d+ \d+ [0-9a-f]+ [0-9a-f]+ ([A-Z])\d*")
+_ENTRY = (b":", b"\n:")  # modes, ids and a letter; the path is the next token, so none is taken for an entry
 _COMMIT = b"\x01"
 
 
@@ -78,10 +77,10 @@ def _commits(data: bytes) -> list[list[bytes]]:
     commits: list[list[bytes]] = []
     tokens = iter(data.split(b"\0"))
     for token in tokens:
-        if token.lstrip(b"\n").startswith(_COMMIT):
-            commits.append([])
-        if _ENTRY.search(token) and commits:
+        if token.startswith(_ENTRY) and commits:
             commits[-1].append(next(tokens, b""))
+        elif token.lstrip(b"\n") == _COMMIT:
+            commits.append([])
     return commits
 
 

@@ -16,11 +16,12 @@ from repoagent.llm.model import Retryable, Usage
 if TYPE_CHECKING:
     import anthropic
 
-WAYS = (
-    "the three shortest ways to get one: `export ANTHROPIC_API_KEY=...` with a key of console.anthropic.com; "
-    "`--model command:'claude -p'` with any program that reads a prompt and prints a reply; "
-    "`--model manual` to carry prompt and reply to any chat yourself"
-)
+WAYS = """\
+The three shortest ways to get one:
+  export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
+  --model "command:claude -p"    any program that reads a prompt, prints a reply
+  --model manual                 you carry prompt and reply to any chat yourself
+To keep a choice: git config --global repoagent.model SPEC"""
 
 # An error that comes inside a stream has no status of its own.
 _STATUS = {
@@ -40,7 +41,7 @@ _SPENT = ("contract_spend_limit_reached", "enforced_spend_limit_reached")  # a 4
 
 def no_key(detail: str = "") -> ModelError:
     why = f" ({detail})" if detail else ""
-    return ModelError(f"there is no key for Anthropic's models{why}; {WAYS}")
+    return ModelError(f"there is no key for Anthropic's models{why}. {WAYS}")
 
 
 def rejected(error: anthropic.APIStatusError, spec: str, usage: Usage, secrets: list[str]) -> ModelError:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from repoagent.errors import ModelError
+from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage
 from repoagent.llm.seam import join
 from repoagent.llm.usage import Meter, estimate
@@ -84,6 +84,7 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
     """One reply, and what it and the failed attempts before it have used."""
     expected = estimate(request)
     usage = Usage()
+    meter.before_attempt(expected)
     for attempt in range(1, ATTEMPTS + 1):
         streamed: list[str] = []
 
@@ -91,7 +92,6 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
             streamed.append(piece)
             hooks.on_text(piece)
 
-        meter.before_attempt(expected)
         try:
             reply = model.complete(request, hear)
         except Retryable as error:
@@ -101,6 +101,10 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
                 hooks.on_void("".join(streamed))
             if attempt == ATTEMPTS:
                 raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
+            try:
+                meter.before_attempt(expected)  # now: nobody should wait for an attempt that is not made
+            except LimitReached as limit:
+                raise ModelError(f"{error}; {limit}") from error
             pause = _pause(attempt, error, hooks.jitter)
             hooks.on_wait(pause, str(error))
             hooks.sleep(pause)

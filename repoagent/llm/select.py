@@ -44,7 +44,7 @@ def default_model() -> str:
     """The spec to use when none is configured. Raises ModelError when there is no key for it."""
     if any(os.environ.get(name) for name in _KEYS):
         return DEFAULT_MODEL
-    raise ModelError(f"no model is configured; {WAYS}")
+    raise ModelError(f"no model is configured. {WAYS}")
 
 
 def preload(spec: str | None) -> None:

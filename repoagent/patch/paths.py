@@ -35,8 +35,10 @@ def _unescape(quoted: str) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def bad_path(path: str) -> str | None:
+def bad_path(path: str, *, known: bool = False) -> str | None:
     """Why `path` may never be written or deleted, as a sentence; None for a harmless one.
+
+    A `known` path is that of a file which is there: its name may hold anything that a name can.
 
     A check of the string alone: symbolic links are the business of who opens the file. Names that some file
     system takes for `.git` (case, trailing dots and spaces, `git~1`, streams, invisible characters) are
@@ -44,18 +46,28 @@ def bad_path(path: str) -> str | None:
     """
     if not path:
         return "the path is empty"
-    if any(char < " " or char == "\x7f" for char in path):
-        return "the path holds a control character"
-    if "\\" in path:
-        return "the path holds a backslash; separate folders with `/`"
-    if path.startswith("/") or re.match(r"[A-Za-z]:", path):
+    if not known and (odd := _odd(path)):
+        return odd
+    if path.startswith("/"):
         return "the path is absolute; paths are relative to the top of the repository"
     for part in path.split("/"):
         if part in {"", ".", ".."}:
             return f"the path has the component {part!r}; write it from the top of the repository"
         if _plain(part) in {".git", "git~1", ".repoagent", "repoag~1"}:
             return f"{part!r} belongs to git or repoagent and is never edited"
-        if part != part.rstrip(". "):
+    return None
+
+
+def _odd(path: str) -> str | None:
+    """What a new file should not be called: some system would take it for another."""
+    if any(char < " " or char == "\x7f" for char in path):
+        return "the path holds a control character"
+    if "\\" in path:
+        return "the path holds a backslash; separate folders with `/`"
+    if re.match(r"[A-Za-z]:", path):
+        return "the path is absolute; paths are relative to the top of the repository"
+    for part in path.split("/"):
+        if part not in {".", ".."} and part != part.rstrip(". "):
             return f"the component {part!r} ends in a dot or a space"
     return None
 

@@ -84,7 +84,8 @@ def _refuse_bad(names: Sequence[str]) -> None:
 def _allowed(target: Target, files: Files) -> Target:
     """`target` if its source may be changed. Raises Misfit."""
     source = target.source or ""
-    _refuse_bad([source])
+    if reason := bad_path(source, known=True):
+        raise Misfit("bad-path", f"{reason}.")
     if source not in files.scope:
         raise Misfit(
             "out-of-scope", f"this file may not be changed here. The files that may be: {files.named()}."

@@ -159,7 +159,9 @@ class Transaction:
         journal, text = self._open(), encode(self._worktree, message)
         self._prepare(journal, text)
         made, code, output = self._run(journal)
+        before, rewritten = self._record.steps, list[str]()
         if made is None and self._fold(journal):
+            rewritten = [now.path for now, was in zip(self._record.steps, before, strict=True) if now != was]
             self._prepare(journal, text)
             made, code, again = self._run(journal)
             output += again
@@ -171,7 +173,8 @@ class Transaction:
             self._end(made)
         if self.result is None:
             raise AssertionError("a commit without a result")
-        self.result = replace(self.result, notes=self.plan.notes, output=output)
+        folded = tuple(dict.fromkeys([*rewritten, *self.result.folded]))
+        self.result = replace(self.result, folded=folded, notes=self.plan.notes, output=output)
         return self.result
 
     def keep(self) -> None:

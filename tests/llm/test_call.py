@@ -154,6 +154,13 @@ def test_limits_hold_for_retries_and_continuations() -> None:
     assert len(model.seen) == 2
 
 
+def test_a_retry_that_a_limit_forbids_is_not_waited_for() -> None:
+    listener = Listener()
+    with pytest.raises(ModelError, match=r"overloaded; the limit of 1 model call"):
+        listener.run(Scripted([Retryable("overloaded")]), Meter(Limits(turns=1)))
+    assert listener.slept == []
+
+
 def test_a_429_is_repeated_over_http(server_with: Callable[[Script], Server]) -> None:
     server = server_with([status(429, retry_after=2), status(529), "fine"])
     slept: list[float] = []

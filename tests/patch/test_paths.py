@@ -46,6 +46,19 @@ def test_bad_paths(path: str) -> None:
     assert bad_path(path)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\\b", "C:x", "x "])
+def test_a_file_that_is_there_may_have_any_name(name: str) -> None:
+    header = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+    answer = f'--- "a/{header}"\n+++ "b/{header}"\n@@\n-old\n+new\n'
+    changes = apply_answer(answer, {name: SourceText(b"old\n")}).changes
+    assert [(change.path, change.after) for change in changes] == [(name, b"new\n")]
+
+
+@pytest.mark.parametrize("path", ["", "/x", "../x", ".git/config", "a/.GIT/x", ".repoagent/x", ".git\u200c/x"])
+def test_bad_even_if_it_is_there(path: str) -> None:
+    assert bad_path(path, known=True)
+
+
 @pytest.mark.parametrize(
     "path",
     [

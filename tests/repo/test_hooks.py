@@ -113,6 +113,7 @@ def test_formatter_that_fails_after_its_work(repo: GitRepo) -> None:
     assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5")
     assert repo.status() == " M README.md\n"
     assert result.commit == repo.head() and repo.git("rev-list", "--count", "HEAD") == "2\n"
+    assert result.folded == ("a.txt",)
 
 
 def test_formatter_that_fails_with_other_work_in_the_file(repo: GitRepo) -> None:
