@@ -28,7 +28,9 @@ def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) ->
     from repoagent.edit.undo import asked
 
     if len(words) > 1:
-        raise UsageError('--again goes to the files of the last edit: say only repoagent edit --again "INSTRUCTION"')
+        raise UsageError(
+            '--again goes to the files of the last edit: say only repoagent edit --again "INSTRUCTION"'
+        )
     before = asked(worktree)
     request = words[0].strip() if words else _edited(before, terminal)
     if not request:
@@ -38,7 +40,9 @@ def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) ->
 
 def _edited(before: Asked, terminal: Terminal) -> str:
     if not terminal.can_ask:
-        raise UsageError('there is no terminal to edit the request on: say repoagent edit --again "INSTRUCTION"')
+        raise UsageError(
+            'there is no terminal to edit the request on: say repoagent edit --again "INSTRUCTION"'
+        )
     what = f"the edit {before.edit.id} " + ("stays taken back" if before.edit.undone else "is taken back")
     head = HEAD.format(request=before.request, what=what)
     said = "\n\n".join(f"[{turn.role}]\n{turn.text}" for turn in before.turns)

@@ -63,7 +63,9 @@ file_path = click.Path(path_type=Path, dir_okay=False)
 @click.option("--branch", metavar="NAME", help="Make a new branch at HEAD and commit there.")
 @click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor.")
 @click.option("-s", "--signoff", is_flag=True, help="Add a Signed-off-by trailer.")
-@click.option("-S", "--gpg-sign", "sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the commit.")
+@click.option(
+    "-S", "--gpg-sign", "sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the commit."
+)
 @click.option("--fixup", metavar="REV", help="Make it a fixup! commit for REV.")
 @click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks.")
 @click.option("--include-dirty", is_flag=True, help="Commit your other changes in these files too.")
@@ -72,7 +74,9 @@ file_path = click.Path(path_type=Path, dir_okay=False)
     help="Use what was said about the files before, or not.",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Take the last edit back, change its request, run anew.")
-@click.option("--format", "edit_format", type=click.Choice(["diff", "whole"]), help="What the model is asked for.")
+@click.option(
+    "--format", "edit_format", type=click.Choice(["diff", "whole"]), help="What the model is asked for."
+)
 @click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in placing a hunk.")
 @click.option("--record", type=file_path, metavar="FILE", help="Record it for --model replay:FILE.")
 @click.option("--show-prompt", is_flag=True, help="Print what would be sent, with its tokens; send nothing.")
@@ -100,15 +104,20 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.cli.dialogue import Talk
     from repoagent.cli.outcome import show_outcome, show_prompt
     from repoagent.cli.settle import settle
-    from repoagent.edit.run import edit, means
+    from repoagent.edit.means import means
+    from repoagent.edit.run import edit
 
     settle(worktree, terminal)
-    ask = partial(_request, given, worktree, terminal, settings.text("edit.scope"), settings.text_or_none("check"))
+    ask = partial(
+        _request, given, worktree, terminal, settings.text("edit.scope"), settings.text_or_none("check")
+    )
     if given.show_prompt:
         show_prompt(worktree, ask(), settings, terminal, as_json=given.as_json)
         return Exit.DONE
     if not (given.yes or given.dry_run or terminal.can_ask):
-        raise UsageError("there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see")
+        raise UsageError(
+            "there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see"
+        )
     ready = means(settings, given.record)  # before a person writes a request that could not be sent
     request = ask()
     with terminal.working("reading the repository") as working:
@@ -142,7 +151,7 @@ def _request(
     """What the command line asks for. Raises UsageError for what can't be meant."""
     from dataclasses import replace
 
-    from repoagent.edit import EditRequest, Target, parse_target, split_arguments
+    from repoagent.edit import EditRequest, parse_target, split_arguments
     from repoagent.repo import relative
 
     cwd = Path.cwd()
@@ -185,7 +194,11 @@ def _request(
 
 
 def _instruction(
-    text: str | None, given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, targets: tuple[Target, ...]
+    text: str | None,
+    given: SimpleNamespace,
+    worktree: WorkTree,
+    terminal: Terminal,
+    targets: tuple[Target, ...],
 ) -> str:
     """The words of the request, from wherever they come. Raises UsageError when there are none."""
     if given.message_file is not None:

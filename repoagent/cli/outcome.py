@@ -19,7 +19,12 @@ VERSION = 1
 
 
 def show_outcome(
-    outcome: EditOutcome, terminal: Terminal, *, as_json: bool, said: Collection[str] = (), answered: bool = False
+    outcome: EditOutcome,
+    terminal: Terminal,
+    *,
+    as_json: bool,
+    said: Collection[str] = (),
+    answered: bool = False,
 ) -> None:
     """Print the result: the diff of a dry run, the answer to a question, else the commit and what it cost.
 
@@ -92,7 +97,8 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
         "parent": made.parent if made else None,
         "branch": made.branch if made else None,
         "files": [
-            {"path": change.path, "old_path": change.old_path, "mode": change.mode} for change in landed.changes
+            {"path": change.path, "old_path": change.old_path, "mode": change.mode}
+            for change in landed.changes
         ]
         if landed
         else [],
@@ -133,7 +139,13 @@ def show_prompt(
     prompt = prepare(worktree, request, settings).prompt
     blocks = [("system", part) for part in prompt.system] + [("user", part) for part in prompt.opening]
     rows = [
-        {"role": role, "name": part.name, "tokens": estimate_tokens(part.text), "cache": part.cache, "text": part.text}
+        {
+            "role": role,
+            "name": part.name,
+            "tokens": estimate_tokens(part.text),
+            "cache": part.cache,
+            "text": part.text,
+        }
         for role, part in blocks
     ]
     if as_json:

@@ -1,4 +1,4 @@
-"""A model's reply as a person is shown it while it comes: its words, folded; not the edit, which is shown once it fits."""
+"""A model's reply as it is shown while it comes: its words, folded; not the edit, which is shown once it fits."""
 
 from __future__ import annotations
 
@@ -102,7 +102,11 @@ class Fold:
 def _undecided(line: str) -> bool:
     """Whether more of the line has to come before it is known what begins with it."""
     text = line.lstrip()
-    return not text or text.startswith("<") or any(text.startswith(mark) or mark.startswith(text) for mark in ("```", "~~~"))
+    return (
+        not text
+        or text.startswith("<")
+        or any(text.startswith(mark) or mark.startswith(text) for mark in ("```", "~~~"))
+    )
 
 
 def _opens(line: str) -> re.Pattern[str] | None:

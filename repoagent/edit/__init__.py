@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from repoagent.edit.dialogue import Decision, Dialogue, Proposal, summary
     from repoagent.edit.briefing import Prepared, prepare
+    from repoagent.edit.dialogue import Decision, Dialogue, Proposal, summary
     from repoagent.edit.request import EditRequest, Target, parse_target, split_arguments
     from repoagent.edit.run import EditOutcome, edit
 

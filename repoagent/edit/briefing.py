@@ -65,7 +65,9 @@ def prepare(worktree: WorkTree, request: EditRequest, settings: Settings) -> Pre
         together = {path: running_log.result() for path, running_log in neighbours.items()}
     editable = set(request.paths)
     if request.scope == "neighbors":
-        editable |= {p.path for found in together.values() for p in found[:NEIGHBOURS_IN_SCOPE] if not why_not(p.path)}
+        editable |= {
+            p.path for found in together.values() for p in found[:NEIGHBOURS_IN_SCOPE] if not why_not(p.path)
+        }
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
     bench = Workbench(worktree, request, Draft(sources), editable, why_not)
@@ -73,7 +75,9 @@ def prepare(worktree: WorkTree, request: EditRequest, settings: Settings) -> Pre
     tools = _whole_file_tools(bench) if whole else _tools(bench)
     reminder = context.whole_file_reminder(request.paths) if whole else ""
     prompt = context.build(
-        protocol=context.prompt_text("whole") if whole else context.prompt_text("edit") + "\n" + protocol_text(tools),
+        protocol=context.prompt_text("whole")
+        if whole
+        else context.prompt_text("edit") + "\n" + protocol_text(tools),
         repository=context.repository_parts(
             worktree.top, layout(worktree).root, settings.texts("context"), request.paths, why_not
         ),
@@ -100,7 +104,9 @@ def _whole_file_tools(bench: Workbench) -> tuple[Tool, ...]:
 def _join(values: Mapping[str, T], text: Callable[[T], str]) -> str:
     """The texts of several files under each other, each with its path where there is more than one."""
     texts = {path: text(value).strip() for path, value in values.items()}
-    shown = [f"{context.named(path)}:\n{body}" if len(values) > 1 else body for path, body in texts.items() if body]
+    shown = [
+        f"{context.named(path)}:\n{body}" if len(values) > 1 else body for path, body in texts.items() if body
+    ]
     return "\n\n".join(shown)
 
 
@@ -137,7 +143,9 @@ def _missing(path: str, *, edited: bool) -> str:
 
 def _with_places(request: EditRequest, sources: dict[str, Source]) -> EditRequest:
     """The request with each `FILE::symbol` resolved to lines, and each range checked against its file."""
-    return replace(request, targets=tuple(_with_place(target, sources[target.path]) for target in request.targets))
+    return replace(
+        request, targets=tuple(_with_place(target, sources[target.path]) for target in request.targets)
+    )
 
 
 def _with_place(target: Target, source: Source) -> Target:

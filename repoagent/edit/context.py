@@ -55,7 +55,9 @@ def whole_file_reminder(paths: Sequence[str]) -> str:
 def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
     """What is asked, apart from the wording of the prompt: a cassette is matched on it."""
     return json.dumps(
-        {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn}, ensure_ascii=False, sort_keys=True
+        {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn},
+        ensure_ascii=False,
+        sort_keys=True,
     )
 
 
@@ -104,7 +106,9 @@ def repository_parts(
     configuration may name files here, so what may not be shown stays out.
     """
     wanted = [root / "context.md", *(top / name for name in further)]
-    folders = [PurePosixPath(), *reversed(PurePosixPath(targets[0]).parents[:-1])] if targets else [PurePosixPath()]
+    folders = (
+        [PurePosixPath(), *reversed(PurePosixPath(targets[0]).parents[:-1])] if targets else [PurePosixPath()]
+    )
     wanted += [top / folder / name for folder in reversed(folders) for name in CONVENTION_FILES]
     parts: list[Part] = []
     left = CONTEXT_LIMIT

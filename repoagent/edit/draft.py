@@ -60,7 +60,9 @@ def _fold(edits: list[FileChange], change: FileChange) -> None:
         continues = change.old_path is not None and earlier.path == change.old_path
         recreates = change.old_path is None and earlier.path is None and earlier.old_path == change.path
         if continues or recreates:
-            edits[number] = replace(change, old_path=earlier.old_path, before=earlier.before, old_mode=earlier.old_mode)
+            edits[number] = replace(
+                change, old_path=earlier.old_path, before=earlier.before, old_mode=earlier.old_mode
+            )
             return
     edits.append(change)
 

@@ -66,7 +66,8 @@ def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) 
         return message
     options = [f"--trailer={name}: {value}" for name, value in trailers]
     out = git(
-        top, "-c", f"core.commentChar={NO_COMMENT}", "interpret-trailers", "--no-divider", "--if-exists=addIfDifferent", *options,
+        top, "-c", f"core.commentChar={NO_COMMENT}", "interpret-trailers", "--no-divider",
+        "--if-exists=addIfDifferent", *options,
         stdin=message.encode("utf-8", "replace"),
     )  # fmt: skip
     return out.decode("utf-8", "replace")

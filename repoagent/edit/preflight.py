@@ -11,7 +11,9 @@ from repoagent.repo import WorkTree, git_output, head_blobs
 from repoagent.repo.branches import check_new
 from repoagent.repo.lock import lock_path
 
-LOCK_SECONDS = 2.0  # git's own commands hold the index lock for an instant; what stays longer was left by a kill
+LOCK_SECONDS = (
+    2.0  # git's own commands hold the index lock for an instant; what stays longer was left by a kill
+)
 LOCK_POLL_SECONDS = 0.05
 
 

@@ -1,7 +1,7 @@
 """Read the canonical diff back with unidiff, and hold it against the bytes that would be written.
 
-What is shown, stored and reported is the diff; what is written are the bytes. A second parser, which shares nothing with
-the one that made the diff, must see the one in the other.
+What is shown, stored and reported is the diff; what is written are the bytes. A second parser, which shares nothing
+with the one that made the diff, must see the one in the other.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
     Raises ValueError when unidiff does not take it, or when what it reads, applied to the bytes before, does not
     give the bytes after: that is a defect, and nothing may be written.
     """
-    from unidiff.patch import PatchSet
     from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
 
     try:
         files = PatchSet(io.StringIO(diff, newline="\n"))

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 
-from repoagent.edit.land import Landed
+from repoagent.edit.commit import Landed
 from repoagent.llm import Request, Turn, Usage, render
 from repoagent.llm.conversation import append
 from repoagent.memory import EditRecord, Memory, add_note, append_edit
 from repoagent.memory import remember as tie
 from repoagent.repo import FileChange, Source, WorkTree, blob_hash, layout
 from repoagent.store import Layout, write_whole
-
 
 DAY_SECONDS = 86_400
 
@@ -111,7 +110,11 @@ def _tell(memory: Memory, story: Story, record: EditRecord) -> None:
     for note in story.notes:
         add_note(memory.notes, note, blob=record.result_blob)
     if record.state in ("refused", "failed"):
-        add_note(memory.notes, f"tried and not done: {story.request} ({story.answer})"[:400], blob=record.source_blob)
+        add_note(
+            memory.notes,
+            f"tried and not done: {story.request} ({story.answer})"[:400],
+            blob=record.source_blob,
+        )
     append_edit(memory.edits, record)
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from repoagent.agent import ModelAgent, Observation, State, account, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
+from repoagent.edit.briefing import Prepared, prepare
+from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack
 from repoagent.edit.context import check_fits, request_key
 from repoagent.edit.dialogue import Dialogue
-from repoagent.edit.land import Landed, NoCommit, NotNow, SentBack, land
+from repoagent.edit.land import land
+from repoagent.edit.means import Means, means
 from repoagent.edit.message import EDIT_TRAILER, SOURCE_TRAILER, compose, public_name, with_trailers
-from repoagent.edit.briefing import Prepared, prepare
 from repoagent.edit.preflight import preflight, refuse_untracked
 from repoagent.edit.remember import Story, forget_sent, keep_sent, now, remember
 from repoagent.edit.request import EditRequest, named_files
@@ -40,9 +40,18 @@ from repoagent.errors import (
     NothingDone,
     Refused,
     RepoagentError,
-    UsageError,
 )
-from repoagent.llm import Limits, Message, Meter, Model, Part, Reply, Request, Turn, Usage, complete, open_model, price
+from repoagent.llm import (
+    Message,
+    Meter,
+    Model,
+    Part,
+    Reply,
+    Request,
+    Turn,
+    Usage,
+    complete,
+)
 from repoagent.memory import search as search_memory
 from repoagent.repo import FileChange, WorkTree, head_blobs, layout
 from repoagent.repo.run import uninterrupted
@@ -50,16 +59,11 @@ from repoagent.repo.settle import edit_folder
 from repoagent.store import ensure
 
 OUTPUT_TOKENS = 16_000
-EXPLAIN = "Before deciding, the person asks: explain this change. What does it do, why so, and what could it break?"
+EXPLAIN = (
+    "Before deciding, the person asks: explain this change. What does it do, why so, and what could it break?"
+)
 
 Kind = Literal["committed", "written", "proposed", "answered"]
-
-
-class Means(NamedTuple):
-    """Who is asked, and what has been used of what may be."""
-
-    model: Model
-    meter: Meter
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,16 @@ def edit(
     ensure(place)
     key = request_key(request.instruction, prepared.blobs, 0)
     before = unfinished(place, key)
-    if before and (request.fresh or edit_folder(worktree, before).exists()):  # that one was landed, then killed
+    if before and (
+        request.fresh or edit_folder(worktree, before).exists()
+    ):  # that one was landed, then killed
         set_aside(place, before)
         before = None
     edit_id = before or new_edit_id()
     with alive(place, edit_id):
-        run = _Run(prepared, settings, model, meter, dialogue, edit_id, open_state(conversation_file(place, edit_id)))
+        run = _Run(
+            prepared, settings, model, meter, dialogue, edit_id, open_state(conversation_file(place, edit_id))
+        )
         try:
             run.begin(key)
             landed, answer = run.go()
@@ -120,35 +128,6 @@ def edit(
         cost=meter.cost,
         seconds=time.monotonic() - started,
     )
-
-
-def means(settings: Settings, record: Path | None = None) -> Means:
-    """The model that the settings name, the built-in default only when there is a key for it; and its meter.
-
-    Nothing is sent yet. Raises ModelError when there is no such model, UsageError for a limit that can't be kept.
-    """
-    if record is not None:
-        _refuse_unwritable(record)
-    spec = None if settings.origin("model") == "default" else settings.text("model")
-    seconds = settings.number("timeout")
-    model = open_model(spec, record=record, read_seconds=seconds, command_seconds=seconds)
-    return Means(model, Meter(limits(settings), price(model.spec, settings.family("price"))))
-
-
-def _refuse_unwritable(file: Path) -> None:
-    """Raise UsageError where nothing can be recorded: that should be known before a reply is paid for."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if file.exists() and not file.is_file():
-            raise UsageError(f"{file} is no file to --record to: name another")
-        with file.open("ab"):
-            pass
-    except OSError as error:
-        raise UsageError(f"{file} can't be written ({error.strerror}): name another file to --record to") from error
-
-
-def limits(settings: Settings) -> Limits:
-    return Limits(settings.whole("max_turns"), settings.whole_or_none("max_tokens"), settings.number_or_none("max_cost"))
 
 
 def new_edit_id() -> str:
@@ -189,7 +168,9 @@ class _Run:
                     "say --conversation fresh to begin anew"
                 ) from error
             replies = sum(turn.role == "assistant" for turn in self.state.turns)
-            self.dialogue.note(f"going on with the interrupted edit {self.edit_id}; replies already paid for: {replies}")
+            self.dialogue.note(
+                f"going on with the interrupted edit {self.edit_id}; replies already paid for: {replies}"
+            )
             return
         request = self.prepared.bench.request
         meta = {"edit": self.edit_id, "asked": mark(key), "time": now(), **named_files(request.targets)}
@@ -207,7 +188,11 @@ class _Run:
         )  # fmt: skip
         try:
             outcome = run_loop(
-                agent, self.prepared.tools, self.state, before_finish=self.finish, on_event=self.dialogue.event
+                agent,
+                self.prepared.tools,
+                self.state,
+                before_finish=self.finish,
+                on_event=self.dialogue.event,
             )
         except (ModelError, Busy, NotNow, NoCommit):
             raise
@@ -296,7 +281,9 @@ class _Run:
         """The model for the record: of a replay the one that was recorded, of a command the program alone."""
         spec = self.model.spec
         if spec.startswith("replay:"):
-            spec = next((turn.meta.get("model", spec) for turn in self.state.turns if turn.role == "assistant"), spec)
+            spec = next(
+                (turn.meta.get("model", spec) for turn in self.state.turns if turn.role == "assistant"), spec
+            )
         return public_name(spec)
 
     def explain(self) -> str:
@@ -324,7 +311,9 @@ class _Run:
                 forget_sent(place, self.settings.whole("sent.keep_days"))
             except (RepoagentError, OSError) as error:
                 kept = set_aside(place, self.edit_id)
-                self.dialogue.say(f"warning: this edit could not be remembered ({error}); what was said is kept in {kept}")
+                self.dialogue.say(
+                    f"warning: this edit could not be remembered ({error}); what was said is kept in {kept}"
+                )
 
     def _remember(self, ended: str, answer: str) -> None:
         bench = self.prepared.bench

@@ -68,7 +68,9 @@ def outline_tool(bench: Workbench) -> Tool:
 
         source = known_or_read(bench, action.args.get("path", ""))
         symbols = outline(source.path, current_text(bench, source).encode("utf-8", "surrogateescape"))
-        return Observation("outline", fence(render_outline(symbols), "outline") if symbols else "No definitions found.")
+        return Observation(
+            "outline", fence(render_outline(symbols), "outline") if symbols else "No definitions found."
+        )
 
     text = '<outline path="FILE"/> lists the definitions of a file with their lines.'
     return Tool("outline", text, _reporting("outline", perform))
@@ -110,7 +112,10 @@ def edit_tool(bench: Workbench) -> Tool:
             except PatchRefused:
                 if not draft.edits:
                     raise
-                draft, placed = Draft(draft.sources), []  # after a setback many models send the whole edit anew
+                draft, placed = (
+                    Draft(draft.sources),
+                    [],
+                )  # after a setback many models send the whole edit anew
                 applied = fit(draft)
         except NoPatch as error:
             return Observation("edit", str(error), ok=False)
@@ -201,7 +206,12 @@ def _unnamed_losses(bench: Workbench, changes: Sequence[FileChange], answer: str
     """A sentence for the model when definitions vanish that neither the request nor its own words name."""
     from repoagent.split import definitions, lost_definitions
 
-    kept = {name for change in changes if change.path and change.after for name in definitions(change.path, change.after)}
+    kept = {
+        name
+        for change in changes
+        if change.path and change.after
+        for name in definitions(change.path, change.after)
+    }
     words = set(re.findall(r"\w+", bench.request.instruction + " " + _prose(answer)))
     lost = [
         f"{name} ({change.path})"
@@ -228,7 +238,9 @@ def _prose(answer: str) -> str:
 
 
 def _applied_text(placements: tuple[Placement, ...]) -> str:
-    places = ", ".join(f"{p.path}:{p.line}" + (f" ({p.level})" if p.level != "exact" else "") for p in placements)
+    places = ", ".join(
+        f"{p.path}:{p.line}" + (f" ({p.level})" if p.level != "exact" else "") for p in placements
+    )
     return f"Applied: {places}." if places else "Applied."
 
 

@@ -119,7 +119,9 @@ def _tell(worktree: WorkTree, result: UndoResult, before: dict[str, Memory], sta
         memory = before.get(path)
         if data is not None:
             renamed = next((old for name, old in before.items() if name != path and len(before) == 1), None)
-            memory = tie(layout(worktree), worktree, path, data, memory=memory or renamed, commit=result.commit)
+            memory = tie(
+                layout(worktree), worktree, path, data, memory=memory or renamed, commit=result.commit
+            )
         if memory is None or memory.folder in told:
             continue
         told.add(memory.folder)

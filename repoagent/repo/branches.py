@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from repoagent.errors import Refused
@@ -16,10 +17,19 @@ def check_new(worktree: WorkTree, name: str) -> None:
         or name[0] == "-"
     ):
         raise Refused(f"{name} is no valid name for a branch: give another one")
-    if git_output(
-        worktree.top, "show-ref", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1)
-    ).returncode == 0:  # fmt: skip
-        raise Refused(f"the branch {name} exists already: give a new name, or switch to it first")
+    for other in _in_the_way(worktree, name):
+        if other == name:
+            raise Refused(f"the branch {name} exists already: give a new name, or switch to it first")
+        raise Refused(f"there can't be a branch {name} beside the branch {other}: give another name")
+
+
+def _in_the_way(worktree: WorkTree, name: str) -> list[str]:
+    """Branches of this name, below it, or of a name that it is below: a ref is a file or a folder, not both."""
+    parents = [name[:at] for at, letter in enumerate(name) if letter == "/"]
+    patterns = [f"refs/heads/{branch}" for branch in (name, *parents)]
+    found = git(worktree.top, "for-each-ref", "--format=%(refname)", *patterns)
+    branches = [os.fsdecode(line).removeprefix("refs/heads/") for line in found.splitlines()]
+    return [branch for branch in branches if branch in (name, *parents) or branch.startswith(f"{name}/")]
 
 
 def switch_to_new(worktree: WorkTree, name: str, index: Path) -> None:

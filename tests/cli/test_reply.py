@@ -10,8 +10,24 @@ from repoagent.cli.reply import Fold, Words
 from repoagent.cli.text import columns
 
 PARTS = st.sampled_from(
-    ["words ", "`code` is", "\n", "```diff\n-a\n+b\n```\n", "```\nplain\n```\n", "~~~src/a.py\nx\n~~~\n", "<commit>\n", "Subject\n"]
-    + ["</commit>\n", '<read path="a"/>\n', "<b> no tag\n", "  ", "``", "a < b\n", "<finish>done</finish>\n", "~"]
+    [
+        "words ",
+        "`code` is",
+        "\n",
+        "```diff\n-a\n+b\n```\n",
+        "```\nplain\n```\n",
+        "~~~src/a.py\nx\n~~~\n",
+        "<commit>\n",
+        "Subject\n",
+        "</commit>\n",
+        '<read path="a"/>\n',
+        "<b> no tag\n",
+        "  ",
+        "``",
+        "a < b\n",
+        "<finish>done</finish>\n",
+        "~",
+    ]
 )
 
 

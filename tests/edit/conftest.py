@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ class Done:
     err: str
 
     @property
-    def json(self) -> dict[str, object]:
+    def json(self) -> dict[str, Any]:
         value = json.loads(self.out)
         assert isinstance(value, dict)
         return value
@@ -84,7 +85,9 @@ def run(repo: GitRepo, script: Script) -> Run:
             check=False,
             env={**os.environ, "REPOAGENT_MODEL": script.spec, **(env or {})},
         )
-        return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+        return Done(
+            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        )
 
     return run
 

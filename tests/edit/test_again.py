@@ -74,13 +74,15 @@ def test_again_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
     assert states(repo) == ["undone", "committed"]
 
 
-def test_again_in_the_editor_shows_what_was_said(repo: GitRepo, script: Script, tmp_path: Path, run: Run) -> None:
+def test_again_in_the_editor_shows_what_was_said(
+    repo: GitRepo, script: Script, tmp_path: Path, run: Run
+) -> None:
     script.replies("My reasons.\n\n" + GREET)
     base = repo.head()
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     script.replies(SHOUT)
     seen = tmp_path / "seen"
-    change = f"cp \"$1\" {seen} && sed -i '1s/.*/shout/' \"$1\" #"
+    change = f'cp "$1" {seen} && sed -i \'1s/.*/shout/\' "$1" #'
     command = [sys.executable, "-m", "repoagent", "edit", "--again"]
     env = {"REPOAGENT_MODEL": script.spec, "GIT_EDITOR": change}
     with Screen(command, repo.top, env=env) as window:
@@ -100,7 +102,9 @@ def test_again_in_the_editor_shows_what_was_said(repo: GitRepo, script: Script, 
 def test_again_after_an_undo_takes_nothing_more_back(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
-    script.replies(diff("a.txt", "-line 5", "+LINE 5"), "no edit at all", diff("a.txt", "-line 5", "+LINE FIVE"))
+    script.replies(
+        diff("a.txt", "-line 5", "+LINE 5"), "no edit at all", diff("a.txt", "-line 5", "+LINE FIVE")
+    )
     assert run("edit", "a.txt", "shout", "--yes").code == 0
     assert run("edit", "--again", "louder", "--yes").code == 1  # taken back, and then the model only talked
     assert repo.git("log", "-1", "--format=%s").strip() == "First"
@@ -144,7 +148,9 @@ def test_again_takes_nothing_back_before_it_can_go_on(repo: GitRepo, run: Run, s
     assert run("redo").code == 1  # nothing was taken back
 
 
-def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(repo: GitRepo, run: Run, script: Script) -> None:
+def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     script.act(0, "echo in the way > .repoagent/memory")
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tests.conftest import GitRepo
@@ -32,7 +31,9 @@ def test_a_simple_edit_is_one_call(repo: GitRepo, run: Run) -> None:
     repo.write("AGENTS.md", "Use single quotes.\n")
     usage = {"input_tokens": 900, "output_tokens": 50, "cache_read_input_tokens": 2000}
     with messages_server([text("<commit>Greet</commit>\n" + GREET, usage=usage)]) as server:
-        done = run("edit", "src/app.py", "greet with a comma", "--yes", "--model", MODEL, env=server.environment)
+        done = run(
+            "edit", "src/app.py", "greet with a comma", "--yes", "--model", MODEL, env=server.environment
+        )
     assert done.code == 0, done.err
     (request,) = server.requests
     assert request.body["stream"] is True

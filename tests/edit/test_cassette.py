@@ -25,7 +25,7 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
     assert [text.partition("Repoagent-Edit:")[0] for text in messages] == [
         "Greet\n\nBetter.\n\nAssisted-by: repoagent:command:sh\n"
     ] * 2
-    assert done.json["usage"]["calls"] == 2  # type: ignore[index]
+    assert done.json["usage"]["calls"] == 2
     clone.git("reset", "-q", "--hard", "HEAD^")
     clone.write("src/app.py", clone.read("src/app.py") + b"# mine\n")
     done = run(*command, "--model", f"replay:{tape}", cwd=clone.top)
@@ -34,7 +34,7 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
     done = run("edit", "src/app.py", "other words", "--yes", "--model", f"replay:{tape}", cwd=clone.top)
     assert done.code == 4
     assert "request" in done.err
-    assert [json.loads(line)["reply"] for line in tape.read_text().splitlines()][0].startswith("<read")
+    assert json.loads(tape.read_text().splitlines()[0])["reply"].startswith("<read")
 
 
 def test_a_cassette_that_can_not_be_used(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ from repoagent.repo.source import Source
 
 
 def change(old: str | None, new: str | None, before: bytes | None, after: bytes | None) -> FileChange:
-    return FileChange(old, new, before, after, REGULAR if before is not None else None, REGULAR if after is not None else None)
+    return FileChange(
+        old,
+        new,
+        before,
+        after,
+        REGULAR if before is not None else None,
+        REGULAR if after is not None else None,
+    )
 
 
 BOUND = Draft({"a": Source("a", b"1", REGULAR, "x"), "n": Source("n", None, None, "")})
@@ -21,7 +28,10 @@ def test_two_edits_of_one_file_are_one_change() -> None:
 
 
 def test_an_edit_taken_back_is_no_change() -> None:
-    assert BOUND.with_changes([change("a", "a", b"1", b"2")]).with_changes([change("a", "a", b"2", b"1")]).edits == ()
+    assert (
+        BOUND.with_changes([change("a", "a", b"1", b"2")]).with_changes([change("a", "a", b"2", b"1")]).edits
+        == ()
+    )
 
 
 def test_a_rename_then_an_edit_is_a_rename_with_an_edit() -> None:
@@ -31,7 +41,12 @@ def test_a_rename_then_an_edit_is_a_rename_with_an_edit() -> None:
 
 
 def test_a_new_file_that_goes_again_leaves_nothing() -> None:
-    assert BOUND.with_changes([change(None, "n", None, b"x")]).with_changes([change("n", None, b"x", None)]).edits == ()
+    assert (
+        BOUND.with_changes([change(None, "n", None, b"x")])
+        .with_changes([change("n", None, b"x", None)])
+        .edits
+        == ()
+    )
 
 
 def test_a_deleted_file_written_anew_is_a_change() -> None:

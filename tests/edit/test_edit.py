@@ -12,7 +12,9 @@ from tests.edit.conftest import GREET, Run, Script, diff
 
 
 def test_one_request_is_one_commit(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies("I use an f-string.\n\n<commit>\nGreet with a comma\n\nIt reads better.\n</commit>\n\n" + GREET)
+    script.replies(
+        "I use an f-string.\n\n<commit>\nGreet with a comma\n\nIt reads better.\n</commit>\n\n" + GREET
+    )
     before = repo.head()
     done = run("edit", "src/app.py", "greet with a comma", "--yes")
     assert done.code == 0, done.err
@@ -29,7 +31,9 @@ def test_one_request_is_one_commit(repo: GitRepo, run: Run, script: Script) -> N
     assert done.out.startswith("[main ") and "Greet with a comma" in done.out and done.out.count("\n") == 1
 
 
-def test_the_prompt_has_the_file_its_hash_history_and_the_request(repo: GitRepo, run: Run, script: Script) -> None:
+def test_the_prompt_has_the_file_its_hash_history_and_the_request(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     repo.write(".repoagent/context.md", "Strings use single quotes here.\n")
     repo.write("AGENTS.md", "Run the tests with make test.\n")
     script.replies(GREET)
@@ -78,8 +82,12 @@ def test_a_refused_diff_goes_back_with_the_nearest_lines(repo: GitRepo, run: Run
     assert "return 'hello ' + name" in script.prompts[1].split("</file", 1)[1]
 
 
-def test_a_diff_that_never_fits_is_refused_and_nothing_is_touched(repo: GitRepo, run: Run, script: Script) -> None:
-    wrong = [diff("src/app.py", " def greet(name):", f"-    return {n}", "+    return name") for n in range(6)]
+def test_a_diff_that_never_fits_is_refused_and_nothing_is_touched(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    wrong = [
+        diff("src/app.py", " def greet(name):", f"-    return {n}", "+    return name") for n in range(6)
+    ]
     script.replies(*wrong)
     head, data = repo.head(), repo.read("src/app.py")
     done = run("edit", "src/app.py", "greet with a comma", "--yes")
@@ -106,9 +114,18 @@ def test_a_rejection_is_exit_1(repo: GitRepo, run: Run, script: Script) -> None:
 
 def test_a_failing_check_goes_back_until_it_passes(repo: GitRepo, run: Run, script: Script) -> None:
     first = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hi ' + name")
-    second = diff("src/app.py", " def greet(name):", "-    return 'hi ' + name", "+    return 'hello, ' + name")
+    second = diff(
+        "src/app.py", " def greet(name):", "-    return 'hi ' + name", "+    return 'hello, ' + name"
+    )
     script.replies(first, second)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--check", "grep -q 'hello,' src/app.py || { echo no comma; false; }")
+    done = run(
+        "edit",
+        "src/app.py",
+        "greet with a comma",
+        "--yes",
+        "--check",
+        "grep -q 'hello,' src/app.py || { echo no comma; false; }",
+    )
     assert done.code == 0, done.err
     assert "no comma" in script.prompts[1]
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
@@ -123,7 +140,9 @@ def test_after_a_setback_the_whole_edit_may_come_anew(repo: GitRepo, run: Run, s
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
-def test_a_check_that_never_passes_leaves_everything_as_it_was(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_check_that_never_passes_leaves_everything_as_it_was(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     replies = [
         diff("src/app.py", " def greet(name):", f"-    return {old}", f"+    return {new}")
         for old, new in [("'hello ' + name", "1"), ("1", "2"), ("2", "3")]
@@ -136,9 +155,15 @@ def test_a_check_that_never_passes_leaves_everything_as_it_was(repo: GitRepo, ru
 
 
 def test_a_failing_hook_goes_back_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.hook("pre-commit", "git diff --cached | grep -q 'f.hello' || { echo 'use an f-string' >&2; exit 1; }\n")
-    first = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hello, ' + name")
-    second = diff("src/app.py", " def greet(name):", "-    return 'hello, ' + name", "+    return f'hello, {name}'")
+    repo.hook(
+        "pre-commit", "git diff --cached | grep -q 'f.hello' || { echo 'use an f-string' >&2; exit 1; }\n"
+    )
+    first = diff(
+        "src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hello, ' + name"
+    )
+    second = diff(
+        "src/app.py", " def greet(name):", "-    return 'hello, ' + name", "+    return f'hello, {name}'"
+    )
     script.replies(first, second)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     assert "use an f-string" in script.prompts[1]
@@ -146,7 +171,9 @@ def test_a_failing_hook_goes_back_to_the_model(repo: GitRepo, run: Run, script: 
 
 
 def test_several_files_are_one_commit(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(GREET + "\n" + diff("README.md", "-A small repository.", "+A small repository that greets."))
+    script.replies(
+        GREET + "\n" + diff("README.md", "-A small repository.", "+A small repository that greets.")
+    )
     assert run("edit", "src/app.py", "README.md", "greet with a comma", "--yes").code == 0
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["README.md", "src/app.py"]
 
@@ -160,7 +187,9 @@ def test_a_file_that_was_not_named_is_out_of_scope(repo: GitRepo, run: Run, scri
 
 
 def test_scope_repo_reaches_a_file_that_was_read(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies('<read path="README.md"/>\n', GREET + diff("README.md", "-A small repository.", "+It greets."))
+    script.replies(
+        '<read path="README.md"/>\n', GREET + diff("README.md", "-A small repository.", "+It greets.")
+    )
     assert run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo").code == 0
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["README.md", "src/app.py"]
 
@@ -175,7 +204,9 @@ def test_new_deleted_and_renamed_files(repo: GitRepo, run: Run, script: Script) 
     assert not (repo.top / "a.txt").exists()
     assert repo.git("show", "-M", "--format=", "--name-status").split() == ["R100", "a.txt", "b.txt"]
     lines = repo.read("docs/new.md").decode().splitlines()
-    script.replies("```diff\n--- a/docs/new.md\n+++ /dev/null\n@@\n" + "".join(f"-{line}\n" for line in lines) + "```\n")
+    script.replies(
+        "```diff\n--- a/docs/new.md\n+++ /dev/null\n@@\n" + "".join(f"-{line}\n" for line in lines) + "```\n"
+    )
     done = run("edit", "docs/new.md", "delete it", "--yes")
     assert done.code == 0, done.err
     assert not (repo.top / "docs").exists()
@@ -213,7 +244,9 @@ def test_a_pipe_is_not_asked_and_assumes_nothing(repo: GitRepo, run: Run, script
     assert script.prompts == []
 
 
-def test_the_instruction_from_standard_input_and_from_a_file(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+def test_the_instruction_from_standard_input_and_from_a_file(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
     script.replies(GREET)
     assert run("edit", "--dry-run", "src/app.py", "-", stdin="greet with a comma\n").code == 0
     assert "Request:\ngreet with a comma\n" in script.prompts[0]
@@ -232,7 +265,9 @@ def test_places_are_told_to_the_model(repo: GitRepo, run: Run, script: Script) -
     assert run("edit", "--dry-run", "src/app.py:99", "x").code == 2
 
 
-def test_removing_what_the_request_does_not_name_is_sent_back(repo: GitRepo, run: Run, script: Script) -> None:
+def test_removing_what_the_request_does_not_name_is_sent_back(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     whole = "```src/app.py\ndef greet(name):\n    return f'hello, {name}'\n```\n"
     script.replies(whole, GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
@@ -241,7 +276,9 @@ def test_removing_what_the_request_does_not_name_is_sent_back(repo: GitRepo, run
 
 
 def test_a_change_that_does_not_parse_is_sent_back(repo: GitRepo, run: Run, script: Script) -> None:
-    broken = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return ('hello ' + name")
+    broken = diff(
+        "src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return ('hello ' + name"
+    )
     script.replies(broken, GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     assert len(script.prompts) == 2
@@ -292,7 +329,9 @@ def test_in_the_middle_of_a_merge_only_no_commit_works(repo: GitRepo, run: Run, 
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\n"])
-def test_line_endings_and_the_missing_final_newline_stay(repo: GitRepo, run: Run, script: Script, ending: str) -> None:
+def test_line_endings_and_the_missing_final_newline_stay(
+    repo: GitRepo, run: Run, script: Script, ending: str
+) -> None:
     repo.git("config", "core.autocrlf", "false")
     text = ending.join(["def greet(name):", "    return 'hello ' + name", "x = 1"])
     repo.write("src/app.py", text)

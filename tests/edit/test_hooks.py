@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, diff
+from tests.edit.conftest import GREET, Run, Script
 
 PRE_COMMIT = """\
 repos:
@@ -25,7 +25,9 @@ def test_pre_commit_with_a_formatter_and_other_work_around(
     program = Path(sys.executable).parent / "pre-commit"
     repo.write(".pre-commit-config.yaml", PRE_COMMIT)
     repo.commit("hooks")
-    subprocess.run([program, "install"], cwd=repo.top, env={**os.environ, **env}, check=True, capture_output=True)
+    subprocess.run(
+        [program, "install"], cwd=repo.top, env={**os.environ, **env}, check=True, capture_output=True
+    )
     repo.write("README.md", "staged hello,\n")
     repo.git("add", "README.md")
     repo.write("README.md", "staged hello,\nand unstaged hello,\n")
@@ -47,7 +49,9 @@ def test_pre_commit_with_a_formatter_and_other_work_around(
     assert len(script.prompts) == 1
 
 
-def test_signed_and_with_a_hook_that_sweeps_all_in(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+def test_signed_and_with_a_hook_that_sweeps_all_in(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     (tmp_path / "signers").write_text("ada@example.com " + key.with_suffix(".pub").read_text())
@@ -64,7 +68,7 @@ def test_signed_and_with_a_hook_that_sweeps_all_in(repo: GitRepo, run: Run, scri
     repo.git("verify-commit", "HEAD")
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
     assert repo.status() == " M README.md\n"
-    assert any("README.md" in remark for remark in done.json["remarks"])  # type: ignore[attr-defined]
+    assert any("README.md" in remark for remark in done.json["remarks"])
 
 
 def test_a_signature_that_fails_is_nothing_for_the_model(repo: GitRepo, run: Run, script: Script) -> None:
@@ -94,10 +98,12 @@ def test_a_hook_that_always_fails_ends_the_run(repo: GitRepo, run: Run, script: 
 
 def test_commits_and_saves_of_the_user_meanwhile(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
-    script.act(0, "echo more >> README.md; git commit -qam mine; (echo '# top'; cat src/app.py) > x; mv x src/app.py")
+    script.act(
+        0, "echo more >> README.md; git commit -qam mine; (echo '# top'; cat src/app.py) > x; mv x src/app.py"
+    )
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
     assert done.code == 0, done.err
-    assert any("src/app.py was changed meanwhile" in remark for remark in done.json["remarks"])  # type: ignore[attr-defined]
+    assert any("src/app.py was changed meanwhile" in remark for remark in done.json["remarks"])
     assert done.json["placements"] == [{"path": "src/app.py", "hunk": 1, "line": 2, "level": "exact"}]
     assert repo.git("log", "--format=%s", "-n2").split("\n")[1] == "mine"
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]

@@ -11,11 +11,17 @@ from tests.conftest import GitRepo
 
 def test_the_models_account_becomes_subject_and_body() -> None:
     account = "handle a missing config file.\n\nThe loader raised; it now returns the defaults."
-    assert compose(account, "x") == "Handle a missing config file\n\nThe loader raised; it now returns the defaults.\n"
+    assert (
+        compose(account, "x")
+        == "Handle a missing config file\n\nThe loader raised; it now returns the defaults.\n"
+    )
 
 
 def test_without_an_account_the_request_is_the_subject() -> None:
-    assert compose("", "return a default when the file is missing") == "Return a default when the file is missing\n"
+    assert (
+        compose("", "return a default when the file is missing")
+        == "Return a default when the file is missing\n"
+    )
 
 
 def test_a_long_subject_goes_on_in_the_body() -> None:
@@ -29,9 +35,14 @@ def test_a_long_subject_goes_on_in_the_body() -> None:
 
 def test_prose_is_wrapped_and_shapes_are_kept() -> None:
     prose = "word " * 40
-    message = compose(f"Subject\n\n{prose}\n\n- a list item that is much longer than seventy-two columns and stays one line as it was\n\n    code = 1\n# not a comment", "")
+    message = compose(
+        f"Subject\n\n{prose}\n\n- a list item that is much longer than seventy-two columns and stays one line as it was\n\n    code = 1\n# not a comment",
+        "",
+    )
     assert max(len(line) for line in message.splitlines() if line.startswith("word")) <= 72
-    assert "- a list item that is much longer than seventy-two columns and stays one line as it was\n" in message
+    assert (
+        "- a list item that is much longer than seventy-two columns and stays one line as it was\n" in message
+    )
     assert "    code = 1\n# not a comment" in message
 
 

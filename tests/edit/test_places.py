@@ -29,7 +29,17 @@ def test_in_a_folder_of_a_linked_work_tree(repo: GitRepo, run: Run, script: Scri
 def test_as_a_sub_command_of_git(repo: GitRepo, script: Script, tmp_path: Path) -> None:
     script.replies(GREET)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    arguments = ["-C", str(repo.top / "src"), "-c", "user.name=Other Name", "repoagent", "edit", "app.py", "greet", "--yes"]
+    arguments = [
+        "-C",
+        str(repo.top / "src"),
+        "-c",
+        "user.name=Other Name",
+        "repoagent",
+        "edit",
+        "app.py",
+        "greet",
+        "--yes",
+    ]
     subprocess.run(
         ["git", *arguments], cwd=tmp_path, check=True, capture_output=True,
         env={**os.environ, "PATH": path, "REPOAGENT_MODEL": script.spec},
@@ -38,7 +48,9 @@ def test_as_a_sub_command_of_git(repo: GitRepo, script: Script, tmp_path: Path) 
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
-def test_detached_and_unborn(repo: GitRepo, make_repo: Callable[[str], GitRepo], run: Run, script: Script) -> None:
+def test_detached_and_unborn(
+    repo: GitRepo, make_repo: Callable[[str], GitRepo], run: Run, script: Script
+) -> None:
     repo.git("checkout", "-q", "--detach")
     script.replies(GREET)
     done = run("edit", "src/app.py", "greet with a comma", "--yes")
@@ -86,12 +98,29 @@ def test_a_message_left_empty_commits_nothing(repo: GitRepo, run: Run, script: S
 
 
 def test_names_of_every_kind(repo: GitRepo, run: Run, script: Script) -> None:
-    names = ["a b.txt", 'q"uote.txt', "é漢.txt", "-dash.txt", "new\nline.txt", "odd:10", "tab\there", "[a]*.txt", "a\\b"]
-    quoted = {"new\nline.txt": '"{}/new\\nline.txt"', "tab\there": '"{}/tab\\there"', 'q"uote.txt': '"{}/q\\"uote.txt"'}
+    names = [
+        "a b.txt",
+        'q"uote.txt',
+        "é漢.txt",
+        "-dash.txt",
+        "new\nline.txt",
+        "odd:10",
+        "tab\there",
+        "[a]*.txt",
+        "a\\b",
+    ]
+    quoted = {
+        "new\nline.txt": '"{}/new\\nline.txt"',
+        "tab\there": '"{}/tab\\there"',
+        'q"uote.txt': '"{}/q\\"uote.txt"',
+    }
     for number, name in enumerate(names):
         repo.write(name, f"old {number}\n")
     repo.commit("odd names")
-    heads = [quoted.get(name, "{}/" + name.replace("\\", "\\\\") if "\\" not in name else '"{}/a\\\\b"') for name in names]
+    heads = [
+        quoted.get(name, "{}/" + name.replace("\\", "\\\\") if "\\" not in name else '"{}/a\\\\b"')
+        for name in names
+    ]
     hunks = [
         f"--- {head.format('a')}\n+++ {head.format('b')}\n@@\n-old {number}\n+new {number}\n"
         for number, head in enumerate(heads)

@@ -10,8 +10,24 @@ from repoagent.edit.readback import DiffStat, read_back
 from repoagent.patch import canonical_diff
 from repoagent.repo.change import REGULAR, FileChange
 
-LINE = st.sampled_from([b"a\n", b"b\n", b"-- x\n", b"++ y\n", b"@@ -1 +1 @@\n", b"\r\n", b"f\x0cf\n", "\u2028\n".encode(), b"\xff\n", b" \n", b"\\ No newline at end of file\n"])
-TEXT = st.tuples(st.lists(LINE, max_size=30), st.sampled_from([b"", b"end", b"-- end"])).map(lambda t: b"".join(t[0]) + t[1])
+LINE = st.sampled_from(
+    [
+        b"a\n",
+        b"b\n",
+        b"-- x\n",
+        b"++ y\n",
+        b"@@ -1 +1 @@\n",
+        b"\r\n",
+        b"f\x0cf\n",
+        "\u2028\n".encode(),
+        b"\xff\n",
+        b" \n",
+        b"\\ No newline at end of file\n",
+    ]
+)
+TEXT = st.tuples(st.lists(LINE, max_size=30), st.sampled_from([b"", b"end", b"-- end"])).map(
+    lambda t: b"".join(t[0]) + t[1]
+)
 
 
 def change(before: bytes, after: bytes) -> FileChange:
@@ -32,7 +48,12 @@ def test_a_diff_that_says_something_else_is_a_defect() -> None:
     diff = canonical_diff(changes)
     assert read_back(diff, changes) == DiffStat(1, 1, 1)
     assert str(DiffStat(1, 1, 1)) == "1 file +1 -1"
-    for wrong in (diff.replace("zwei", "drei"), diff.replace("@@ -1,3 +1,3 @@", "@@ -1,2 +1,3 @@"), diff.replace(" 3\n", ""), ""):
+    for wrong in (
+        diff.replace("zwei", "drei"),
+        diff.replace("@@ -1,3 +1,3 @@", "@@ -1,2 +1,3 @@"),
+        diff.replace(" 3\n", ""),
+        "",
+    ):
         with pytest.raises(ValueError):
             read_back(wrong, changes)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,14 +60,39 @@ def odd(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> GitRepo:
     return repo
 
 
-def test_bad_input(odd: GitRepo, run: Run, script: Script) -> None:
+# Each command line in a process of its own, but all that is slow to start is started once.
+MANY = """
+import json, os, sys
+import repoagent.edit.run
+from repoagent.cli import main
+for number, arguments in enumerate(json.load(sys.stdin)):
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(f"{sys.argv[1]}/out-{number}", os.O_WRONLY | os.O_CREAT), 1)
+        os.dup2(os.open(f"{sys.argv[1]}/err-{number}", os.O_WRONLY | os.O_CREAT), 2)
+        sys.argv = ["repoagent", "edit", *arguments, "--yes"]
+        sys.exit(main())
+    with open(f"{sys.argv[1]}/code-{number}", "w") as file:
+        file.write(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+"""
+
+
+def test_bad_input(odd: GitRepo, script: Script, tmp_path: Path) -> None:
     script.replies(GREET)
     before = odd.head(), odd.status()
-    for code, words, arguments in BAD:
-        done = run("edit", *arguments, "--yes")
-        assert (done.code, done.out) == (code, ""), (arguments, done.err)
-        assert words in done.err, arguments
-        assert done.err.startswith("repoagent: ") and done.err.count("\n") == 1, (arguments, done.err)
+    (tmp_path / "done").mkdir()
+    subprocess.run(
+        [sys.executable, "-c", MANY, str(tmp_path / "done")], cwd=odd.top, check=True,
+        input=json.dumps([arguments for _, _, arguments in BAD]).encode(),
+        env={**os.environ, "REPOAGENT_MODEL": script.spec},
+    )  # fmt: skip
+    for number, (code, words, arguments) in enumerate(BAD):
+        out, err, ended = (
+            (tmp_path / "done" / f"{name}-{number}").read_text() for name in ("out", "err", "code")
+        )
+        assert (ended, out) == (str(code), ""), (arguments, err)
+        assert words in err, arguments
+        assert err.startswith("repoagent: ") and err.count("\n") == 1, (arguments, err)
     assert script.prompts == []
     assert (odd.head(), odd.status()) == before
 
@@ -107,13 +135,17 @@ def test_what_would_stop_the_commit_is_known_before_the_call(repo: GitRepo, run:
 
 def test_a_file_named_twice_is_one(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
-    done = run("edit", "src/app.py", "./src/../src/app.py", "src/app.py:1-2", "greet with a comma", "--yes", "--json")
+    done = run(
+        "edit", "src/app.py", "./src/../src/app.py", "src/app.py:1-2", "greet with a comma", "--yes", "--json"
+    )
     assert done.code == 0, done.err
     assert script.prompts[0].count("(file to edit;") == 1
-    assert len(done.json["files"]) == 1  # type: ignore[arg-type]
+    assert len(done.json["files"]) == 1
 
 
-def test_an_ignored_or_unseen_file_is_not_made_nor_overwritten(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_ignored_or_unseen_file_is_not_made_nor_overwritten(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     repo.write(".gitignore", "build/\n")
     repo.commit("ignore")
     repo.write("local.txt", "mine\n")

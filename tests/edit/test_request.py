@@ -39,11 +39,23 @@ def test_a_file_that_has_such_a_name_wins(tmp_path: Path) -> None:
 def test_the_last_argument_is_the_instruction_unless_it_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x")
     (tmp_path / "b.py").write_text("x")
-    assert split_arguments(["a.py", "fix it"], instruction_elsewhere=False, cwd=tmp_path) == (["a.py"], "fix it")
-    assert split_arguments(["a.py", "b.py"], instruction_elsewhere=False, cwd=tmp_path) == (["a.py", "b.py"], None)
-    assert split_arguments(["a.py", "b.py:1"], instruction_elsewhere=False, cwd=tmp_path) == (["a.py", "b.py:1"], None)
+    assert split_arguments(["a.py", "fix it"], instruction_elsewhere=False, cwd=tmp_path) == (
+        ["a.py"],
+        "fix it",
+    )
+    assert split_arguments(["a.py", "b.py"], instruction_elsewhere=False, cwd=tmp_path) == (
+        ["a.py", "b.py"],
+        None,
+    )
+    assert split_arguments(["a.py", "b.py:1"], instruction_elsewhere=False, cwd=tmp_path) == (
+        ["a.py", "b.py:1"],
+        None,
+    )
     assert split_arguments(["a.py", "-"], instruction_elsewhere=False, cwd=tmp_path) == (["a.py"], "-")
-    assert split_arguments(["a.py", "new.py"], instruction_elsewhere=True, cwd=tmp_path) == (["a.py", "new.py"], None)
+    assert split_arguments(["a.py", "new.py"], instruction_elsewhere=True, cwd=tmp_path) == (
+        ["a.py", "new.py"],
+        None,
+    )
 
 
 def test_a_very_long_instruction_is_no_file_name(tmp_path: Path) -> None:

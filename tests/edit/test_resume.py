@@ -41,7 +41,10 @@ def killed(repo: GitRepo, script: Script) -> Killed:
 
 def left_behind(repo: GitRepo) -> list[str]:
     """Files of edits in flight, and their locks."""
-    found = [*(repo.top / ".repoagent/conversations").iterdir(), *(repo.top / ".git/repoagent/locks").iterdir()]
+    found = [
+        *(repo.top / ".repoagent/conversations").iterdir(),
+        *(repo.top / ".git/repoagent/locks").iterdir(),
+    ]
     return [path.name for path in found] + [path.name for path in (repo.top / ".git").glob("*.lock")]
 
 
@@ -55,11 +58,13 @@ def test_killed_while_the_model_is_asked(repo: GitRepo, run: Run, script: Script
     assert done.code == 0, done.err
     assert len(script.prompts) == 3  # the last one asked anew, the first not
     assert "A small repository." in script.prompts[2]
-    assert done.json["usage"]["calls"] == 1  # type: ignore[index]
+    assert done.json["usage"]["calls"] == 1
     assert left_behind(repo) == []
 
 
-def test_killed_during_the_check(repo: GitRepo, run: Run, script: Script, killed: Killed, tmp_path: Path) -> None:
+def test_killed_during_the_check(
+    repo: GitRepo, run: Run, script: Script, killed: Killed, tmp_path: Path
+) -> None:
     script.replies(GREET)
     started = tmp_path / "started"
     check = f"test -e {started} || {{ touch {started}; sleep 5; }}"
@@ -109,6 +114,20 @@ def test_what_a_person_broke_in_the_conversation_is_said(repo: GitRepo, run: Run
     done = run("edit", "src/app.py", "greet with a comma", "--yes")
     assert done.code == 3
     assert "--conversation fresh" in done.err
+
+
+def test_killed_between_the_commit_and_the_memory_of_it(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.hook("post-commit", "cp .repoagent/conversations/edit-*.md ..\n")
+    script.replies(GREET, GREET)
+    command = ("edit", "src/app.py", "greet with a comma", "--yes")
+    assert run(*command).code == 0
+    (file,) = repo.top.parent.glob("edit-*.md")
+    file.rename(repo.top / ".repoagent/conversations" / file.name)
+    assert run("undo").code == 0
+    done = run(*command)  # that edit is made and taken back: this is another one
+    assert done.code == 0, done.err
+    assert len(script.prompts) == 2
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
 def test_old_requests_are_forgotten(repo: GitRepo, run: Run, script: Script) -> None:

@@ -84,7 +84,9 @@ def test_a_plain_no_changes_nothing(repo: GitRepo, screen: Open, script: Script,
 
 @pytest.mark.parametrize("flag", [(), ("-p",)])
 def test_hunk_by_hunk(repo: GitRepo, screen: Open, script: Script, flag: tuple[str, ...]) -> None:
-    two = diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3", "@@", " line 8", "-line 9", "+LINE 9", " line 10")
+    two = diff(
+        "a.txt", " line 1", "-line 2", "+LINE 2", " line 3", "@@", " line 8", "-line 9", "+LINE 9", " line 10"
+    )
     script.replies(two)
     with screen("edit", *flag, "a.txt", "shout") as window:
         if not flag:
@@ -144,7 +146,9 @@ def test_interrupted_while_the_model_is_asked(repo: GitRepo, screen: Open, scrip
     assert "A small repository." in script.prompts[1]
 
 
-def test_interrupted_during_the_check(repo: GitRepo, screen: Open, script: Script, tmp_path: Path, run: Run) -> None:
+def test_interrupted_during_the_check(
+    repo: GitRepo, screen: Open, script: Script, tmp_path: Path, run: Run
+) -> None:
     script.replies(GREET)
     repo.write("a.txt", "mine\n")
     before = repo.head(), repo.status(), repo.read("src/app.py")
@@ -163,7 +167,9 @@ def test_interrupted_during_the_check(repo: GitRepo, screen: Open, script: Scrip
     assert len(script.prompts) == 1
 
 
-def test_without_an_instruction_the_editor_opens(repo: GitRepo, screen: Open, script: Script, tmp_path: Path) -> None:
+def test_without_an_instruction_the_editor_opens(
+    repo: GitRepo, screen: Open, script: Script, tmp_path: Path
+) -> None:
     script.replies(GREET)
     write = editor(tmp_path, "text = '# a remark\\ngreet with a comma\\n' + text")
     with screen("edit", "src/app.py", "--dry-run", GIT_EDITOR=write, NO_COLOR="1") as window:
@@ -178,7 +184,9 @@ def test_without_an_instruction_the_editor_opens(repo: GitRepo, screen: Open, sc
     assert len(script.prompts) == 1
 
 
-def test_nothing_a_model_or_a_file_says_acts_on_the_terminal(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_nothing_a_model_or_a_file_says_acts_on_the_terminal(
+    repo: GitRepo, screen: Open, script: Script
+) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202e"
     repo.write("src/app.py", f"def greet(name):  # {evil}\n    return 'hello ' + name\n")
     repo.write("b.py", "x = 1\n")

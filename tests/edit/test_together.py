@@ -42,7 +42,9 @@ def test_two_files_and_a_check_that_takes_its_time(repo: GitRepo, script: Script
     script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
     other.replies(diff("README.md", "-A small repository.", "+A smaller one."))
     held = tmp_path / "held"
-    other.act(0, f"while [ ! -e {held} ]; do sleep 0.01; done")  # the other lands while the first is at its check
+    other.act(
+        0, f"while [ ! -e {held} ]; do sleep 0.01; done"
+    )  # the other lands while the first is at its check
     first = start(repo, script, "a.txt", "shout", "--check", f"touch {held}; sleep 1")
     values = both(first, start(repo, other, "README.md", "say less"))
     assert repo.status() == ""

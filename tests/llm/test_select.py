@@ -34,7 +34,7 @@ def test_no_model_and_no_key_names_three_ways(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
     with pytest.raises(ModelError) as raised:
         open_model(None)
-    for way in ("export ANTHROPIC_API_KEY=", "--model command:'claude -p'", "--model manual"):
+    for way in ("export ANTHROPIC_API_KEY=", '--model "command:claude -p"', "--model manual"):
         assert way in str(raised.value)
     preload(None)  # nothing to load, nothing to say
 

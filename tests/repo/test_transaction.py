@@ -454,8 +454,9 @@ def test_new_branch(repo: GitRepo) -> None:
     assert repo.status() == " M README.md\n"
 
 
-@pytest.mark.parametrize("name", ["main", "a..b", "-x"])
+@pytest.mark.parametrize("name", ["main", "a..b", "-x", "main/x", "topic", "topic/one/two"])
 def test_branch_that_can_not_be_made(repo: GitRepo, name: str) -> None:
+    repo.git("branch", "topic/one")
     before = visible(repo)
     with pytest.raises(Refused, match="branch"):
         edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), branch=name)

@@ -1,0 +1,163 @@
+"""An agreed change is written, checked and committed: all of it or nothing, and what says no is told apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from repoagent.edit.check import CheckResult, run_check
+from repoagent.edit.dialogue import Dialogue, Proposal
+from repoagent.edit.request import EditRequest
+from repoagent.edit.tools import Workbench
+from repoagent.errors import Busy, CheckFailed, Refused
+from repoagent.repo import CommitResult, FileChange, HookFailed, Options, Transaction
+from repoagent.repo.index import read_status
+
+NAMED = 3  # files in a remark
+LOCK_SECONDS = 10.0  # for as long another process that commits is waited for; its hooks may take a while
+LOCK_POLL_SECONDS = 0.1
+GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What came of it. `written` is False for a dry run, `commit` None where nothing was committed."""
+
+    proposal: Proposal
+    written: bool = False
+    commit: CommitResult | None = None
+    check: CheckResult | None = None
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        return self.proposal.changes
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of how it went."""
+        return (*self.proposal.remarks, *(commit_remarks(self.commit) if self.commit else ()))
+
+
+class SentBack(Exception):
+    """Not landed, and the model should hear why. `kind` is what said no: "person", "check" or "hook"."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class NotNow(Refused):
+    """The repository is in no state to take this edit now; the answer is good, and a later run goes on from it."""
+
+
+class NoCommit(CheckFailed):
+    """git itself could not make the commit, whatever the change is; a later run goes on from the answer."""
+
+
+def commit(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Landed:
+    """Write the change, run the check, make the commit (where the request wants them).
+
+    Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit and Busy for
+    what is none of the change's fault. Whatever it raises, everything is as it was.
+    """
+    request = bench.request
+    result: CheckResult | None = None
+    made: CommitResult | None = None
+    with _begun(bench, proposal, edit_id, dialogue) as transaction:
+        if request.check:
+            proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
+        transaction.write()
+        if request.check:
+            dialogue.note(f"running {request.check}")
+            result = run_check(request.check, bench.worktree.top)
+            if not result.passed:
+                raise SentBack("check", _failure(result, f"{bench.worktree.top}/"))
+        dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
+        if request.no_commit:
+            transaction.keep()
+        else:
+            try:
+                made = transaction.commit(proposal.message)
+            except HookFailed as error:
+                raise _not_committed(error, request) from error
+    return Landed(proposal, True, made, result)
+
+
+def _seen_by_check(bench: Workbench) -> tuple[str, ...]:
+    """What a check that passes does not prove of the commit: other work was around, and is not in it."""
+    others = sorted(read_status(bench.worktree).changed)
+    if not others:
+        return ()
+    names = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
+    return (f"the check saw your uncommitted work in {names} too",)
+
+
+@contextmanager
+def _begun(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Iterator[Transaction]:
+    """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
+    options = _options(bench.request)
+    deadline = time.monotonic() + LOCK_SECONDS
+    waiting = False
+    while True:
+        transaction = Transaction(bench.worktree, proposal.changes, options, edit_id, listen=dialogue.output)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(transaction)
+            except Busy as error:
+                if time.monotonic() > deadline:
+                    raise Busy(f"{error}\n{GOES_ON}") from error
+                if not waiting:
+                    dialogue.note("waiting for another process that commits")
+                waiting = True
+                time.sleep(LOCK_POLL_SECONDS)
+                continue
+            except Refused as error:
+                raise NotNow(f"{error}\n{GOES_ON}") from error
+            yield transaction
+            return
+
+
+def _not_committed(error: HookFailed, request: EditRequest) -> Exception:
+    """A hook that says no is something for the model; a git that can't commit, or a person who left the message
+    empty, is not."""
+    if error.by_git and request.edit_message:  # git had the terminal: what it was stands there
+        return NoCommit(f"the commit was not made, and everything is as it was. {GOES_ON}")
+    if error.by_git:
+        return NoCommit(f"{error}\n{GOES_ON}")
+    return SentBack("hook", str(error))
+
+
+def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
+    """What the hooks did to the commit and to the user's other files, in sentences."""
+    remarks = list(commit.notes)
+    if commit.folded:
+        remarks.append(f"a hook rewrote {', '.join(commit.folded)}; its version is committed")
+    if commit.taken_out:
+        remarks.append(f"a hook had added {', '.join(commit.taken_out)} to the commit; taken out again")
+    if commit.restored:
+        remarks.append(f"a hook had changed your uncommitted work in {', '.join(commit.restored)}; put right")
+    return tuple(remarks)
+
+
+def _options(request: EditRequest) -> Options:
+    return Options(
+        no_commit=request.no_commit,
+        no_verify=request.no_verify,
+        include_dirty=request.include_dirty,
+        branch=request.branch,
+        signoff=request.signoff,
+        fixup=request.fixup,
+        edit_message=request.edit_message,
+        sign=request.sign,
+    )
+
+
+def _failure(result: CheckResult, top: str) -> str:
+    """What the model hears of a failed check: paths as it knows them, without `top`, and last what it is to do."""
+    output = result.excerpt().replace(top, "").rstrip()
+    return (
+        f"The check `{result.command}` failed with exit code {result.returncode} after your edit. Its output:\n"
+        f"{output}\n\nThe files are as they were before it. Change your edit so that the check passes."
+    )
