@@ -57,7 +57,11 @@ class GitRepo:
 def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test sees the developer's git identity, configuration, keys, or a GIT_DIR of a hook that runs the tests."""
     for name in list(os.environ):
-        if name.startswith(("GIT_", "REPOAGENT_", "ANTHROPIC_", "OPENAI_")) or name in {"NO_COLOR", "EDITOR", "VISUAL"}:
+        if name.startswith(("GIT_", "REPOAGENT_", "ANTHROPIC_", "OPENAI_")) or name in {
+            "NO_COLOR",
+            "EDITOR",
+            "VISUAL",
+        }:
             monkeypatch.delenv(name)
     home = tmp_path_factory.mktemp("home")
     (home / ".gitconfig").write_text(
@@ -87,7 +91,10 @@ def repo(make_repo: Callable[[str], GitRepo]) -> GitRepo:
     """A repository with one commit: `a.txt` of ten numbered lines, `src/app.py`, and a README."""
     repo = make_repo("repo")
     repo.write("a.txt", "".join(f"line {n}\n" for n in range(1, 11)))
-    repo.write("src/app.py", "def greet(name):\n    return 'hello ' + name\n\n\ndef main():\n    print(greet('world'))\n")
+    repo.write(
+        "src/app.py",
+        "def greet(name):\n    return 'hello ' + name\n\n\ndef main():\n    print(greet('world'))\n",
+    )
     repo.write("README.md", "# Sample\n\nA small repository.\n")
     repo.commit("first commit")
     return repo

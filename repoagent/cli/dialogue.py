@@ -23,6 +23,8 @@ CHOICES = {
     "x": "have the model explain it",
     "q": "stop, nothing is changed",
 }
+# Levels of placement that needed no tolerance: an exact match, or a form of edit that says all.
+PLAIN = {"exact", "search-replace", "whole-file", "new-file", "deleted", "renamed", "copied", "mode"}
 EDIT_HEAD = (
     "# Change the diff as you like: only what it then says is applied. An empty file changes nothing.\n"
     "# Line numbers need not be right; these lines are left out.\n"
@@ -205,8 +207,8 @@ class Talk:
         for remark in proposal.remarks:
             self.said.add(remark)
             self.terminal.note(f"note: {remark}")
-        if any(placement.level != "exact" for placement in proposal.placements):
-            self.terminal.note(f"placed with tolerance: {summary(proposal.placements)}")
+        if tolerated := [place for place in proposal.placements if place.level not in PLAIN]:
+            self.terminal.note(f"placed with tolerance: {summary(tolerated)}")
 
     def _aside(self, text: str) -> None:
         if self.terminal.tells or self.terminal.verbose:

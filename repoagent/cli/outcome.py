@@ -7,13 +7,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from repoagent.cli.text import clean, paint
-from repoagent.edit.hunks import HUNK, hunk_end
 
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit import EditOutcome, EditRequest
-    from repoagent.repo import FileChange, WorkTree
+    from repoagent.repo import WorkTree
 
 VERSION = 1
 
@@ -48,13 +47,12 @@ def show_outcome(
         terminal.note(f"nothing was written (--dry-run) · {spent(outcome)}")
         return
     subject = landed.proposal.message.split("\n", 1)[0]
-    size = counts(landed.proposal.diff, landed.changes)
     if landed.commit is not None:
         head = f"[{landed.commit.branch or 'detached HEAD'} {landed.commit.commit[:7]}]"
         shown = paint(head, "yellow") if terminal.color else head
-        terminal.styled(f"{shown} {clean(subject)} · {size} · {spent(outcome)}\n")
+        terminal.styled(f"{shown} {clean(subject)} · {landed.proposal.stat} · {spent(outcome)}\n")
     else:
-        terminal.styled(f"written, not committed · {size} · {spent(outcome)}\n")
+        terminal.styled(f"written, not committed · {landed.proposal.stat} · {spent(outcome)}\n")
 
 
 def spent(outcome: EditOutcome) -> str:
@@ -66,23 +64,6 @@ def spent(outcome: EditOutcome) -> str:
         tokens += f" ({usage.cache_read:,} cached)"
     cost = "" if outcome.cost is None else f" · ${outcome.cost:.4f}"
     return f"{tokens}{cost} · {outcome.seconds:.1f} s"
-
-
-def counts(diff: str, changes: tuple[FileChange, ...]) -> str:
-    """How large a change is: files, lines added and removed."""
-    added = removed = 0
-    lines = diff.split("\n")
-    place = 0
-    while place < len(lines):
-        head = HUNK.fullmatch(lines[place])
-        place += 1
-        if head is None:
-            continue
-        end = hunk_end(lines, place, int(head[2] or 1), int(head[4] or 1))
-        added += sum(line.startswith("+") for line in lines[place:end])
-        removed += sum(line.startswith("-") for line in lines[place:end])
-        place = end
-    return f"{len(changes)} file{'s' * (len(changes) != 1)} +{added} -{removed}"
 
 
 def as_object(outcome: EditOutcome) -> dict[str, object]:

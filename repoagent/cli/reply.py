@@ -51,7 +51,7 @@ class Words:
         """Look at the line as far as it goes: its text, or nothing where something hidden begins with it."""
         closing = _opens(self._line)
         if closing is None:
-            return _ENDS.sub("", self._line)
+            return _ENDS.sub("", self._line) if self._line.lstrip().startswith("<") else self._line
         if not closing.search(self._line[1:]):
             self._closing, self.hides = closing, _FENCE.match(self._line) is not None
         return ""

@@ -74,14 +74,15 @@ def prepare(worktree: WorkTree, request: EditRequest, settings: Settings) -> Pre
     whole = settings.text("edit.format") == "whole"
     tools = _whole_file_tools(bench) if whole else _tools(bench)
     reminder = context.whole_file_reminder(request.paths) if whole else ""
+    place = layout(worktree)
     prompt = context.build(
-        protocol=context.prompt_text("whole")
+        protocol=_protocol(tools, whole=whole),
+        repository=()
         if whole
-        else context.prompt_text("edit") + "\n" + protocol_text(tools),
-        repository=context.repository_parts(
-            worktree.top, layout(worktree).root, settings.texts("context"), request.paths, why_not
+        else context.repository_parts(
+            worktree.top, place.root, settings.texts("context"), request.paths, why_not
         ),
-        facts=context.facts_block(facts),
+        facts="" if whole else context.facts_block(facts),
         history=_join(finished, lambda found: history_block(found.commits, partial=found.partial)),
         neighbours=_join(together, partners_block),
         memory=_join(memories, lambda memory: block(memory, MEMORY_TOKENS)) if not request.fresh else "",
@@ -97,8 +98,15 @@ def _tools(bench: Workbench) -> tuple[Tool, ...]:
 
 
 def _whole_file_tools(bench: Workbench) -> tuple[Tool, ...]:
-    """A model that is asked for whole files is a small one: it does better without a protocol to mind."""
+    """A model that is asked for whole files is a small one: it does better without a protocol to mind, and without
+    what the repository says to assistants."""
     return (edit_tool(bench),)
+
+
+def _protocol(tools: Sequence[Tool], *, whole: bool) -> str:
+    return (
+        context.prompt_text("whole") if whole else context.prompt_text("edit") + "\n" + protocol_text(tools)
+    )
 
 
 def _join(values: Mapping[str, T], text: Callable[[T], str]) -> str:

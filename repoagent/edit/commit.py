@@ -65,23 +65,32 @@ def commit(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogu
     request = bench.request
     result: CheckResult | None = None
     made: CommitResult | None = None
-    with _begun(bench, proposal, edit_id, dialogue) as transaction:
-        if request.check:
-            proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
-        transaction.write()
-        if request.check:
-            dialogue.note(f"running {request.check}")
-            result = run_check(request.check, bench.worktree.top)
-            if not result.passed:
-                raise SentBack("check", _failure(result, f"{bench.worktree.top}/"))
-        dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
-        if request.no_commit:
-            transaction.keep()
-        else:
-            try:
-                made = transaction.commit(proposal.message)
-            except HookFailed as error:
-                raise _not_committed(error, request) from error
+    transaction: Transaction | None = None
+    try:
+        with _begun(bench, proposal, edit_id, dialogue) as transaction:
+            if request.check:
+                proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
+            transaction.write()
+            if request.check:
+                dialogue.note(f"running {request.check}")
+                result = run_check(request.check, bench.worktree.top)
+                if not result.passed:
+                    raise SentBack("check", _failure(result, f"{bench.worktree.top}/"))
+            dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
+            if request.no_commit:
+                transaction.keep()
+            else:
+                try:
+                    made = transaction.commit(proposal.message)
+                except HookFailed as error:
+                    raise _not_committed(error, request) from error
+    except SentBack as setback:
+        if transaction is not None and transaction.left:  # then not all is as it was, as a setback says
+            names = ", ".join(transaction.left)
+            raise Refused(
+                f"{names} was saved by another program meanwhile and is left so; {setback}"
+            ) from setback
+        raise
     return Landed(proposal, True, made, result)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from repoagent.agent import LoopEvent
+from repoagent.edit.readback import DiffStat
 from repoagent.patch import Placement
 from repoagent.repo.change import FileChange
 
@@ -17,6 +18,7 @@ class Proposal:
 
     changes: tuple[FileChange, ...]
     diff: str
+    stat: DiffStat
     message: str
     placements: tuple[Placement, ...]
     remarks: tuple[str, ...] = ()

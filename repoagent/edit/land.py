@@ -8,6 +8,7 @@ from dataclasses import replace
 from repoagent.edit.commit import Landed, SentBack, commit
 from repoagent.edit.dialogue import Decision, Dialogue, Proposal
 from repoagent.edit.draft import Draft
+from repoagent.edit.readback import DiffStat, read_back
 from repoagent.edit.tools import Workbench
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused
 from repoagent.patch import PatchRefused, SourceText, apply_answer, canonical_diff
@@ -38,7 +39,7 @@ def land(
     proposal = _propose(bench, bench.draft.edits, message, remarks)
     if request.dry_run:
         return Landed(proposal)
-    proposal = _agreed(proposal, dialogue, explain)
+    proposal = _agreed(bench, proposal, dialogue, explain)
     for _ in range(RELOCATIONS):
         try:
             return commit(bench, proposal, edit_id, dialogue)
@@ -70,7 +71,7 @@ def rebind(bench: Workbench, edit_id: str) -> tuple[str, ...]:
     ]
     if not stale and not appeared:
         return ()
-    diff = canonical_diff(bench.draft.edits)
+    diff = _shown(bench, bench.draft.edits)[0]
     if appeared:
         raise Refused(f"{', '.join(appeared)} exists by now; {_keep(bench, diff, edit_id)}")
     names = ", ".join(stale)
@@ -101,28 +102,33 @@ def _propose(
     message: Callable[[tuple[FileChange, ...]], str],
     remarks: tuple[str, ...],
 ) -> Proposal:
-    return Proposal(changes, canonical_diff(changes), message(changes), tuple(bench.placements), remarks)
+    diff, stat = _shown(bench, changes)
+    return Proposal(changes, diff, stat, message(changes), tuple(bench.placements), remarks)
+
+
+def _shown(bench: Workbench, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
+    """The diff that says exactly what `changes` would write: a second parser has read the one in the other."""
+    diff = canonical_diff(changes, hash_name=bench.worktree.object_format)
+    return diff, read_back(diff, changes)
 
 
 def _placed_anew(bench: Workbench, proposal: Proposal, remarks: tuple[str, ...]) -> Proposal:
     changes = bench.draft.edits
+    diff, stat = _shown(bench, changes)
     return replace(
-        proposal, changes=changes, diff=canonical_diff(changes), placements=tuple(bench.placements),
+        proposal, changes=changes, diff=diff, stat=stat, placements=tuple(bench.placements),
         remarks=(*proposal.remarks, *remarks),
     )  # fmt: skip
 
 
-def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) -> Proposal:
+def _agreed(bench: Workbench, proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) -> Proposal:
     """The proposal as the person wants it. Raises NothingDone or SentBack on a no."""
     while True:
         decision: Decision = dialogue.decide(proposal)
         if decision.kind == "explain":
             try:
                 dialogue.explained(explain())
-            except (
-                ModelError,
-                LimitReached,
-            ) as error:  # the change is there all the same, as is the question
+            except (ModelError, LimitReached) as error:  # the change is there all the same, and the question
                 dialogue.explained(f"(no explanation: {error})")
         elif decision.kind == "no" and decision.reason:
             raise SentBack("person", f"The person did not accept the change: {decision.reason}")
@@ -131,8 +137,8 @@ def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) 
         elif decision.changes is not None:
             names = {change.name for change in decision.changes}
             placements = tuple(place for place in proposal.placements if place.path in names)
-            diff = canonical_diff(decision.changes)
-            return replace(proposal, changes=decision.changes, diff=diff, placements=placements)
+            diff, stat = _shown(bench, decision.changes)
+            return replace(proposal, changes=decision.changes, diff=diff, stat=stat, placements=placements)
         else:
             return proposal
 

@@ -255,7 +255,9 @@ class _Run:
         except SentBack as setback:
             self.setback = setback
             text = f"{setback}\n{self.prepared.reminder}".rstrip()
-            error = None if setback.kind == "person" else CheckFailed(str(setback))
+            error = (
+                CheckFailed(str(setback)) if setback.kind == "hook" else None
+            )  # a check is the user's to limit
             return Observation(setback.kind, text, ok=False, error=error)
         return None
 

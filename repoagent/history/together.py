@@ -39,8 +39,9 @@ class Together:
     def __init__(self, top: Path, path: str, seconds: float = SECONDS) -> None:
         self._top, self._path = top, path
         self._git = TimedGit(
-            top, "log", f"--max-count={COMMITS}", "--no-merges", "--full-diff", "--no-follow", "--raw", "-z", "--no-abbrev",
-            "--no-renames", "--no-ext-diff", "--no-notes", "--no-decorate", "--no-color", "--format=%x01", "HEAD", "--", path,
+            top, "log", f"--max-count={COMMITS}", "--no-merges", "--full-diff", "--no-follow", "--raw", "-z",
+            "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-notes", "--no-decorate", "--no-color",
+            "--format=%x01", "HEAD", "--", path,
             deadline=time.monotonic() + seconds,
         )  # fmt: skip
 

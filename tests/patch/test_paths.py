@@ -54,7 +54,9 @@ def test_a_file_that_is_there_may_have_any_name(name: str) -> None:
     assert [(change.path, change.after) for change in changes] == [(name, b"new\n")]
 
 
-@pytest.mark.parametrize("path", ["", "/x", "../x", ".git/config", "a/.GIT/x", ".repoagent/x", ".git\u200c/x"])
+@pytest.mark.parametrize(
+    "path", ["", "/x", "../x", ".git/config", "a/.GIT/x", ".repoagent/x", ".git\u200c/x"]
+)
 def test_bad_even_if_it_is_there(path: str) -> None:
     assert bad_path(path, known=True)
 
