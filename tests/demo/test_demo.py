@@ -19,7 +19,9 @@ def test_the_recording_belongs_to_the_files_that_are_there() -> None:
     for entry in entries:
         for path, blob in json.loads(entry["key"])["files"].items():
             data = (TOP / path).read_bytes()
-            if path.endswith("README.md"):  # recorded with the two lines that the demo adds as the user's own work
+            if path.endswith(
+                "README.md"
+            ):  # recorded with the two lines that the demo adds as the user's own work
                 from demo.scenes import STAGED, UNSTAGED
 
                 data += f"{STAGED}\n{UNSTAGED}\n".encode()
@@ -29,7 +31,13 @@ def test_the_recording_belongs_to_the_files_that_are_there() -> None:
 def test_every_step_does_what_it_should(tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(tmp_path), "NO_COLOR": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "demo"], cwd=TOP, env=env, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-m", "demo"],
+        cwd=TOP,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Every step did what it should" in done.stdout
