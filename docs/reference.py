@@ -26,7 +26,7 @@ LAYERS = (
 def page() -> str:
     """The whole page."""
     parts = ["# Reference", "Written from the code by `make reference`.", "## Commands"]
-    with click.Context(cli, info_name="repoagent") as ctx:
+    with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
         parts.append(_help(cli, ctx))
         for name in COMMANDS:
             command = cli.get_command(ctx, name)
@@ -41,7 +41,7 @@ def page() -> str:
 
 def _sections(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
     """A command and, where it is a group, what is in it."""
-    with click.Context(command, info_name=name, parent=parent) as ctx:
+    with click.Context(command, info_name=name, parent=parent, **command.context_settings) as ctx:
         yield f"### {ctx.command_path}"
         yield _help(command, ctx)
         if isinstance(command, click.Group):

@@ -61,6 +61,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
             "NO_COLOR",
             "EDITOR",
             "VISUAL",
+            "PYTHONUNBUFFERED",
         }:
             monkeypatch.delenv(name)
     home = tmp_path_factory.mktemp("home")

@@ -186,6 +186,9 @@ def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)  # or Python tries what is left once more when it ends
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
         name = "standard output" if stream is sys.stdout else "standard error"
         raise Unwritable(f"{name} could not be written: {error.strerror}") from error
 

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.repo.run import uninterrupted
+
 OUTPUT_LIMIT = 8 * 1024  # what a model is shown of a failing check, in bytes
 
 
@@ -38,23 +40,28 @@ def run_check(command: str, top: Path, timeout: float | None = None) -> CheckRes
     An interrupt or the time-out (in seconds) ends the whole process group; a time-out counts as a failure.
     """
     started = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        shell=True,
-        cwd=top,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    process: subprocess.Popen[bytes] | None = None
     try:
+        with uninterrupted():  # a ^C right after the start must find the process to end
+            process = subprocess.Popen(
+                command,
+                shell=True,
+                cwd=top,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         output, _ = process.communicate(timeout=timeout)
         returncode = process.returncode
     except subprocess.TimeoutExpired:
+        if process is None:
+            raise
         output = _end(process) + f"\n[the check was stopped after {timeout:g} seconds]\n".encode()
         returncode = process.returncode or 124
     except BaseException:
-        _end(process)
+        if process is not None:
+            _end(process)
         raise
     return CheckResult(command, returncode, output, time.monotonic() - started)
 

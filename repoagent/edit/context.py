@@ -47,9 +47,14 @@ def prompt_text(name: str) -> str:
 
 
 def whole_file_reminder(paths: Sequence[str]) -> str:
-    """The last line for a model that is asked for whole files: a small one goes by what it reads last."""
-    fences = " and ".join(f"```{path}" for path in paths)
-    return f"\nAnswer with one sentence. Then, on a new line, the whole new file in a fence that begins with {fences}\n"
+    """The last line for a model that is asked for whole files: a small one goes by what it reads last.
+
+    Of the wordings tried with Qwen2.5-Coder-1.5B this one was answered in the right form most often; one that
+    ends in "a fence that begins with" gets the fence at the end of the sentence.
+    """
+    lines = " and ".join(f"```{path}" for path in paths)
+    each = "the whole new file" if len(paths) == 1 else "each whole new file"
+    return f"\nAnswer with one sentence, a blank line, and then {each} between the lines {lines} and ```.\n"
 
 
 def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:

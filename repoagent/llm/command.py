@@ -17,6 +17,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.rendering import render
 from repoagent.llm.usage import estimate_tokens
+from repoagent.repo.run import uninterrupted
 
 _NOT_FOUND = 127  # of every shell
 _STDERR_SHOWN = 500  # characters, the last ones
@@ -68,34 +69,40 @@ class _Run:
 @contextmanager
 def _running(command: str, errors: IO[bytes], timeout: float) -> Iterator[_Run]:
     """The command in a process group of its own, which does not outlive the block or the time-out."""
+    process: subprocess.Popen[bytes] | None = None
+    alarm: threading.Timer | None = None
     try:
-        process = subprocess.Popen(
-            command,
-            shell=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ModelError(f"`{command}` can't be run: {error}") from error
-    run = _Run(process, threading.Event())
-
-    def stop() -> None:
-        run.timed_out.set()
-        _kill_group(process.pid)
-
-    alarm = threading.Timer(timeout, stop)
-    alarm.daemon = True
-    alarm.start()
-    try:
+        with uninterrupted():  # a ^C right after the start must find the process to end
+            process = subprocess.Popen(
+                command,
+                shell=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        run = _Run(process, threading.Event())
+        alarm = threading.Timer(timeout, _stop, [run])
+        alarm.daemon = True
+        alarm.start()
         yield run
+    except OSError as error:
+        if process is not None:
+            raise
+        raise ModelError(f"`{command}` can't be run: {error}") from error
     finally:
-        alarm.cancel()
-        _kill_group(process.pid)  # what it left in the background, or all of it after ^C
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
+        if alarm is not None:
+            alarm.cancel()
+        if process is not None:
+            _kill_group(process.pid)  # what it left in the background, or all of it after ^C
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+def _stop(run: _Run) -> None:
+    run.timed_out.set()
+    _kill_group(run.process.pid)
 
 
 def _kill_group(group: int) -> None:
