@@ -60,8 +60,8 @@ def _play(folder: Path, model: str | None, record: Path | None) -> int:
     else:
         first = json.loads(CASSETTE.read_bytes().split(b"\n")[0])
         say(
-            f"No key is needed: what the model says are recorded replies of {first['model']} from "
-            f"{first['date'][:10]}. All else happens here and now. Set REPOAGENT_MODEL to run it live."
+            f"No key is needed: what the model says are recorded replies of {first['model'].split('/')[-1]}, a "
+            f"real model, from {first['date'][:10]}. All else happens here and now. Set REPOAGENT_MODEL to run it live."
         )
         env = isolated(folder / "home")
     gap()
@@ -78,9 +78,11 @@ def _play(folder: Path, model: str | None, record: Path | None) -> int:
         scenes.take_it_back(play)
     except scenes.ModelFailed as failure:
         code = _told(failure)
-    if code not in (2, 4, 70, 130):
+    for scene in (scenes.a_check_that_fails, scenes.your_own_work):
+        if code in (2, 4, 70, 130):
+            break
         try:
-            scenes.your_own_work(play)
+            scene(play)
         except scenes.ModelFailed as failure:
             code = _told(failure)
     scenes.next_steps(play)

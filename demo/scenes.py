@@ -11,6 +11,9 @@ from demo.stage import Stage, expect, gap, heading, say, show
 ACCOUNT = "demo/ledger/src/account.py"
 README = "demo/ledger/README.md"
 CHECK = "python3 -m unittest discover -q demo/ledger"
+CONFIG = "demo/notes/src/config.py"
+ADD_DEFAULTS = "Return the defaults when the config file is missing instead of raising."
+CONFIG_CHECK = "python3 -m unittest discover -q demo/notes"
 REJECT = "Reject negative amounts in deposit and withdraw with ValueError."
 ADD_ROW = "Add the setting `debug`, default `false`, to the table."
 STAGED, UNSTAGED = "Ask Ada before you change the port.", "TODO: how to run it behind a proxy."
@@ -58,8 +61,8 @@ class Play:
     def git(self, *arguments: str) -> str:
         return self.stage.ask("git", *arguments).rstrip("\n")
 
-    def passes(self) -> bool:
-        return self.stage.quietly("/bin/sh", "-c", CHECK).returncode == 0
+    def passes(self, check: str = CHECK) -> bool:
+        return self.stage.quietly("/bin/sh", "-c", check).returncode == 0
 
 
 def one_request_one_commit(play: Play) -> None:
@@ -69,7 +72,7 @@ def one_request_one_commit(play: Play) -> None:
     stage.run(f"{CHECK} 2>&1 | tail -n 6")
     expect(not play.passes(), "the tests fail before the edit")
     gap()
-    say("So ask for it. The answer counts if the tests pass; if not, the model is shown why and tries again.")
+    say("So ask for it. The answer counts if the tests pass:")
     play.edit(f'repoagent edit {ACCOUNT} \\\n    "{REJECT}" \\\n    --check "{CHECK}" --yes')
     expect(play.passes(), "the tests pass after the edit")
     expect(play.git("diff", "--name-only", "HEAD^", "HEAD") == ACCOUNT, f"the commit changes {ACCOUNT} only")
@@ -111,9 +114,21 @@ def take_it_back(play: Play) -> None:
     stage.must("git log --oneline -2")
 
 
+def a_check_that_fails(play: Play) -> None:
+    stage = play.stage
+    heading("4. A first answer that is not good enough")
+    say(
+        "Here the tests know a trap: the defaults must not be handed out to be changed. When an answer does not "
+        "pass, the file is put back, the model is shown why, and it tries again. Only what passes is committed."
+    )
+    play.edit(f'repoagent edit {CONFIG} \\\n    "{ADD_DEFAULTS}" \\\n    --check "{CONFIG_CHECK}" --yes')
+    expect(play.passes(CONFIG_CHECK), "the tests pass after the edit")
+    stage.must("git show --format=%s")
+
+
 def your_own_work(play: Play) -> None:
     stage = play.stage
-    heading("4. Your own work stays yours")
+    heading("5. Your own work stays yours")
     say("In the middle of something, one line staged and another not, in the very file that is to be edited:")
     for command in (
         f'echo "{STAGED}" >>{README}',
@@ -147,7 +162,8 @@ def _added(diff: str) -> list[str]:
 
 def next_steps(play: Play) -> None:
     heading("What next")
-    program = os.path.relpath(Path(play.stage.env["PATH"].split(os.pathsep)[0]) / "repoagent")
+    program = str(Path(play.stage.env["PATH"].split(os.pathsep)[0]) / "repoagent")
+    program = min(program, os.path.relpath(program), key=len)
     say("In a repository of your own, with a key of console.anthropic.com or a program that knows a model:")
     show("export ANTHROPIC_API_KEY=...   # or REPOAGENT_MODEL='command:claude -p'")
     show(f'{program} edit FILE "what to change"')
