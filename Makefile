@@ -22,7 +22,7 @@ soak: $(VENV)/.ready
 	$(BIN)/pytest -m soak
 
 demo: $(VENV)/.ready
-	$(BIN)/python -m demo
+	@$(BIN)/python -m demo
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench.edit

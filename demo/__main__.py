@@ -32,6 +32,8 @@ def main() -> int:
         parser.error("there is nothing to record without a model: set REPOAGENT_MODEL")
     if record and record.exists():
         parser.error(f"{record} is there already: remove it first")
+    if not shutil.which("git"):
+        parser.error("git is not on PATH: install it first")
     folder = Path(tempfile.mkdtemp(prefix="repoagent-demo-")).resolve()
     started = time.monotonic()
     code = 1

@@ -58,7 +58,9 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
             if edit.undone != undone:
                 raise Refused(f"the edit {edit_id} is {'not taken back' if undone else 'taken back already'}")
             return edit
-    raise Refused(f"no edit {edit_id} is known here: its id stands in its commit as Repoagent-Edit (`git log`)")
+    raise Refused(
+        f"no edit {edit_id} is known here: its id stands in its commit as Repoagent-Edit (`git log`)"
+    )
 
 
 def edit_record(worktree: WorkTree, edit: Edit) -> Record:
