@@ -71,7 +71,7 @@ def _play(folder: Path, model: str | None, record: Path | None) -> int:
     play = scenes.Play(make(folder, env), bool(model), record)
     if not model:
         play.stage.must("git config repoagent.model replay:demo/cassette.jsonl")
-        play.stage.must("git config repoagent.edit.format whole   # as it was recorded")
+        play.stage.must("git config repoagent.edit.format whole   # as recorded")
     play.stage.must("git log --oneline -3")
     code = 0
     try:

@@ -95,7 +95,7 @@ def _is_checkout(stage: Stage) -> bool:
 
 def _cloned(stage: Stage) -> bool:
     """Clone; False when it can't be done, as from a partial clone without network."""
-    return stage.run(f"git clone --quiet --no-hardlinks --template= {shlex.quote(str(SOURCES))} {NAME}") == 0
+    return stage.run(f"git clone --quiet --no-hardlinks {shlex.quote(str(SOURCES))} {NAME}") == 0
 
 
 def _built(top: Path) -> None:

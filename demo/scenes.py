@@ -69,7 +69,7 @@ def one_request_one_commit(play: Play) -> None:
     stage = play.stage
     heading("1. One request, one commit")
     say(f"{ACCOUNT} keeps the balance of an account. Its tests want more than it can do yet:")
-    stage.run(f"{CHECK} 2>&1 | tail -n 6")
+    stage.run(f"{CHECK} 2>&1 |\n    tail -n 6")
     expect(not play.passes(), "the tests fail before the edit")
     gap()
     say("So ask for it. The answer counts if the tests pass:")
@@ -97,7 +97,7 @@ def what_is_remembered(play: Play) -> None:
     gap()
     say("The next request about this file begins with it:")
     stage.must(
-        f'repoagent edit {ACCOUNT} "And now?" --show-prompt 2>/dev/null |\n    sed -n "/^Memory:/,/^$/p"'
+        f'repoagent edit {ACCOUNT} "And now?" \\\n    --show-prompt 2>/dev/null | sed -n "/^Memory:/,/^$/p"'
     )
 
 
@@ -165,7 +165,8 @@ def next_steps(play: Play) -> None:
     program = str(Path(play.stage.env["PATH"].split(os.pathsep)[0]) / "repoagent")
     program = min(program, os.path.relpath(program), key=len)
     say("In a repository of your own, with a key of console.anthropic.com or a program that knows a model:")
-    show("export ANTHROPIC_API_KEY=...   # or REPOAGENT_MODEL='command:claude -p'")
+    show("export ANTHROPIC_API_KEY=...")
+    show("export REPOAGENT_MODEL='command:claude -p'   # or this")
     show(f'{program} edit FILE "what to change"')
     show(f"{program} edit --help")
     if not play.live:

@@ -152,7 +152,7 @@ def _request(
     from dataclasses import replace
 
     from repoagent.edit import EditRequest, parse_target, split_arguments
-    from repoagent.repo import relative
+    from repoagent.repo import Options, relative
 
     cwd = Path.cwd()
     instead_of = None
@@ -182,14 +182,16 @@ def _request(
         strict=given.strict,
         fresh=given.conversation == "fresh",
         dry_run=given.dry_run,
-        no_commit=given.no_commit,
-        no_verify=given.no_verify,
-        include_dirty=given.include_dirty,
-        branch=given.branch,
-        edit_message=given.edit_message,
-        signoff=given.signoff,
-        sign=given.sign,
-        fixup=given.fixup,
+        commit=Options(
+            no_commit=given.no_commit,
+            no_verify=given.no_verify,
+            include_dirty=given.include_dirty,
+            branch=given.branch,
+            edit_message=given.edit_message,
+            signoff=given.signoff,
+            sign=given.sign,
+            fixup=given.fixup,
+        ),
     )
 
 

@@ -186,7 +186,7 @@ def _memories(
 
 def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:
     """A commit in the middle of a merge or rebase would take that operation over or destroy it."""
-    if request.no_commit or request.dry_run:
+    if request.commit.no_commit or request.dry_run:
         return
     if facts.unmerged:
         raise Refused(f"{facts.unmerged[0]} has unmerged conflicts: resolve them first, or use --no-commit.")

@@ -12,7 +12,7 @@ from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.request import EditRequest
 from repoagent.edit.tools import Workbench
 from repoagent.errors import Busy, CheckFailed, Refused
-from repoagent.repo import CommitResult, FileChange, HookFailed, Options, Transaction
+from repoagent.repo import CommitResult, FileChange, HookFailed, Transaction
 from repoagent.repo.index import read_status
 
 NAMED = 3  # files in a remark
@@ -77,7 +77,7 @@ def commit(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogu
                 if not result.passed:
                     raise SentBack("check", _failure(result, f"{bench.worktree.top}/"))
             dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
-            if request.no_commit:
+            if request.commit.no_commit:
                 transaction.keep()
             else:
                 try:
@@ -106,7 +106,7 @@ def _seen_by_check(bench: Workbench) -> tuple[str, ...]:
 @contextmanager
 def _begun(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Iterator[Transaction]:
     """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
-    options = _options(bench.request)
+    options = bench.request.commit
     deadline = time.monotonic() + LOCK_SECONDS
     waiting = False
     while True:
@@ -131,7 +131,7 @@ def _begun(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogu
 def _not_committed(error: HookFailed, request: EditRequest) -> Exception:
     """A hook that says no is something for the model; a git that can't commit, or a person who left the message
     empty, is not."""
-    if error.by_git and request.edit_message:  # git had the terminal: what it was stands there
+    if error.by_git and request.commit.edit_message:  # git had the terminal: what it was stands there
         return NoCommit(f"the commit was not made, and everything is as it was. {GOES_ON}")
     if error.by_git:
         return NoCommit(f"{error}\n{GOES_ON}")
@@ -148,19 +148,6 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
     if commit.restored:
         remarks.append(f"a hook had changed your uncommitted work in {', '.join(commit.restored)}; put right")
     return tuple(remarks)
-
-
-def _options(request: EditRequest) -> Options:
-    return Options(
-        no_commit=request.no_commit,
-        no_verify=request.no_verify,
-        include_dirty=request.include_dirty,
-        branch=request.branch,
-        signoff=request.signoff,
-        fixup=request.fixup,
-        edit_message=request.edit_message,
-        sign=request.sign,
-    )
 
 
 def _failure(result: CheckResult, top: str) -> str:

@@ -23,12 +23,12 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
     UsageError for a revision or an identity that is not there; Refused for a branch that can't be made; Busy while
     another program holds the index.
     """
-    if request.no_commit or request.dry_run:
+    if request.commit.no_commit or request.dry_run:
         return
-    if request.branch is not None:
-        check_new(worktree, request.branch)
-    if request.fixup is not None:
-        _refuse_unknown(worktree, request.fixup)
+    if request.commit.branch is not None:
+        check_new(worktree, request.commit.branch)
+    if request.commit.fixup is not None:
+        _refuse_unknown(worktree, request.commit.fixup)
     _refuse_nobody(worktree)
     _refuse_locked(worktree)
 
@@ -53,7 +53,7 @@ def _refuse_nobody(worktree: WorkTree) -> None:
 def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> None:
     """Raise Refused for a file that the last commit does not have as it is expected: a commit of the edit would be
     one of more than the edit."""
-    if request.no_commit or request.dry_run or request.include_dirty:
+    if request.commit.no_commit or request.dry_run or request.commit.include_dirty:
         return
     known = head_blobs(worktree, request.paths)
     for path in request.paths:

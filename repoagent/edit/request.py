@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.errors import UsageError
+from repoagent.repo.commit import Options
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?\Z", re.DOTALL)
 _SYMBOL = re.compile(r"(?P<path>.+?)::(?P<symbol>.+)\Z", re.DOTALL)
@@ -45,14 +46,7 @@ class EditRequest:
     strict: bool = False
     fresh: bool = False
     dry_run: bool = False
-    no_commit: bool = False
-    no_verify: bool = False
-    include_dirty: bool = False
-    branch: str | None = None
-    edit_message: bool = False
-    signoff: bool = False
-    sign: str | None = None
-    fixup: str | None = None
+    commit: Options = field(default_factory=Options)
     instead_of: str | None = None  # the edit that is taken back first
 
     @property

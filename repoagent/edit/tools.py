@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.context import prompt_text, quoted, shown
 from repoagent.edit.draft import Draft
+from repoagent.edit.losses import unasked_losses
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot, why_content_is_off_limits
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
-from repoagent.patch import Applied, NoPatch, PatchRefused, Placement, apply_answer, patch_spans
-from repoagent.repo import FileChange, Source, WorkTree, git_output, read_source
+from repoagent.patch import Applied, NoPatch, PatchRefused, Placement, apply_answer
+from repoagent.repo import Source, WorkTree, git_output, read_source
 from repoagent.repo.source import is_ignored
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
@@ -126,7 +126,7 @@ def edit_tool(bench: Workbench) -> Tool:
             reasons = sorted({problem.reason for problem in error.problems})
             nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
             return Observation("edit", str(error), ok=False, data={"reasons": reasons}, error=nothing)
-        if lost := _unnamed_losses(bench, applied.changes, action.body):
+        if lost := unasked_losses(applied, bench.request.instruction, action.body):
             return Observation("edit", lost, ok=False, data={"reasons": ["lost-definition"]})
         bench.draft = draft.with_changes(applied.changes)
         bench.placements = [*placed, *applied.placements]
@@ -200,41 +200,6 @@ def _may_create(bench: Workbench, path: str) -> bool:
 def _ignored(bench: Workbench, path: str) -> bool:
     """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
     return path not in bench.request.paths and path in is_ignored(bench.worktree, [path])
-
-
-def _unnamed_losses(bench: Workbench, changes: Sequence[FileChange], answer: str) -> str:
-    """A sentence for the model when definitions vanish that neither the request nor its own words name."""
-    from repoagent.split import definitions, lost_definitions
-
-    kept = {
-        name
-        for change in changes
-        if change.path and change.after
-        for name in definitions(change.path, change.after)
-    }
-    words = set(re.findall(r"\w+", bench.request.instruction + " " + _prose(answer)))
-    lost = [
-        f"{name} ({change.path})"
-        for change in changes
-        if change.path and change.before is not None and change.after is not None
-        for name in lost_definitions(change.path, change.before, change.after)
-        if name not in kept and name.rsplit(".", 1)[-1] not in words
-    ]
-    if not lost:
-        return ""
-    return (
-        f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not go; "
-        "if it must go, say so by name in a sentence before the edit and send the edit again."
-    )
-
-
-def _prose(answer: str) -> str:
-    """The answer without its patches: what the model says in words."""
-    words, at = [], 0
-    for span in patch_spans(answer):
-        words.append(answer[at : span.start])
-        at = span.end
-    return " ".join([*words, answer[at:]])
 
 
 def _applied_text(placements: tuple[Placement, ...]) -> str:

@@ -349,3 +349,15 @@ def test_max_tokens_is_checked_before_the_call(repo: GitRepo, run: Run, script: 
     unknown = run("edit", "src/app.py", "greet", "--yes", "--max-cost", "1")
     assert unknown.code == 2
     assert "price" in unknown.err
+
+
+def test_a_whole_file_that_stops_early_is_sent_back(repo: GitRepo, run: Run, script: Script) -> None:
+    text = repo.read("a.txt").decode().replace("line 2\n", "LINE 2\n")
+    cut = text[: text.index("line 8")]
+    script.replies(f"I shout.\n\n```a.txt\n{cut}```\n", f"I shout.\n\n```a.txt\n{text}```\n")
+    assert run("edit", "a.txt", "shout in the second line", "--yes").code == 0
+    assert "the last 3 lines of a.txt are missing" in script.prompts[1]
+    assert repo.read("a.txt").decode() == text
+    script.replies(f"I shout.\n\n```a.txt\n{cut}```\n")
+    assert run("edit", "a.txt", "remove the last three lines", "--yes").code == 0
+    assert repo.read("a.txt").decode() == cut
