@@ -57,12 +57,28 @@ class GitRepo:
 def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test sees the developer's git identity, configuration, keys, or a GIT_DIR of a hook that runs the tests."""
     for name in list(os.environ):
-        if name.startswith(("GIT_", "REPOAGENT_", "ANTHROPIC_", "OPENAI_")) or name in {
-            "NO_COLOR",
-            "EDITOR",
-            "VISUAL",
-            "PYTHONUNBUFFERED",
-        }:
+        mine = (
+            "GIT_",
+            "REPOAGENT_",
+            "ANTHROPIC_",
+            "OPENAI_",
+            "OLLAMA_",
+            "AWS_",
+            "GOOGLE_",
+            "CLOUD_ML_",
+            "XDG_STATE",
+        )
+        if (
+            name.startswith(mine)
+            or name.endswith("_API_KEY")
+            or name
+            in {
+                "NO_COLOR",
+                "EDITOR",
+                "VISUAL",
+                "PYTHONUNBUFFERED",
+            }
+        ):
             monkeypatch.delenv(name)
     home = tmp_path_factory.mktemp("home")
     (home / ".gitconfig").write_text(

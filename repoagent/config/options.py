@@ -47,7 +47,9 @@ _MODEL = text("PROVIDER/NAME, local/PATH.gguf, command:CMD, manual or replay:FIL
 _TRAILER = text("the name of a trailer: letters, digits and dashes", r"[A-Za-z][A-Za-z0-9-]*")
 _COMMAND = or_none(text("a shell command"))
 _SCOPE = one_of("files", "neighbors", "repo")
-_FORMAT = one_of("diff", "whole")
+_FORMS = ("diff", "search", "whole", "function")
+_EFFORT = one_of("low", "medium", "high", "xhigh", "max")
+_VARIABLE = text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]*")
 _WHEN = one_of("auto", "always", "never")
 _COUNT = or_none(whole(1))
 _DOLLARS = or_none(number())
@@ -56,9 +58,26 @@ _REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
 
 OPTIONS: tuple[Option, ...] = (
     Option("model", _MODEL, DEFAULT_MODEL, "the model that is asked", only_like=_REMOTE),
+    _own(
+        "fallback",
+        texts(),
+        (),
+        "models to go on with, in this order, when one is overloaded or can't be reached",
+    ),
+    _own(
+        "summary.model",
+        or_none(_MODEL),
+        None,
+        "the model that writes summaries; none: the model that is asked",
+    ),
+    _own("effort", or_none(_EFFORT), None, "how much a model thinks, where it can be told"),
+    _own("temperature", or_none(number()), None, "how freely a model words its reply, where it can be told"),
+    _own("stop", texts(), (), "texts at which a reply ends, where a provider has such a thing"),
+    _own("cache", one_of("5m", "1h", "off"), "5m", "how long a provider keeps the beginning of a prompt"),
     _limit("max_turns", whole(1), 10, "how many times a model may be asked for one edit"),
     _limit("max_tokens", _COUNT, None, "how many tokens one edit may use, in and out together"),
     _limit("max_cost", _DOLLARS, None, "how many US dollars one edit may cost"),
+    _limit("max_cost_per_day", _DOLLARS, None, "how many US dollars all edits of a day may cost together"),
     _limit("max_output_tokens", _COUNT, None, "how long one reply may be, in tokens"),
     _limit("timeout", number(), 600.0, "for how many seconds a silent model is waited for"),
     _own("check", _COMMAND, None, "a command that has to succeed before an edit is committed"),
@@ -71,17 +90,30 @@ OPTIONS: tuple[Option, ...] = (
         "what may change: the named files, their neighbors too, or the repository",
     ),
     Option(
-        "edit.format", _FORMAT, "diff", "what a model is asked for: a diff, or whole files (for small models)"
+        "edit.format",
+        one_of("auto", *_FORMS),
+        "auto",
+        "what a model is asked for: a diff, search/replace blocks, whole files or whole functions",
     ),
     Option("context", texts(), (), "further files that each prompt shows"),
     Option("history.commits", whole(), 8, "how many recent commits of a file a prompt shows"),
     Option("memory.enabled", switch(), True, "whether an edit is remembered with its file"),
     _own("sent.keep_days", whole(), 30, "for how many days the exact text of each request is kept"),
     _own("color", _WHEN, "auto", "whether output is coloured"),
-    _own("price.*.input", number(), None, "US dollars per million input tokens of a model"),
-    _own("price.*.output", number(), None, "US dollars per million output tokens of a model"),
-    _own("price.*.cache_read", number(), None, "US dollars per million tokens read from the prompt cache"),
-    _own("price.*.cache_write", number(), None, "US dollars per million tokens written to the prompt cache"),
+    _own("alias.*", _MODEL, None, "another name for a model"),
+    _own(
+        "providers.*.base_url", text("a URL", r"https?://\S+"), None, "where a provider's models are reached"
+    ),
+    _own("providers.*.api_key_env", _VARIABLE, None, "the environment variable that holds its key"),
+    _own("providers.*.api_key_command", text("a shell command"), None, "a command that prints its key"),
+    _own("providers.*.traits", texts(), (), "how it differs from the common protocol: see docs/models.md"),
+    _own("models.*.input", number(), None, "US dollars per million input tokens of a model"),
+    _own("models.*.output", number(), None, "US dollars per million output tokens of a model"),
+    _own("models.*.cache_read", number(), None, "US dollars per million tokens read from the prompt cache"),
+    _own("models.*.cache_write", number(), None, "US dollars per million tokens written to the prompt cache"),
+    _own("models.*.context", whole(1), None, "how many tokens a model takes in, in and out together"),
+    _own("models.*.max_output", whole(1), None, "how many tokens a model can write in one reply"),
+    _own("models.*.format", one_of(*_FORMS), None, "what a model is asked for when edit.format is auto"),
 )
 
 
@@ -97,8 +129,11 @@ def find(key: str) -> tuple[str, Option] | None:
         if not option.is_family:
             if _same(parts, wanted):
                 return option.key, option
-        elif _same((parts[0], parts[-1]), (wanted[0], wanted[-1])) and (name := ".".join(parts[1:-1])):
-            return f"{wanted[0]}.{name}.{wanted[-1]}", option
+            continue
+        head, *tail = wanted[0], *wanted[2:]
+        chosen = parts[1 : len(parts) - len(tail)]
+        if _same((parts[0], *parts[len(parts) - len(tail) :]), (head, *tail)) and (name := ".".join(chosen)):
+            return ".".join((head, name, *tail)), option
     return None
 
 

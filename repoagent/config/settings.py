@@ -98,8 +98,16 @@ class Settings:
         """A number, or None when it is not set."""
         return None if self.get(key) is None else self.number(key)
 
+    def names(self, family: str) -> dict[str, str]:
+        """What is set of a family of texts: {"fast": "anthropic/…"} of `alias`."""
+        return {
+            key.partition(".")[2]: self.text(key)
+            for key, setting in self.entries.items()
+            if setting.option.key == f"{family}.*"
+        }
+
     def family(self, name: str) -> dict[str, dict[str, Value]]:
-        """What is set of `providers` or `price`: {"openai": {"base_url": "https://…"}}."""
+        """What is set of `providers` or `models`: {"openai": {"base_url": "https://…"}}."""
         table: dict[str, dict[str, Value]] = {}
         for key, setting in self.entries.items():
             if setting.option.is_family and key.startswith(f"{name}."):

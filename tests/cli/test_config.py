@@ -46,12 +46,12 @@ def test_wrong_calls_change_nothing(repo: GitRepo, tmp_path: Path) -> None:
 
 def test_the_list_has_every_option_with_its_origin(repo: GitRepo, clean_environment: Path) -> None:
     repo.git("config", "repoagent.maxCost", "1.5")
-    program(repo.top, "config", "set", "--global", "price.openai/gpt-4.1.input", "2")
+    program(repo.top, "config", "set", "--global", "models.openai/gpt-4.1.input", "2")
     out = program(repo.top, "config", REPOAGENT_MODEL="manual").stdout
     rows = [line.split(None, 2) for line in out.splitlines()]
     assert ["model", "manual", "environment REPOAGENT_MODEL"] in rows
     assert ["max_cost", "1.5", "git config (local)"] in rows
-    assert ["price.openai/gpt-4.1.input", "2", "file:~/.config/repoagent/config.toml"] in rows
+    assert ["models.openai/gpt-4.1.input", "2", "file:~/.config/repoagent/config.toml"] in rows
     assert ["max_tokens", "none", "default"] in rows
     as_json = json.loads(program(repo.top, "config", "list", "--json").stdout)
     assert as_json["version"] == 1

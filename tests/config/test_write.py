@@ -25,7 +25,7 @@ def test_comments_order_and_other_values_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "key", "text", "after"),
     [
-        ("", "price.openai/gpt-4.1.input", "2.5", '[price."openai/gpt-4.1"]\ninput = 2.5\n'),
+        ("", "models.openai/gpt-4.1.input", "2.5", '[models."openai/gpt-4.1"]\ninput = 2.5\n'),
         ("", "context", "a.md\nb.md", 'context = ["a.md", "b.md"]\n'),
         ("", "max_cost", "none", 'max_cost = "none"\n'),
         ("", "maxTokens", "1k", "max_tokens = 1024\n"),
