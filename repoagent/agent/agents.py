@@ -9,6 +9,7 @@ from typing import Protocol
 from repoagent.agent.state import State
 from repoagent.errors import UsageError
 from repoagent.llm import Meter, Model, OnText, OnWait, Reply, Request, Turn, complete
+from repoagent.llm.naming import shown
 
 GROUP = "repoagent.agents"
 
@@ -67,7 +68,7 @@ class ModelAgent:
             on_wait=self.on_wait,
         )
         said = self.on_reply(request, reply)
-        return Turn("assistant", reply.text, {"model": reply.model or self.model.spec, **said})
+        return Turn("assistant", reply.text, {"model": shown(reply.model or self.model.spec), **said})
 
     def search_memory(self, query: str) -> list[str]:
         return self.recall(query)

@@ -48,7 +48,11 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-BeforeFinish = Callable[[State], "Observation | None"]
+BeforeEnd = Callable[[State], "Observation | None"]
+
+
+def _agree(state: State) -> None:
+    return None
 
 
 def run(
@@ -56,19 +60,22 @@ def run(
     tools: Iterable[Tool],
     state: State,
     *,
-    before_finish: BeforeFinish = lambda state: None,
+    before_finish: BeforeEnd = _agree,
+    before_answer: BeforeEnd = _agree,
     on_event: Callable[[LoopEvent], None] = lambda event: None,
 ) -> Outcome:
     """Go on from `state` until the task is finished, rejected or answered.
 
     A conversation that ends in a reply goes on with its actions, not with a call. `before_finish` is asked
-    before a run counts as finished; an observation that it returns goes back to the model instead.
+    before a run counts as finished, `before_answer` before words alone count as an answer; an observation that
+    one of them returns goes back to the model instead.
 
     Raises ModelError when the model can't keep to the protocol or goes round in circles; the `error` of an
     observation (for an edit at least Refused) that went back in vain three times in a row; and what the
     agent, the tools and `before_finish` raise.
     """
-    this = _Run(agent, {tool.name: tool for tool in (*OWN, *tools)}, state, before_finish, on_event)
+    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    this = _Run(agent, by_name, state, before_finish, before_answer, on_event)
     try:
         while True:
             this.turn()
@@ -78,8 +85,8 @@ def run(
 
 def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
     """The last commit message ("" for none) and all notes in the replies of the present run."""
-    names = {tool.name for tool in (*OWN, *tools)}
-    replies = [parse(step.reply.text, names, nonce=state.nonce) for step in steps(state.turns)]
+    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    replies = [_read(step.reply.text, by_name, state) for step in steps(state.turns)]
     messages = [reply.commit_message for reply in replies if reply.commit_message]
     notes = dict.fromkeys(note for reply in replies for note in reply.notes)
     return messages[-1] if messages else "", tuple(notes)
@@ -93,7 +100,7 @@ def replay(tools: Iterable[Tool], state: State) -> None:
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     for step in steps(state.turns):
-        actions = parse(step.reply.text, by_name, nonce=state.nonce).actions
+        actions = _read(step.reply.text, by_name, state).actions
         for action, seen in zip(actions, step.performed, strict=False):
             if by_name[action.kind].replay and seen.meta.get("kind") == action.kind and _ok(seen):
                 again = by_name[action.kind].perform(action)
@@ -113,7 +120,8 @@ class _Run:
     agent: Agent
     tools: Mapping[str, Tool]
     state: State
-    before_finish: BeforeFinish
+    before_finish: BeforeEnd
+    before_answer: BeforeEnd
     on_event: Callable[[LoopEvent], None]
     failure: RepoagentError | None = None  # of the last observation
 
@@ -127,14 +135,17 @@ class _Run:
         if reply.problem:
             self.correct(reply.problem)
         elif reply.thought and not reply.asks and "dropped" not in step.reply.meta:
-            raise _Over("answered", reply.thought)
+            objection = self.before_answer(self.state)
+            if objection is None:
+                raise _Over("answered", reply.thought)
+            self.add(objection, extra="objection")
         else:
             self.perform(step, reply)
         self.notice_repetition()
 
     def ask(self) -> None:
         turn = self.agent.step(self.state)
-        reply = parse(turn.text, self.tools, nonce=self.state.nonce)
+        reply = _read(turn.text, self.tools, self.state)
         meta = dict(turn.meta)
         if reply.dropped:
             meta["dropped"] = str(len(reply.dropped))
@@ -144,9 +155,7 @@ class _Run:
             self.on_event(LoopEvent("dropped", reply.dropped))
 
     def parse(self, step: Step) -> Parsed:
-        return parse(
-            step.reply.text, self.tools, nonce=self.state.nonce, was_cut="dropped" in step.reply.meta
-        )
+        return _read(step.reply.text, self.tools, self.state, was_cut="dropped" in step.reply.meta)
 
     def done(self, step: Step) -> bool:
         """Whether nothing of the reply is left to do, and the run goes on."""
@@ -235,6 +244,11 @@ class _Run:
             )
         text = "You did exactly this before, with the same result. Do something else, or finish, or reject."
         self.add(Observation("repeated", text, ok=False), extra="repeated")
+
+
+def _read(reply: str, tools: Mapping[str, Tool], state: State, *, was_cut: bool = False) -> Parsed:
+    loose = EDIT in tools and tools[EDIT].loose
+    return parse(reply, tools, nonce=state.nonce, was_cut=was_cut, loose=loose)
 
 
 def _ends(reply: Parsed, step: Step) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage
+from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage, Wishes
 
 if TYPE_CHECKING:
     from repoagent.llm.call import OnWait, complete
+    from repoagent.llm.catalogue import Format, Known
     from repoagent.llm.conversation import (
         BrokenConversation,
         Conversation,
@@ -20,14 +21,18 @@ if TYPE_CHECKING:
         Turn,
         to_messages,
     )
+    from repoagent.llm.ledger import Ledger, state_folder
     from repoagent.llm.rendering import render
-    from repoagent.llm.select import DEFAULT_MODEL, default_model, open_model, preload
-    from repoagent.llm.usage import Limits, Meter, Price, estimate, estimate_tokens, price
+    from repoagent.llm.select import DEFAULT_MODEL, chosen, known, open_model, preload
+    from repoagent.llm.usage import Limits, Meter, Price, estimate, estimate_tokens, refuse_unpriced
 
 __all__ = [
     "DEFAULT_MODEL",
     "BrokenConversation",
     "Conversation",
+    "Format",
+    "Known",
+    "Ledger",
     "Limits",
     "Message",
     "Meter",
@@ -42,23 +47,28 @@ __all__ = [
     "Retryable",
     "Turn",
     "Usage",
+    "Wishes",
+    "chosen",
     "complete",
-    "default_model",
     "estimate",
     "estimate_tokens",
+    "known",
     "open_model",
     "preload",
-    "price",
+    "refuse_unpriced",
     "render",
+    "state_folder",
     "to_messages",
 ]
 
 _HOME = {
+    "catalogue": ("Format", "Known"),
     "call": ("OnWait", "complete"),
     "conversation": ("BrokenConversation", "Conversation", "NewerConversation", "Turn", "to_messages"),
     "rendering": ("render",),
-    "select": ("DEFAULT_MODEL", "default_model", "open_model", "preload"),
-    "usage": ("Limits", "Meter", "Price", "estimate", "estimate_tokens", "price"),
+    "ledger": ("Ledger", "state_folder"),
+    "select": ("DEFAULT_MODEL", "chosen", "known", "open_model", "preload"),
+    "usage": ("Limits", "Meter", "Price", "estimate", "estimate_tokens", "refuse_unpriced"),
 }
 
 

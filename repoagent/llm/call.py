@@ -84,7 +84,7 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
     """One reply, and what it and the failed attempts before it have used."""
     expected = estimate(request)
     usage = Usage()
-    meter.before_attempt(expected)
+    meter.before_attempt(expected, model.spec)
     for attempt in range(1, ATTEMPTS + 1):
         streamed: list[str] = []
 
@@ -92,24 +92,27 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
             streamed.append(piece)
             hooks.on_text(piece)
 
+        spec = model.spec  # of this attempt: a model with a fall-back may be another at the next
         try:
             reply = model.complete(request, hear)
         except Retryable as error:
-            meter.add(error.usage)
+            meter.add(error.usage, spec)
             usage += error.usage
             if streamed:
                 hooks.on_void("".join(streamed))
             if attempt == ATTEMPTS:
                 raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
             try:
-                meter.before_attempt(expected)  # now: nobody should wait for an attempt that is not made
+                meter.before_attempt(
+                    expected, model.spec
+                )  # now: nobody should wait for an attempt that is not made
             except LimitReached as limit:
                 raise ModelError(f"{error}; {limit}") from error
             pause = _pause(attempt, error, hooks.jitter)
             hooks.on_wait(pause, str(error))
             hooks.sleep(pause)
         else:
-            meter.add(reply.usage)
+            meter.add(reply.usage, spec)
             return reply, usage + reply.usage
     raise AssertionError("the last attempt returns or raises")
 

@@ -37,24 +37,43 @@ class Request:
     reply may be.
 
     `key` says what is being asked, apart from how the prompt words it (a JSON text of the request, the file
-    hashes and the turn); a cassette is matched on it.
+    hashes and the turn); a cassette is matched on it. `grammar` is GBNF that the reply has to follow where
+    llama.cpp makes it, and means nothing elsewhere: a reply is never trusted to keep to it.
     """
 
     system: tuple[Part, ...]
     messages: tuple[Message, ...]
     max_output_tokens: int = 16_000
     key: str = ""
+    grammar: str = ""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a person wants of a model besides the text; None and () leave it to the provider.
+
+    effort: how much it thinks: low, medium, high, xhigh or max. stop: texts at which a reply ends. cache: how
+    long a prompt prefix is to be kept, "5m", "1h" or "off". A provider that has no such thing ignores it, and
+    `select.open_model` says so.
+    """
+
+    effort: str | None = None
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+    cache: str = "5m"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one attempt. `input` excludes what was read from or written to the cache."""
+    """Tokens of one attempt. `input` excludes what was read from or written to the cache. `dollars` is what the
+    provider itself says that it cost; None where it does not say, as most do not."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     estimated: bool = False
+    dollars: float | None = None
 
     @property
     def total(self) -> int:
@@ -67,6 +86,7 @@ class Usage:
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
             self.estimated or other.estimated,
+            None if self.dollars is None or other.dollars is None else self.dollars + other.dollars,
         )
 
 
@@ -83,6 +103,11 @@ OnText = Callable[[str], None]
 
 class Model(Protocol):
     """One attempt at one request. Retries, continuation and limits are those of `llm.call.complete`."""
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The fields of `Wishes` that this model has a use for."""
+        ...
 
     @property
     def spec(self) -> str:

@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Model, OnText, Reply, Request, Stop, Usage
+from repoagent.llm.naming import shown
 from repoagent.llm.rendering import render
 
 VERSION = 1
@@ -34,6 +35,10 @@ class Recorder:
         return self.model.spec
 
     @property
+    def takes(self) -> frozenset[str]:
+        return self.model.takes
+
+    @property
     def context_tokens(self) -> int | None:
         return self.model.context_tokens
 
@@ -46,7 +51,7 @@ class Recorder:
         record = {
             "version": VERSION,
             "key": request.key,
-            "model": reply.model or self.spec,
+            "model": shown(reply.model or self.spec),
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "stop": reply.stop,
             "usage": asdict(reply.usage),
@@ -63,6 +68,9 @@ class Replay:
     """The replies of the cassette `path`. The same key is answered in the order recorded, each reply once."""
 
     path: Path
+    takes: ClassVar[frozenset[str]] = frozenset(
+        {"effort", "temperature", "stop", "cache"}
+    )  # whatever was wished
     _left: dict[str, list[Reply]] = field(init=False)
 
     def __post_init__(self) -> None:

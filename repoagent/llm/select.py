@@ -2,37 +2,101 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import TypeGuard
 
+from repoagent.config import Settings
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm.anthropic_client import preload as preload_anthropic
-from repoagent.llm.anthropic_errors import WAYS
-from repoagent.llm.model import Model
+from repoagent.llm import catalogue
+from repoagent.llm.call import ignore
+from repoagent.llm.model import Model, Wishes
+from repoagent.llm.providers.anthropic_client import Platform
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
-_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID")
-_KNOWN = "anthropic/NAME, command:CMD, manual, replay:FILE"
+CLAUDES: tuple[Platform, ...] = ("anthropic", "bedrock", "vertex")
+_KINDS = "anthropic/NAME, openai/NAME, ollama/NAME, local/PATH.gguf, command:CMD, manual, replay:FILE"
+WAYS = """\
+The shortest ways to get one:
+  export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
+  --model openai/NAME            or google/, openrouter/, ollama/, local/FILE.gguf: see `repoagent models`
+  --model "command:claude -p"    any program that reads a prompt, prints a reply
+  --model manual                 you carry prompt and reply to any chat yourself
+To keep a choice: git config --global repoagent.model SPEC"""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model as it was named, and what that name stands for. `origin` says where the choice is from, `why` what
+    was followed to the spec ("alias fast")."""
+
+    spec: str
+    origin: str
+    why: str = ""
+
+
+def chosen(settings: Settings, role: str = "edit") -> Chosen:
+    """The model for edits, or for the role "summary". Raises ModelError when none is configured and there is no key
+    for the default; UsageError for aliases that lead nowhere."""
+    if role == "summary" and settings.text_or_none("summary.model"):
+        return _named(settings, settings.text("summary.model"), settings.origin("summary.model"))
+    origin = settings.origin("model")
+    if origin != "default":
+        return _named(settings, settings.text("model"), origin)
+    if _has_default():
+        return Chosen(DEFAULT_MODEL, "default")
+    raise ModelError(f"no model is configured. {WAYS}")
+
+
+def resolve(settings: Settings, name: str) -> str:
+    """The spec that `name` stands for: a spec itself, or an alias. Raises UsageError for aliases in a circle."""
+    table = {**catalogue.aliases(), **settings.names("alias")}
+    seen: list[str] = []
+    while name in table:
+        if name in seen:
+            raise UsageError(f"the alias {seen[0]} leads back to itself: set alias.{name} to a model")
+        seen.append(name)
+        name = table[name]
+    return name
+
+
+def _named(settings: Settings, name: str, origin: str) -> Chosen:
+    spec = resolve(settings, name)
+    return Chosen(spec, origin, f"alias {name}" if spec != name else "")
 
 
 def open_model(
-    spec: str | None,
+    settings: Settings,
     *,
+    spec: str | None = None,
+    role: str = "edit",
     record: Path | None = None,
-    effort: str | None = None,
-    read_seconds: float = 120.0,
-    command_seconds: float = 600.0,
-    prompts: Path | None = None,
+    reply: Path | None = None,
+    say: Callable[[str], None] = ignore,
+    on_progress: Callable[[str, float], None] = ignore,
 ) -> Model:
-    """The model that `spec` names; the default one for None, if there is a key for it.
+    """The model that the settings choose for `role`, or the one that `spec` names, with its fall-backs.
 
-    `record` names the cassette to append to, `effort` how much Claude is to think, `read_seconds` how long
-    an API may be silent, `command_seconds` how long a command may take, `prompts` the folder for the prompts
-    of `manual`. Nothing is sent and no heavy module imported yet. Raises ModelError for a model that is not
-    known or a cassette that can't be used, UsageError for a wrong setting.
+    `record` names the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a
+    sentence for each wish that the model has no use for; `on_progress` what a model on this machine is doing, and
+    how much of that is done, 0 to 1. Nothing is sent and no heavy module imported yet. Raises ModelError for a model
+    that is not known or a cassette that can't be used, UsageError for a wrong setting.
     """
-    model = _open(spec or default_model(), effort, read_seconds, command_seconds, prompts)
+    first = resolve(settings, spec) if spec else chosen(settings, role).spec
+    wishes = wishes_of(settings)
+    others = () if first.startswith(("replay:", "manual")) else settings.texts("fallback")
+    specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
+    models = [_open(settings, one, wishes, reply, on_progress) for one in specs]
+    for unused in _unused(wishes, models[0]):
+        say(f"{models[0].spec} has no use for {unused}: ignored")
+    model = models[0]
+    if len(models) > 1:
+        from repoagent.llm.fallback import Fallback
+
+        model = Fallback(models)
     if record is None:
         return model
     from repoagent.llm.replay import Recorder
@@ -40,52 +104,133 @@ def open_model(
     return Recorder(model, record)
 
 
-def default_model() -> str:
-    """The spec to use when none is configured. Raises ModelError when there is no key for it."""
-    if any(os.environ.get(name) for name in _KEYS):
-        return DEFAULT_MODEL
-    raise ModelError(f"no model is configured. {WAYS}")
+def wishes_of(settings: Settings) -> Wishes:
+    """What the settings want of a model besides the text."""
+    return Wishes(
+        settings.text_or_none("effort"),
+        settings.number_or_none("temperature"),
+        settings.texts("stop"),
+        settings.text("cache"),
+    )
+
+
+def known(settings: Settings, spec: str) -> catalogue.Known:
+    """What is known of the model `spec`, the user's own configuration first."""
+    return catalogue.known(spec, settings.family("models"))
 
 
 def preload(spec: str | None) -> None:
     """Start, in a thread, what takes long about `spec`; never fails, does nothing for what is quick."""
-    if spec is None and not any(os.environ.get(name) for name in _KEYS):
+    if spec is None and not _has_default():
         return
-    if (spec or DEFAULT_MODEL).startswith("anthropic/"):
-        preload_anthropic()
+    name = spec or DEFAULT_MODEL
+    provider, _, rest = catalogue.aliases().get(name, name).partition("/")
+    if is_claude(provider):
+        from repoagent.llm.providers.anthropic_client import preload as preload_anthropic
+
+        preload_anthropic(provider, rest)
+        return
+    from repoagent.llm.providers.endpoints import endpoint, names
+
+    if provider in names() and (found := endpoint(provider, {})):
+        from repoagent.llm.providers.openai_client import preload as preload_openai
+
+        preload_openai(found)
+
+
+def is_claude(provider: str) -> TypeGuard[Platform]:
+    """Whether a provider is one of those that Anthropic's own package speaks to."""
+    return provider in CLAUDES
+
+
+def _has_default() -> bool:
+    from repoagent.llm.providers.anthropic_reach import key_origin
+
+    return bool(key_origin("anthropic"))
+
+
+def _unused(wishes: Wishes, model: Model) -> list[str]:
+    default = Wishes()
+    return [
+        f"{name} = {_shown(getattr(wishes, name))}"
+        for name in ("effort", "temperature", "stop", "cache")
+        if getattr(wishes, name) != getattr(default, name) and name not in model.takes
+    ]
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
 
 
 def _open(
-    spec: str, effort: str | None, read_seconds: float, command_seconds: float, prompts: Path | None
+    settings: Settings,
+    spec: str,
+    wishes: Wishes,
+    reply: Path | None,
+    on_progress: Callable[[str, float], None],
 ) -> Model:
     provider, _, name = spec.partition("/")
     kind, _, rest = spec.partition(":")
-    if provider == "anthropic" and name:
-        return _anthropic(name, effort, read_seconds)
+    seconds = settings.number("timeout")
     if kind == "command" and rest.strip():
-        from repoagent.llm.command import CommandModel
+        from repoagent.llm.providers.command import CommandModel
 
-        return CommandModel(rest, command_seconds)
+        return CommandModel(rest, seconds)
     if kind == "replay" and rest:
         from repoagent.llm.replay import Replay
 
         return Replay(Path(rest).expanduser())
     if spec == "manual":
-        from repoagent.llm.manual import ManualModel
+        from repoagent.llm.providers.manual import ManualModel
 
-        return ManualModel(prompts)
+        return ManualModel(reply=reply)
+    if is_claude(provider) and name:
+        from repoagent.llm.providers.anthropic_api import AnthropicModel
+
+        return AnthropicModel(name, wishes, seconds, provider)
+    if provider == "local" and name:
+        from repoagent.llm.providers.local import LocalModel
+
+        loading, reading = (
+            partial(on_progress, doing) for doing in ("loading the model", "the model is reading the prompt")
+        )
+        return LocalModel(name, wishes, known(settings, spec).context, loading, reading)
+    if name and (model := _compatible(settings.family("providers"), provider, name, wishes, seconds)):
+        return model
+    raise ModelError(_unknown(settings, spec))
+
+
+def _compatible(
+    own: Mapping[str, Mapping[str, object]], provider: str, name: str, wishes: Wishes, seconds: float
+) -> Model | None:
+    from repoagent.llm.providers.endpoints import endpoint
+
+    if (found := endpoint(provider, own)) is None:
+        return None
+    from repoagent.llm.providers.openai_api import OpenAIModel
+
+    return OpenAIModel(found, name, wishes, seconds)
+
+
+def _unknown(settings: Settings, spec: str) -> str:
+    """A sentence about a spec that names no model, with what was probably meant."""
+    from repoagent.llm.providers.endpoints import names
+
+    provider, slash, name = spec.partition("/")
     if spec.startswith("claude-"):
-        raise ModelError(f"a model is named provider/model: did you mean anthropic/{spec}?")
-    raise ModelError(
-        f"there is no model {spec!r}: known are {_KNOWN}. Any other model can be reached through a program "
-        "that reads a prompt on standard input and prints the reply: command:CMD"
+        return f"a model is named provider/model: did you mean anthropic/{spec}?"
+    aliases = {**catalogue.aliases(), **settings.names("alias")}
+    providers = [*CLAUDES, *names(), *settings.family("providers")]
+    if not slash and ":" not in spec:
+        near = get_close_matches(spec, [*aliases, *providers, "manual"], n=1)
+        hint = f"; did you mean {near[0]}{'/NAME' if near and near[0] in providers else ''}?" if near else ""
+        if spec == "local":
+            hint = " yet: set it with `git config --global repoagent.alias.local local/PATH.gguf`"
+        return f"there is no model or alias {spec!r}{hint or ': known are ' + _KINDS}"
+    near = get_close_matches(provider, providers, n=1) if name else []
+    if near:
+        return f"there is no provider {provider!r}: did you mean {near[0]}/{name}?"
+    return (
+        f"there is no model {spec!r}: known are {_KINDS}. A server that speaks OpenAI's protocol is reached with "
+        f"providers.{provider or 'NAME'}.base_url in your configuration, anything else with command:CMD"
     )
-
-
-def _anthropic(name: str, effort: str | None, read_seconds: float) -> Model:
-    from repoagent.llm.anthropic_api import AnthropicModel, Effort
-
-    efforts = get_args(Effort)
-    if effort is not None and effort not in efforts:
-        raise UsageError(f"there is no effort {effort!r}: use one of {', '.join(efforts)}")
-    return AnthropicModel(name, next((known for known in efforts if known == effort), None), read_seconds)

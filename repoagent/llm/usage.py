@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from repoagent.errors import LimitReached, UsageError
 from repoagent.llm.model import Request, Usage
@@ -51,87 +48,56 @@ class Price:
         ) / 1_000_000
 
 
-def price(spec: str, own: Mapping[str, Mapping[str, Any]] | None = None) -> Price | None:
-    """What the model `spec` costs, or None when nobody knows.
-
-    `own` is the `prices` table of the user's configuration and comes first. Raises UsageError when a price
-    there is no price.
-    """
-    if spec == "manual" or spec.startswith("replay:"):
-        return Price()
-    undated = re.sub(r"-\d{8}$", "", spec)
-    for table in (own or {}, _price_list()):
-        for name in (spec, undated):
-            if name in table:
-                return _price(name, table[name])
-    return None
-
-
-def _price(name: str, row: Mapping[str, Any]) -> Price:
-    fields: dict[str, Any] = dict(row)
-    try:
-        if "long" in fields:
-            fields["long"] = _price(name, fields["long"])
-        made = Price(**fields)
-        if {"input", "output"} <= fields.keys() and made.of(Usage(1, 1, 1, 1)) >= 0:
-            return made
-    except TypeError:
-        pass  # an unknown name or no number: said below
-    raise UsageError(
-        f"the price of {name} is not usable: give the numbers input, output, cache_read and cache_write, "
-        "in dollars per million tokens"
-    )
-
-
-def _price_list() -> Mapping[str, Mapping[str, Any]]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    text = Path(__file__).with_name("prices.toml").read_text("utf-8")
-    models: Mapping[str, Mapping[str, Any]] = tomllib.loads(text)["models"]
-    return models
-
-
 @dataclass(frozen=True)
 class Limits:
-    """The most that a run may use; None is no limit. `cost` is in US dollars, `turns` are attempts."""
+    """The most that a run may use; None is no limit. `cost` is in US dollars, `turns` are attempts; `day` is
+    what all runs of a day may cost together."""
 
     turns: int | None = None
     tokens: int | None = None
     cost: float | None = None
+    day: float | None = None
+
+
+class Book(Protocol):
+    """Where attempts are written down, over all runs; see `ledger.Ledger`."""
+
+    def about(self, run: str, repository: str, files: tuple[str, ...]) -> Book:
+        """The same book, for what is written into it of `run`."""
+        ...
+
+    def add(self, spec: str, usage: Usage, cost: float | None) -> None:
+        """Write one attempt down."""
+        ...
+
+    def today(self) -> float:
+        """US dollars spent today, by all runs."""
+        ...
 
 
 @dataclass
 class Meter:
-    """Counts every attempt of a run, failed ones too.
-
-    Raises UsageError at once when a limit on cost is set and no price is known: it could not be kept.
-    """
+    """Counts every attempt of a run, failed ones too, and what it cost by the price of its model."""
 
     limits: Limits = field(default_factory=Limits)
-    price: Price | None = None
+    price_of: Callable[[str], Price | None] = lambda spec: None
+    book: Book | None = None
     usage: Usage = field(default_factory=Usage)
     attempts: int = 0
     _dollars: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.limits.cost is not None and self.price is None:
-            raise UsageError(
-                "--max-cost can't be kept, because the price of this model is not known: "
-                "add it to the [prices] of your configuration, or limit --max-tokens instead"
-            )
+    _unpriced: bool = False
 
     @property
     def cost(self) -> float | None:
-        """US dollars so far, or None when no price is known."""
-        return None if self.price is None else self._dollars
+        """US dollars so far, or None when a model was asked whose price is not known."""
+        return None if self._unpriced else self._dollars
 
-    def before_attempt(self, estimate: Usage) -> None:
-        """Count one attempt whose input will be about `estimate`.
+    def before_attempt(self, estimate: Usage, spec: str) -> None:
+        """Count one attempt at the model `spec` whose input will be about `estimate`.
 
-        Raises LimitReached, and counts nothing, when it would pass a limit. What the model then writes is
-        not known beforehand, so the last call of a run may pass the limits on tokens and cost by one reply.
+        Raises LimitReached, and counts nothing, when it would pass a limit; UsageError for a limit on cost where
+        the model's price is not known. What the model then writes is not known beforehand, so the last call of a
+        run may pass the limits on tokens and cost by one reply.
         """
         limits = self.limits
         if limits.turns is not None and self.attempts >= limits.turns:
@@ -144,17 +110,47 @@ class Meter:
                 f"the next call would pass the limit of {limits.tokens:,} tokens ({self.usage.total:,} used, "
                 f"about {estimate.total:,} to be sent): raise --max-tokens to go on"
             )
-        if limits.cost is not None and self.price is not None:
-            next_cost = self.price.of(estimate)
-            if self._dollars + next_cost > limits.cost:
-                raise LimitReached(
-                    f"the next call would pass the limit of ${limits.cost:g} (${self._dollars:.4f} spent, "
-                    f"about ${next_cost:.4f} to send the next prompt): raise --max-cost to go on"
-                )
+        if limits.cost is not None or limits.day is not None:
+            self._refuse_too_dear(estimate, spec)
         self.attempts += 1
 
-    def add(self, usage: Usage) -> None:
-        """Count what an attempt has used."""
+    def add(self, usage: Usage, spec: str) -> None:
+        """Count what an attempt at the model `spec` has used."""
         self.usage += usage
-        if self.price is not None:
-            self._dollars += self.price.of(usage)
+        price = self.price_of(spec)
+        cost = usage.dollars if usage.dollars is not None else price.of(usage) if price is not None else None
+        self._dollars += cost or 0.0
+        self._unpriced |= cost is None and usage.total > 0
+        if self.book is not None and usage.total:
+            self.book.add(spec, usage, cost)
+
+    def _refuse_too_dear(self, estimate: Usage, spec: str) -> None:
+        refuse_unpriced(self.limits, [spec], self.price_of)
+        price = self.price_of(spec)
+        next_cost = price.of(estimate) if price is not None else 0.0
+        if self.limits.cost is not None and self._dollars + next_cost > self.limits.cost:
+            raise LimitReached(
+                f"the next call would pass the limit of ${self.limits.cost:g} (${self._dollars:.4f} spent, "
+                f"about ${next_cost:.4f} to send the next prompt): raise --max-cost to go on"
+            )
+        if self.limits.day is None or next_cost == 0:
+            return
+        today = self.book.today() if self.book is not None else self._dollars
+        if today + next_cost > self.limits.day:
+            raise LimitReached(
+                f"the next call would pass the limit of ${self.limits.day:g} a day (${today:.4f} spent today, about "
+                f"${next_cost:.4f} to send the next prompt): see `repoagent cost`, or raise max_cost_per_day"
+            )
+
+
+def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[str], Price | None]) -> None:
+    """Raise UsageError where a limit on cost could not be kept, because the price of a model is not known."""
+    if limits.cost is None and limits.day is None:
+        return
+    for spec in specs:
+        if price_of(spec) is None:
+            name = "--max-cost" if limits.cost is not None else "max_cost_per_day"
+            raise UsageError(
+                f"{name} can't be kept, because the price of {spec} is not known: set input and output of "
+                f'[models."{spec}"] in your configuration, or limit --max-tokens instead'
+            )

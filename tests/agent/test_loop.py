@@ -96,9 +96,17 @@ def play(
     verdicts: tuple[Observation, ...] = (),
     state: State = ASKED,
     before_finish: Callable[[State], Observation | None] = lambda state: None,
+    before_answer: Callable[[State], Observation | None] = lambda state: None,
 ) -> Game:
     agent, table, events = Scripted(list(replies)), Table(list(verdicts)), list[LoopEvent]()
-    outcome = run(agent, table.tools(), state, before_finish=before_finish, on_event=events.append)
+    outcome = run(
+        agent,
+        table.tools(),
+        state,
+        before_finish=before_finish,
+        before_answer=before_answer,
+        on_event=events.append,
+    )
     return Game(agent, table, events, outcome)
 
 
@@ -281,6 +289,16 @@ def test_an_objection_goes_back_to_the_model(last: str) -> None:
     )
     assert game.outcome.kind == "finished"
     assert game.agent.told() == "no, because it is ugly"
+
+
+def test_words_alone_can_be_sent_back() -> None:
+    objections = [Observation("form", "where is the file?", ok=False)]
+    game = play(
+        "I have changed it.", OTHER, before_answer=lambda state: objections.pop() if objections else None
+    )
+    assert game.outcome.kind == "finished"
+    assert game.agent.told() == "where is the file?"
+    assert play("I have changed it.").outcome.kind == "answered"
 
 
 def test_a_caller_may_give_its_own_message_tool() -> None:

@@ -20,6 +20,7 @@ class Scripted:
     seen: list[Request] = field(default_factory=list)
     spec: str = "scripted/one"
     context_tokens: int | None = None
+    takes: frozenset[str] = frozenset()
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         answer = self.answers[len(self.seen)]

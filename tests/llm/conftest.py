@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.llm.server import Script, Server, messages_server
+from tests.llm.providers.messages_server import Script, Server, messages_server
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.llm import Limits, Meter, Price, Reply, Retryable, Usage, complete, open_model
+from repoagent.llm import Limits, Meter, Price, Reply, Retryable, Usage, complete
 from repoagent.llm.call import ATTEMPTS
+from repoagent.llm.providers.anthropic_api import AnthropicModel
 from tests.llm.ask import Scripted, ask
-from tests.llm.server import Script, Server, cut, status, text
+from tests.llm.providers.messages_server import Script, Server, cut, status, text
 
 
 class Listener:
@@ -44,7 +45,7 @@ class Listener:
 def test_failures_are_waited_out_and_counted() -> None:
     used = Usage(input=10, output=2, estimated=True)
     answers = [Retryable("overloaded"), Retryable("cut", usage=used), Reply("done", "end", Usage(20, 5))]
-    listener, meter = Listener(), Meter(price=Price(1.0, 2.0))
+    listener, meter = Listener(), Meter(price_of=lambda spec: Price(1.0, 2.0))
     reply = listener.run(Scripted(answers), meter)
     assert reply.text == "done"
     assert reply.usage == meter.usage == Usage(30, 7, estimated=True)
@@ -92,7 +93,7 @@ def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server
     server_with([cut("the first try"), "the second"])
     listener, meter = Listener(), Meter()
     reply = complete(
-        open_model("anthropic/claude-sonnet-5-5"),
+        AnthropicModel("claude-sonnet-5-5"),
         ask(),
         meter,
         on_text=listener.hear,
@@ -108,7 +109,7 @@ def test_a_cut_reply_is_continued(server_with: Callable[[Script], Server]) -> No
     server = server_with(
         [text("one two ", stop="max_tokens"), text("three ", stop="max_tokens"), text("four")]
     )
-    reply = complete(open_model("anthropic/claude-sonnet-5-5"), ask("count"), Meter())
+    reply = complete(AnthropicModel("claude-sonnet-5-5"), ask("count"), Meter())
     assert (reply.text, reply.stop) == ("one two three four", "end")
     assert reply.usage.input == 300
     for received in server.requests:
@@ -165,7 +166,7 @@ def test_a_429_is_repeated_over_http(server_with: Callable[[Script], Server]) ->
     server = server_with([status(429, retry_after=2), status(529), "fine"])
     slept: list[float] = []
     reply = complete(
-        open_model("anthropic/claude-haiku-5-5"), ask(), Meter(), sleep=slept.append, jitter=lambda: 1.0
+        AnthropicModel("claude-haiku-5-5"), ask(), Meter(), sleep=slept.append, jitter=lambda: 1.0
     )
     assert reply.text == "fine"
     assert slept == [2.0, 3.0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Meter, Reply, Retryable, Usage, complete, open_model, render
+from repoagent.llm import Meter, Reply, Retryable, Usage, complete, render
 from repoagent.llm.replay import Recorder, Replay
 from tests.llm.ask import Scripted, ask
 
@@ -54,9 +54,7 @@ def test_a_cut_reply_is_replayed_with_its_continuation(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     live = Scripted([Reply("one ", "length"), Reply("two", "end")])
     recorded = complete(Recorder(live, path), ask(key=key()), Meter())
-    assert complete(open_model(f"replay:{path}"), ask(key=key()), Meter()) == Reply(
-        "one two", "end", Usage(), "scripted/one"
-    )
+    assert complete(Replay(path), ask(key=key()), Meter()) == Reply("one two", "end", Usage(), "scripted/one")
     assert recorded.text == "one two"
 
 
@@ -114,4 +112,4 @@ def test_a_cassette_that_can_not_be_used(tmp_path: Path, content: bytes | None, 
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ModelError, match=words):
-        open_model(f"replay:{path}")
+        Replay(path)

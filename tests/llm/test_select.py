@@ -6,35 +6,57 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.config import Settings, load
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm import DEFAULT_MODEL, open_model, preload
+from repoagent.llm import DEFAULT_MODEL, Wishes, chosen, known, open_model, preload
+from repoagent.llm.fallback import Fallback
 from repoagent.llm.replay import Recorder
+from repoagent.llm.select import wishes_of
+
+GGUF = "local/~/models/qwen.gguf"
+
+
+def settings(tmp_path: Path, **flags: object) -> Settings:
+    return load(None, tmp_path, flags={name.replace("__", "."): value for name, value in flags.items()})
 
 
 @pytest.mark.parametrize(
-    "spec", ["anthropic/claude-opus-5-5", "command:claude -p", "command:a/b:c", "manual"]
+    "spec",
+    [
+        "anthropic/claude-opus-5-5",
+        "bedrock/us.anthropic.claude-opus-5-5-v1:0",
+        "vertex/claude-opus-5-5@20261001",
+        "openai/gpt-x",
+        "openrouter/qwen/qwen3-coder:free",
+        "ollama/qwen2.5-coder:1.5b",
+        "command:claude -p",
+        "command:a/b:c",
+        "manual",
+        GGUF,
+    ],
 )
-def test_a_model_keeps_its_name(spec: str) -> None:
-    assert open_model(spec).spec == spec
+def test_a_model_keeps_its_name(tmp_path: Path, spec: str) -> None:
+    assert open_model(settings(tmp_path, model=spec)).spec == spec
+    assert open_model(settings(tmp_path), spec=spec).spec == spec
 
 
 def test_a_recorder_keeps_the_name_of_its_model(tmp_path: Path) -> None:
-    model = open_model("manual", record=tmp_path / "x.jsonl")
+    model = open_model(settings(tmp_path, model="manual"), record=tmp_path / "x.jsonl")
     assert isinstance(model, Recorder)
     assert model.spec == "manual"
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
-def test_the_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "k")
-    assert open_model(None).spec == DEFAULT_MODEL == "anthropic/claude-sonnet-5-5"
+    assert open_model(settings(tmp_path)).spec == DEFAULT_MODEL == "anthropic/claude-sonnet-5-5"
 
 
-def test_no_model_and_no_key_names_three_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
     with pytest.raises(ModelError) as raised:
-        open_model(None)
-    for way in ("export ANTHROPIC_API_KEY=", '--model "command:claude -p"', "--model manual"):
+        open_model(settings(tmp_path))
+    for way in ("export ANTHROPIC_API_KEY=", "repoagent models", '"command:claude -p"', "--model manual"):
         assert way in str(raised.value)
     preload(None)  # nothing to load, nothing to say
 
@@ -42,19 +64,89 @@ def test_no_model_and_no_key_names_three_ways(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("openai/gpt-5", "known are anthropic/NAME, command:CMD, manual, replay:FILE"),
         ("claude-opus-5-5", "did you mean anthropic/claude-opus-5-5"),
         ("anthropic/", "no model 'anthropic/'"),
+        ("openai/", "no model 'openai/'"),
         ("command: ", "no model 'command: '"),
         ("replay:", "no model 'replay:'"),
-        ("manuel", "no model 'manuel'"),
+        ("manuel", "did you mean manual"),
+        ("fats", "did you mean fast"),
+        ("ollama", "did you mean ollama/NAME"),
+        ("opneai/gpt-x", "did you mean openai/gpt-x"),
+        ("acme/some", r"providers\.acme\.base_url"),
+        ("local", r"repoagent\.alias\.local"),
     ],
 )
-def test_unknown_models(spec: str, words: str) -> None:
-    with pytest.raises(ModelError, match=words):
-        open_model(spec)
+def test_unknown_models(tmp_path: Path, spec: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words) as raised:
+        open_model(settings(tmp_path, model=spec))
+    assert "\n" not in str(raised.value)
 
 
-def test_a_wrong_effort() -> None:
-    with pytest.raises(UsageError, match="low, medium, high, xhigh, max"):
-        open_model("anthropic/claude-opus-5-5", effort="enormous")
+def test_any_server_is_a_provider_by_its_address(tmp_path: Path) -> None:
+    known_now = settings(tmp_path, providers__acme__base_url="https://llm.acme.example/v1")
+    assert open_model(known_now, spec="acme/some").spec == "acme/some"
+
+
+def test_aliases(tmp_path: Path) -> None:
+    mine = settings(
+        tmp_path, model="quick", alias__quick="fast", alias__fast="openai/gpt-x", alias__local=GGUF
+    )
+    assert open_model(mine).spec == "openai/gpt-x"
+    assert (chosen(mine).origin, chosen(mine).why) == ("flag --model", "alias quick")
+    assert open_model(mine, spec="local").spec == GGUF
+    assert open_model(settings(tmp_path, model="best")).spec.startswith(
+        "anthropic/"
+    )  # one of those that are there
+
+
+def test_aliases_in_a_circle(tmp_path: Path) -> None:
+    round_about = settings(tmp_path, model="one", alias__one="two", alias__two="one")
+    with pytest.raises(UsageError, match="alias one leads back to itself"):
+        open_model(round_about)
+
+
+def test_another_model_for_summaries(tmp_path: Path) -> None:
+    both = settings(tmp_path, model="openai/gpt-x", summary__model="fast")
+    assert open_model(both, role="summary").spec == "anthropic/claude-haiku-5-5"
+    assert open_model(both).spec == "openai/gpt-x"
+    assert open_model(settings(tmp_path, model="openai/gpt-x"), role="summary").spec == "openai/gpt-x"
+
+
+def test_fall_backs(tmp_path: Path) -> None:
+    chain = settings(tmp_path, model="openai/gpt-x", fallback=["fast", "openai/gpt-x", "manual"])
+    model = open_model(chain)
+    assert isinstance(model, Fallback)
+    assert [one.spec for one in model.models] == ["openai/gpt-x", "anthropic/claude-haiku-5-5", "manual"]
+    for exact in ("manual", "replay:/dev/null"):  # who asks a person or a recording, asks nobody else
+        assert not isinstance(open_model(chain, spec=exact), Fallback)
+
+
+def test_wishes_that_a_model_has_no_use_for_are_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    wishing = settings(tmp_path, effort="high", temperature=0.25, stop=["END", "###"], cache="off")
+    assert wishes_of(wishing) == Wishes("high", 0.25, ("END", "###"), "off")
+    open_model(wishing, spec="command:llm", say=said.append)
+    assert said == [
+        "command:llm has no use for effort = high: ignored",
+        "command:llm has no use for temperature = 0.25: ignored",
+        "command:llm has no use for stop = 'END', '###': ignored",
+        "command:llm has no use for cache = off: ignored",
+    ]
+    said.clear()
+    open_model(settings(tmp_path), spec="command:llm", say=said.append)
+    assert said == []
+
+
+def test_what_is_known_of_a_model_can_be_told(tmp_path: Path) -> None:
+    told = settings(
+        tmp_path,
+        **{
+            "models.acme/some.input": 1.0,
+            "models.acme/some.output": 2.0,
+            "models.acme/some.format": "search",
+        },
+    )
+    found = known(told, "acme/some")
+    assert found.price is not None
+    assert (found.price.input, found.price.output, found.format) == (1.0, 2.0, "search")

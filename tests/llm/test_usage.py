@@ -2,90 +2,93 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pytest
 
 from repoagent.errors import LimitReached, UsageError
-from repoagent.llm import Limits, Meter, Price, Usage, estimate, estimate_tokens, price
-from repoagent.llm.usage import _price_list
+from repoagent.llm import Limits, Meter, Price, Usage, estimate, estimate_tokens
 from tests.llm.ask import ask
 
 SONNET = "anthropic/claude-sonnet-5-5"
 
 
-def test_the_price_list_is_whole() -> None:
-    names = _price_list()
-    for model in ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-2"):
-        assert f"anthropic/{model}" in names
-    for name in names:
-        found = price(name)
-        assert found
-        assert 0 < found.cache_read < found.input < found.cache_write < found.output, name
-
-
-def test_a_call_is_priced() -> None:
-    sonnet = price(SONNET)
-    assert sonnet
-    assert sonnet.of(Usage(1_000_000, 100_000, 2_000_000, 400_000)) == pytest.approx(2 + 1 + 0.2 + 1)
-    assert price(SONNET + "-20260901") == sonnet
-
-
-def test_a_long_prompt_of_haiku_costs_more() -> None:
-    haiku = price("anthropic/claude-haiku-5-5")
-    assert haiku
-    assert haiku.of(Usage(100_000, 1000)) == pytest.approx(0.01 + 0.0005)
-    assert haiku.of(Usage(1, 1000, cache_read=100_000)) == pytest.approx(0.005 + 0.0025, rel=1e-3)
-
-
-def test_nobody_knows_the_price() -> None:
-    assert price("command:llm") is None
-    assert price("manual") == price("replay:x.jsonl") == Price()
-    with pytest.raises(UsageError, match=r"\[prices\]"):
-        Meter(Limits(cost=1.0), None)
-    assert Meter().cost is None
-
-
-def test_the_users_own_price_comes_first() -> None:
-    own = {SONNET: {"input": 1, "output": 2.5}, "command:llm": {"input": 3, "output": 4}}
-    assert price(SONNET, own) == Price(1, 2.5)
-    assert price("command:llm", own) == Price(3, 4)
-    for wrong in (
-        {"input": 1},
-        {"input": "cheap", "output": 1},
-        {"input": -9, "output": 1},
-        {"in": 1, "output": 1},
-    ):
-        with pytest.raises(UsageError, match=SONNET):
-            price(SONNET, {SONNET: wrong})
+PRICES = {SONNET: Price(2.0, 10.0, 0.1, 2.5), "free/one": Price()}
 
 
 def test_turns() -> None:
     meter = Meter(Limits(turns=2))
-    meter.before_attempt(Usage())
-    meter.before_attempt(Usage())
+    meter.before_attempt(Usage(), SONNET)
+    meter.before_attempt(Usage(), SONNET)
     with pytest.raises(LimitReached, match=r"2 model call\(s\).*--max-turns"):
-        meter.before_attempt(Usage())
+        meter.before_attempt(Usage(), SONNET)
     assert meter.attempts == 2
 
 
 def test_tokens_are_checked_before_the_call() -> None:
     meter = Meter(Limits(tokens=1000))
-    meter.before_attempt(Usage(input=1000))
-    meter.add(Usage(input=100, output=300, cache_read=100))
-    meter.before_attempt(Usage(input=500))
+    meter.before_attempt(Usage(input=1000), SONNET)
+    meter.add(Usage(input=100, output=300, cache_read=100), SONNET)
+    meter.before_attempt(Usage(input=500), SONNET)
     with pytest.raises(
         LimitReached, match=r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens"
     ):
-        meter.before_attempt(Usage(input=501))
+        meter.before_attempt(Usage(input=501), SONNET)
 
 
 def test_cost_is_checked_before_the_call() -> None:
-    meter = Meter(Limits(cost=0.01), price(SONNET))
-    meter.before_attempt(Usage(input=5000))
-    meter.add(Usage(input=1000, output=500))
+    meter = Meter(Limits(cost=0.01), PRICES.get)
+    meter.before_attempt(Usage(input=5000), SONNET)
+    meter.add(Usage(input=1000, output=500), SONNET)
     assert meter.cost == pytest.approx(0.007)
-    meter.before_attempt(Usage(input=1400))
+    meter.before_attempt(Usage(input=1400), SONNET)
     with pytest.raises(LimitReached, match=r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost"):
-        meter.before_attempt(Usage(input=1600))
+        meter.before_attempt(Usage(input=1600), SONNET)
+
+
+def test_a_limit_on_cost_needs_a_price() -> None:
+    for limits, name in ((Limits(cost=1.0), "--max-cost"), (Limits(day=1.0), "max_cost_per_day")):
+        meter = Meter(limits, PRICES.get)
+        with pytest.raises(UsageError, match=rf'{name} can.t be kept.*\[models."some/other"\]'):
+            meter.before_attempt(Usage(), "some/other")
+        assert meter.attempts == 0
+
+
+def test_the_cost_is_not_known_once_a_model_without_price_was_asked() -> None:
+    meter = Meter(price_of=PRICES.get)
+    assert meter.cost == 0
+    meter.add(Usage(input=1_000_000), SONNET)
+    meter.add(Usage(), "some/other")  # an attempt that used nothing
+    assert meter.cost == 2
+    meter.add(Usage(input=1), "some/other")
+    assert meter.cost is None
+
+
+@dataclass
+class Notebook:
+    lines: list[tuple[str, int, float | None]] = field(default_factory=list)
+    before: float = 0.0
+
+    def about(self, run: str, repository: str, files: tuple[str, ...]) -> Notebook:
+        return self
+
+    def add(self, spec: str, usage: Usage, cost: float | None) -> None:
+        self.lines.append((spec, usage.total, cost))
+
+    def today(self) -> float:
+        return self.before + sum(cost or 0 for _, _, cost in self.lines)
+
+
+def test_a_day_s_limit_counts_what_other_runs_have_spent() -> None:
+    book = Notebook(before=0.9)
+    meter = Meter(Limits(day=1.0), PRICES.get, book)
+    meter.before_attempt(Usage(input=40_000), SONNET)
+    meter.add(Usage(input=40_000, output=1), SONNET)
+    meter.add(Usage(), SONNET)  # nothing was used: nothing to write down
+    assert book.lines == [(SONNET, 40_001, pytest.approx(0.08001))]
+    with pytest.raises(LimitReached, match=r"\$1 a day \(\$0\.9800 spent today.*repoagent cost"):
+        meter.before_attempt(Usage(input=20_000), SONNET)
+    meter.before_attempt(Usage(input=20_000), "free/one")  # what costs nothing is not held back
 
 
 @pytest.mark.parametrize(

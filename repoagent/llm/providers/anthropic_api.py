@@ -1,174 +1,201 @@
-"""Claude, through the `anthropic` package. Its import takes more than a second of CPU time: see `preload`."""
+"""Claude, through the `anthropic` package: Anthropic's own API, Amazon Bedrock, Google Vertex AI.
+
+The import of the package takes more than a second of CPU time: see `anthropic_client.preload`.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from repoagent.llm.anthropic_client import CONNECT_SECONDS, connect, secrets_of
-from repoagent.llm.anthropic_errors import broken_stream, no_connection, no_key, rejected, unusable
-from repoagent.llm.model import OnText, Part, Reply, Request, Retryable, Stop, Usage
+from repoagent.errors import ModelError
+from repoagent.llm.model import OnText, Part, Reply, Request, Retryable, Wishes
+from repoagent.llm.providers import anthropic_cloud_errors as clouds
+from repoagent.llm.providers import anthropic_names as names
+from repoagent.llm.providers.anthropic_client import (
+    Platform,
+    connect,
+    door_of,
+    secrets_of,
+)
+from repoagent.llm.providers.anthropic_errors import broken_stream, no_connection, no_key, rejected, unusable
+from repoagent.llm.providers.anthropic_names import family_name, refuse_unknown_effort, thinks
+from repoagent.llm.providers.anthropic_stream import Received, ended_when_mute
+from repoagent.llm.providers.http_client import CONNECT_SECONDS
 from repoagent.llm.rendering import wire_text
-from repoagent.llm.usage import estimate, estimate_tokens
 
 if TYPE_CHECKING:
-    from anthropic.types import MessageParam, RawMessageStreamEvent, TextBlockParam
+    from anthropic.types import CacheControlEphemeralParam, MessageParam, TextBlockParam
+
+    from repoagent.llm.providers.anthropic_client import Client, Door
+
+__all__ = ["AnthropicModel", "count_tokens", "family_name", "refuse_unknown_effort", "thinks"]
 
 BREAKPOINTS = 4  # prompt-cache breakpoints that one request may have
 THINKING_ROOM = 32_000  # tokens; thinking counts against `max_tokens` and must not eat up the reply
-
-Effort = Literal["low", "medium", "high", "xhigh", "max"]
+MUTE = 10  # times `read_seconds`: how long a server may do nothing but ping, as it does while a model thinks
+_STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
 
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """`name` as the API knows it; `effort` as in `output_config`, None for the model's own default."""
+    """`name` as the platform knows it. Raises UsageError for an effort that no model has."""
 
     name: str
-    effort: Effort | None = None
+    wishes: Wishes = field(default_factory=Wishes)
     read_seconds: float = 120.0  # without a byte; a server that thinks sends pings
+    platform: Platform = "anthropic"
+
+    def __post_init__(self) -> None:
+        refuse_unknown_effort(self.wishes.effort)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The fields of `Wishes` that the model of this name has a use for."""
+        has = {"stop", "cache", *(["effort"] if names.effort_of(self.name, "low") else [])}
+        return frozenset(has if thinks(self.name) else has | {"temperature"}) - {*self.ignored()}
 
     @property
     def spec(self) -> str:
-        return f"anthropic/{self.name}"
+        return f"{self.platform}/{self.name}"
 
     @property
     def context_tokens(self) -> int | None:
-        if not self.name.startswith("claude-"):
-            return None
-        return 1_000_000 if thinks(self.name) else 200_000
+        return names.context_tokens(self.name)
+
+    def ignored(self) -> tuple[str, ...]:
+        """The names of wishes that are set and that this model can't be told."""
+        told = _told(self)
+        wishes = ("effort", "temperature", "stop")
+        return tuple(wish for wish in wishes if getattr(told, wish) != getattr(self.wishes, wish))
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`."""
-        client, _ = connect()
-        import anthropic
-        import httpx2
+        received = Received()
+        for piece in self._pieces(request, received):
+            if piece:
+                on_text(piece)
+        if not received.ended:
+            raise Retryable(
+                "the reply broke off: the server ended it half way", usage=received.usage(request)
+            )
+        return received.reply(request, self.platform, self.spec)
 
-        system, messages = _prompt(request)
-        received = _Received()
-        secrets = secrets_of(client)
-        try:
-            with client.messages.create(
+    def _pieces(self, request: Request, received: Received) -> Iterator[str]:
+        """The text of the reply, as it comes. A generator, so that what `on_text` raises is not taken for a
+        failure of the server."""
+        door = door_of(self.platform, self.name)
+        client = connect(door)
+        import anthropic
+
+        told, effort = _told(self), names.effort_of(self.name, self.wishes.effort)
+        system, messages = _prompt(request, self.wishes.cache)
+        with (
+            _in_plain_words(self, door, client, request, received),
+            client.messages.create(
                 stream=True,
                 model=self.name,
                 system=system or anthropic.omit,
                 messages=messages,
                 max_tokens=request.max_output_tokens + (THINKING_ROOM if thinks(self.name) else 0),
                 thinking={"type": "adaptive"} if thinks(self.name) else anthropic.omit,
-                output_config={"effort": self.effort} if self.effort else anthropic.omit,
+                output_config={"effort": effort} if effort else anthropic.omit,
+                stop_sequences=told.stop or anthropic.omit,
+                # the SDK has no parameter for it any more, since current models take none
+                extra_body=None if told.temperature is None else {"temperature": told.temperature},
                 timeout=anthropic.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
-            ) as events:
-                for event in events:
-                    received.take(event, on_text)
-        except anthropic.APIStatusError as error:
-            raise rejected(error, self.spec, received.usage(request), secrets) from error
-        except anthropic.APIConnectionError as error:
-            raise no_connection(error, self.read_seconds, secrets) from error
-        except (httpx2.HTTPError, httpx2.StreamError, json.JSONDecodeError) as error:
-            raise broken_stream(error, self.read_seconds, received.usage(request)) from error
-        except (anthropic.CredentialsError, anthropic.WorkloadIdentityError) as error:
-            raise no_key(str(error)) from error
-        except anthropic.AnthropicError as error:
-            raise unusable(error, self.spec, secrets) from error
-        if not received.ended:
-            raise Retryable(
-                "the reply broke off: the server ended it half way", usage=received.usage(request)
+            ) as events,
+        ):
+            kind = events.response.headers.get("content-type", _STREAMS[0])
+            if not kind.startswith(_STREAMS):
+                raise anthropic.AnthropicError(
+                    f"it answers with {kind.partition(';')[0]}, no stream of events"
+                )
+            with ended_when_mute(events.response, received, MUTE * self.read_seconds):
+                try:
+                    for event in events:
+                        yield received.take(event)
+                except (AttributeError, TypeError) as error:
+                    raise anthropic.AnthropicError(f"an event is not as it should be: {error}") from error
+                except clouds.stream_errors(door) as error:
+                    raise broken_stream(error, self.read_seconds, received.usage(request)) from error
+
+
+def count_tokens(model: AnthropicModel, request: Request) -> int | None:
+    """How many tokens the input of `request` is, by the server's count; None where it does not count. Raises
+    ModelError when it can't be asked."""
+    door = door_of(model.platform, model.name)
+    if door == "bedrock":
+        return None
+    client = connect(door)
+    import anthropic
+
+    system, messages = _prompt(request, model.wishes.cache)
+    try:
+        with _in_plain_words(model, door, client, request, Received()):
+            counted = client.messages.count_tokens(
+                model=model.name,
+                system=system or anthropic.omit,
+                messages=messages,
+                thinking={"type": "adaptive"} if thinks(model.name) else anthropic.omit,
+                timeout=anthropic.Timeout(model.read_seconds, connect=CONNECT_SECONDS),
             )
-        return received.reply(request, self.spec)
+    except ModelError as error:
+        cause = error.__cause__
+        if isinstance(cause, anthropic.APIStatusError) and cause.status_code in {400, 404, 405, 501}:
+            return None
+        raise
+    tokens = getattr(counted, "input_tokens", None)
+    return tokens if isinstance(tokens, int) else None
 
 
-class _Received:
-    """What has come of a reply so far. Fields that a gateway leaves out are taken as absent."""
+@contextmanager
+def _in_plain_words(
+    model: AnthropicModel, door: Door, client: Client, request: Request, received: Received
+) -> Iterator[None]:
+    """Turn whatever the SDK and the libraries below it raise into a ModelError."""
+    import anthropic
+    import httpx2
 
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.model = ""
-        self.stop = ""
-        self.ended = False
-        self._explanation = ""
-        self._counts: dict[str, int] = {}
-        self._thought: list[str] = []  # no part of the reply, but paid for
-
-    def take(self, event: RawMessageStreamEvent, on_text: OnText) -> None:
-        if event.type == "message_start":
-            self.model = getattr(event.message, "model", None) or ""
-            self._count(getattr(event.message, "usage", None))
-        elif event.type == "content_block_start" and event.content_block.type == "text":
-            self._hear(event.content_block.text, on_text)
-        elif event.type == "content_block_delta":
-            if event.delta.type == "text_delta":
-                self._hear(event.delta.text, on_text)
-            elif event.delta.type == "thinking_delta":
-                self._thought.append(event.delta.thinking)
-        elif event.type == "message_delta":
-            self.stop = event.delta.stop_reason or self.stop
-            self._explanation = getattr(event.delta.stop_details, "explanation", None) or ""
-            self._count(getattr(event, "usage", None))
-        elif event.type == "message_stop":
-            self.ended = True
-
-    def _hear(self, text: str, on_text: OnText) -> None:
-        if text:
-            self.pieces.append(text)
-            on_text(text)
-
-    def _count(self, usage: object) -> None:
-        for name in _USAGE:
-            count = getattr(usage, name, None)
-            if isinstance(count, int):
-                self._counts[name] = count
-
-    def usage(self, request: Request) -> Usage:
-        """What the attempt has used; where the server has not said so (yet), an estimate."""
-        counts = self._counts
-        if not counts and not self.pieces:
-            return Usage()
-        known = self.ended and "input_tokens" in counts and "output_tokens" in counts
-        output = counts.get("output_tokens", 0)
-        if not known:
-            output = max(
-                output, estimate_tokens("".join(self.pieces)) + estimate_tokens("".join(self._thought))
-            )
-        return Usage(
-            counts["input_tokens"] if "input_tokens" in counts else estimate(request).input,
-            output,
-            counts.get("cache_read_input_tokens", 0),
-            counts.get("cache_creation_input_tokens", 0),
-            estimated=not known,
-        )
-
-    def reply(self, request: Request, spec: str) -> Reply:
-        text = "".join(self.pieces)
-        stop = _STOPS.get(self.stop, "end")
-        if stop == "refusal" and self._explanation:
-            text = self._explanation
-        return Reply(text, stop, self.usage(request), f"anthropic/{self.model}" if self.model else spec)
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        secrets, usage = secrets_of(client, error.request), received.usage(request)
+        if door == "anthropic":
+            raise rejected(error, model.spec, usage, secrets) from error
+        raise clouds.cloud_rejected(door, error, model.spec, usage, secrets) from error
+    except anthropic.APIConnectionError as error:
+        raise no_connection(error, model.read_seconds, secrets_of(client, error.request)) from error
+    except (httpx2.HTTPError, httpx2.StreamError) as error:
+        raise broken_stream(error, model.read_seconds, received.usage(request)) from error
+    except (anthropic.CredentialsError, anthropic.WorkloadIdentityError) as error:
+        raise no_key(str(error)) from error
+    except anthropic.AnthropicError as error:
+        raise unusable(error, model.spec, secrets_of(client)) from error
+    except clouds.library_errors(door) as error:
+        raise clouds.no_credentials(door, error) from error
+    except ValueError as error:  # a name of which no address can be made
+        raise ModelError(f"no request can be made for {model.spec} ({error})") from error
 
 
-_USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-
-# A pause asks to be called again; a full context is a cut too. What is not named here is an end.
-_STOPS: dict[str, Stop] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "pause_turn": "length",
-    "refusal": "refusal",
-}
-
-
-def thinks(name: str) -> bool:
-    """Whether the model takes `thinking: adaptive`: Claude 4.6 and later."""
-    version = re.match(r"claude-[a-z]+-(\d+)(?:-(\d{1,2}))?(?:-|$)", name)
-    return version is not None and (int(version[1]), int(version[2] or 0)) >= (4, 6)
+def _told(model: AnthropicModel) -> Wishes:
+    """What of `model.wishes` it can be told."""
+    wishes = model.wishes
+    return replace(
+        wishes,
+        effort=names.effort_of(model.name, wishes.effort),
+        temperature=None if thinks(model.name) else wishes.temperature,
+        stop=tuple(text for text in wishes.stop if text.strip()),  # the API rejects blank ones
+    )
 
 
-def _prompt(request: Request) -> tuple[list[TextBlockParam], list[MessageParam]]:
+def _prompt(request: Request, cache: str) -> tuple[list[TextBlockParam], list[MessageParam]]:
     """System and messages, with the last four of the cache breakpoints asked for: the longest prefix is worth
     most."""
-    system = _blocks(request.system)
-    said = [(message.role, _blocks(message.parts)) for message in request.messages]
+    system = _blocks(request.system, cache)
+    said = [(message.role, _blocks(message.parts, cache)) for message in request.messages]
     blocks = [*system, *(block for _, of_message in said for block in of_message)]
     for block in [block for block in blocks if "cache_control" in block][:-BREAKPOINTS]:
         del block["cache_control"]
@@ -179,8 +206,11 @@ def _prompt(request: Request) -> tuple[list[TextBlockParam], list[MessageParam]]
     return system, messages
 
 
-def _blocks(parts: tuple[Part, ...]) -> list[TextBlockParam]:
+def _blocks(parts: tuple[Part, ...], cache: str) -> list[TextBlockParam]:
     """Text blocks; the API rejects blank ones, so those join their neighbour."""
+    kept: CacheControlEphemeralParam = (
+        {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
+    )
     blocks: list[TextBlockParam] = []
     blank = ""
     for part in parts:
@@ -192,6 +222,6 @@ def _blocks(parts: tuple[Part, ...]) -> list[TextBlockParam]:
             blocks[-1]["text"] += text
         else:
             blank = text
-        if blocks and part.cache:
-            blocks[-1]["cache_control"] = {"type": "ephemeral"}
+        if blocks and part.cache and cache != "off":
+            blocks[-1]["cache_control"] = kept
     return blocks

@@ -1,4 +1,4 @@
-"""The client of the `anthropic` package: made once, and early, in a thread.
+"""The clients of the `anthropic` package: made once, and early, in a thread.
 
 Its import takes about a second of CPU time (3,300 modules, all loaded by the package's `__init__`, so no public
 name comes without them). It starts first, while the main thread waits for git and reads files; and before it the
@@ -7,73 +7,83 @@ connection is opened, whose handshakes are over when it is done.
 
 from __future__ import annotations
 
-import gc
 import os
+import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
 
 from repoagent.errors import ModelError
-from repoagent.llm.anthropic_errors import no_key
+from repoagent.llm.providers.anthropic_errors import no_key
+from repoagent.llm.providers.failures import unusable_key
+from repoagent.llm.providers.http_client import new_http_client, open_early, uncollected
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic import Anthropic
+    from anthropic import Anthropic, AnthropicBedrock, AnthropicBedrockMantle, AnthropicVertex
 
-CONNECT_SECONDS = 15.0
+    Client = Anthropic | AnthropicBedrock | AnthropicBedrockMantle | AnthropicVertex
+
+Platform = Literal["anthropic", "bedrock", "vertex"]
+Door = Literal["anthropic", "bedrock", "mantle", "vertex"]  # Bedrock has two: see `door_of`
+
+_BARE = re.compile(r"anthropic\.claude(-(?!v\d)\w+)+")
+_SETTINGS = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "GOOGLE_")
 
 _lock = threading.Lock()
-_clients: dict[frozenset[tuple[str, str]], tuple[Anthropic, httpx2.Client]] = {}
+_clients: dict[tuple[Door, frozenset[tuple[str, str]]], Client] = {}
 
 
-def preload() -> None:
+def door_of(platform: Platform, name: str) -> Door:
+    """Bedrock serves inference profiles (`us.anthropic.…`, an ARN) and models with a revision (`…-v1:0`) by its
+    InvokeModel API, and models by their bare name (`anthropic.claude-opus-5`) by a Messages API of its own. Who
+    has set an address for the first means that one."""
+    if platform == "bedrock" and not os.environ.get("ANTHROPIC_BEDROCK_BASE_URL"):
+        return "mantle" if _BARE.fullmatch(name) else platform
+    return platform
+
+
+def preload(platform: Platform = "anthropic", name: str = "") -> None:
     """Import the SDK and open a connection in a thread, while the caller does something else.
 
     Says nothing when that fails: the first call will, in words that fit.
     """
-    threading.Thread(target=_warm, name="anthropic-preload", daemon=True).start()
+    door = door_of(platform, name)
+    threading.Thread(target=_warm, args=(door,), name="anthropic-preload", daemon=True).start()
 
 
-def _warm() -> None:
+def _warm(door: Door) -> None:
     with suppress(ModelError):
-        connect()
+        connect(door)
 
 
-def connect() -> tuple[Anthropic, httpx2.Client]:
+def connect(door: Door = "anthropic") -> Client:
     """The client for what the environment says now, made once. Raises ModelError when no key is found."""
-    environment = frozenset(
-        (name, value) for name, value in os.environ.items() if name.startswith("ANTHROPIC_")
-    )
+    settings = frozenset((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
     with _lock:  # held by the thread of `preload` until it has imported
-        if environment not in _clients:
-            with _uncollected():
-                _clients[environment] = _new_client()
-        return _clients[environment]
+        if (door, settings) not in _clients:
+            with uncollected():
+                _clients[door, settings] = _new_client(door)
+        return _clients[door, settings]
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Hold the garbage collector off for the block, and let it never look at what there is after it.
+def _new_client(door: Door) -> Client:
+    if door == "anthropic":
+        return _new_first_party()
+    from repoagent.llm.providers.anthropic_clouds import new_client, refuse_missing
 
-    An import makes 150,000 objects that stay to the end. To go through them again and again is a fifth of its
-    time, and to take them apart when the process ends another half a second.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_on:
-            gc.enable()
+    refuse_missing(door)
+    http = new_http_client()
+    client = new_client(door, http)
+    open_early(http, str(client.base_url))
+    return client
 
 
-def _new_client() -> tuple[Anthropic, httpx2.Client]:
-    http = _new_http_client()
+def _new_first_party() -> Anthropic:
+    http = new_http_client()
     address = _address()
     if address is not None:
-        threading.Thread(target=_open_connection, args=(http, address), daemon=True).start()
+        open_early(http, address)
     import anthropic
     import httpx2
 
@@ -87,25 +97,11 @@ def _new_client() -> tuple[Anthropic, httpx2.Client]:
         raise no_key(str(error)) from error
     if client.api_key is None and client.auth_token is None and client.credentials is None:
         raise no_key()
-    if any(not key.isascii() or not key.isprintable() or " " in key for key in secrets_of(client)):
+    if any(map(unusable_key, secrets_of(client))):
         raise no_key(
             "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN holds a line end or another character no key has"
         )
-    return client, http
-
-
-def _new_http_client() -> httpx2.Client:
-    """As the SDK makes it (proxies and certificates of the environment, redirects followed), which can't be asked
-    before it is imported. Idle connections are kept for as long as a check between two calls may take, not for
-    the usual five seconds."""
-    import httpx2
-
-    try:
-        return httpx2.Client(follow_redirects=True, limits=httpx2.Limits(keepalive_expiry=60))
-    except (OSError, ValueError, httpx2.InvalidURL) as error:
-        raise ModelError(
-            f"no connection can be made ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
-        ) from error
+    return client
 
 
 def _address() -> str | None:
@@ -116,13 +112,10 @@ def _address() -> str | None:
     return address
 
 
-def _open_connection(http: httpx2.Client, address: str) -> None:
-    """Leave an open connection in the pool of `http`; without the key, and in silence when it fails."""
-    import httpx2
-
-    with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # the last for a name that is no host's
-        http.head(address, timeout=CONNECT_SECONDS)
-
-
-def secrets_of(client: Anthropic) -> list[str]:
-    return [secret for secret in (client.api_key, client.auth_token) if secret]
+def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[str]:
+    """What must stand in no message: the keys of `client`, and what `request` was signed or let in with."""
+    held = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+    sent = request.headers if request is not None else {}
+    carried = [sent.get(name, "").strip() for name in ("x-api-key", "x-amz-security-token", "authorization")]
+    whole = [*held, *carried, carried[-1].removeprefix("Bearer ")]
+    return [secret for secret in whole if isinstance(secret, str) and secret]

@@ -5,30 +5,43 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
+from pathlib import Path
+from typing import IO, ClassVar
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import OnText, Reply, Request, Usage
+from repoagent.llm.providers.command_events import Events
+from repoagent.llm.providers.command_failures import failure
+from repoagent.llm.providers.command_programs import Program, apart, completed, counted, named, program
+from repoagent.llm.providers.command_text import Plain
 from repoagent.llm.rendering import render
 from repoagent.llm.usage import estimate_tokens
 from repoagent.repo.run import uninterrupted
 
-_NOT_FOUND = 127  # of every shell
-_STDERR_SHOWN = 500  # characters, the last ones
+LONGEST_OUTPUT = 20_000_000  # bytes
+_DEPTH = "_REPOAGENT_DEPTH"  # how many commands of repoagent this one runs inside of
+_DEEPEST = 3
+_LINGER = 10.0  # seconds
+_SILENCE = 0.5  # seconds that are waited for what a program has left in the background to print
 
 
 @dataclass(frozen=True)
 class CommandModel:
-    """`command` is run by the shell, as the user wrote it, in the current folder."""
+    """`command` is run by the shell. A known program is given the arguments that make it answer and do nothing
+    else, and an agent an empty folder to be in (`command_programs`); all else runs in the current folder, as the
+    user wrote it."""
 
     command: str
     timeout: float = 600.0  # seconds
+
+    takes: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def spec(self) -> str:
@@ -39,57 +52,79 @@ class CommandModel:
         return None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The usage is an estimate. However this ends, no process is left behind."""
+        """See `llm.model.Model`. The usage is an estimate unless the program says it. However this ends, no
+        process is left behind."""
         import tempfile
 
         prompt = render(request)
-        with tempfile.TemporaryFile() as errors, _running(self.command, errors, self.timeout) as run:
-            threading.Thread(target=_feed, args=(run.process, prompt.encode()), daemon=True).start()
-            text = _listen(run.process, on_text)
-            code = run.process.wait()
-            if run.timed_out.is_set():
-                raise ModelError(f"`{self.command}` did not finish in {self.timeout:g} s: it was stopped")
-            if code == _NOT_FOUND:
-                raise ModelError(f"`{self.command}` can't be run{_shown(errors)}: check --model command:...")
-            if code:
-                how = f"exit code {code}" if code > 0 else f"signal {-code}"
-                raise ModelError(f"`{self.command}` failed with {how}{_shown(errors)}")
-            if not text.strip():
-                raise ModelError(f"`{self.command}` printed no reply{_shown(errors)}")
-        usage = Usage(estimate_tokens(prompt), estimate_tokens(text), estimated=True)
-        return Reply(text, "end", usage, self.spec)
+        known = program(self.command)
+        reader: Plain | Events = Events(known.handler) if known and known.handler else Plain()
+        shown: list[str] = []
+
+        def show(piece: str) -> None:
+            if piece:
+                shown.append(piece)
+                on_text(piece)
+
+        with tempfile.TemporaryFile() as errors, _folder(self.command) as folder:
+            with _running(self, known, folder, errors) as run:
+                threading.Thread(target=_feed, args=(run.process, prompt.encode()), daemon=True).start()
+                for piece in _heard(run):
+                    show(reader.feed(piece))
+                show(reader.finish())
+                code = _code(run)
+            errors.seek(0)
+            stderr = errors.read().decode(errors="replace")
+        said = reader.said
+        said.usage = said.usage or counted(known, stderr)
+        if run.ended_for or code or said.error or not said.text.strip():
+            raise failure(self.command, run.ended_for, code, said, stderr)
+        if not shown:
+            show(said.text)
+        estimated = Usage(estimate_tokens(prompt), estimate_tokens(said.text), estimated=True)
+        name = f"{self.spec} ({said.model})" if said.model else self.spec
+        return Reply(said.text, said.stop, said.usage or estimated, name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
     process: subprocess.Popen[bytes]
-    timed_out: threading.Event
+    ended_for: str = ""
+    """Why it was ended by us, as the end of a sentence."""
+
+    def end(self, why: str) -> None:
+        self.ended_for = why
+        _kill_group(self.process.pid)
 
 
 @contextmanager
-def _running(command: str, errors: IO[bytes], timeout: float) -> Iterator[_Run]:
+def _running(model: CommandModel, known: Program | None, folder: str, errors: IO[bytes]) -> Iterator[_Run]:
     """The command in a process group of its own, which does not outlive the block or the time-out."""
     process: subprocess.Popen[bytes] | None = None
     alarm: threading.Timer | None = None
+    env = _environment(known)
     try:
         with uninterrupted():  # a ^C right after the start must find the process to end
             process = subprocess.Popen(
-                command,
+                completed(model.command),
                 shell=True,
+                cwd=folder,
+                env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
             )
-        run = _Run(process, threading.Event())
-        alarm = threading.Timer(timeout, _stop, [run])
+        run = _Run(process)
+        late = f"did not finish in {model.timeout:g} s"
+        alarm = threading.Timer(model.timeout, run.end, [late])
         alarm.daemon = True
         alarm.start()
         yield run
     except OSError as error:
         if process is not None:
             raise
-        raise ModelError(f"`{command}` can't be run: {error}") from error
+        raise ModelError(f"`{named(model.command)}` can't be run: {error.strerror}") from error
     finally:
         if alarm is not None:
             alarm.cancel()
@@ -100,9 +135,52 @@ def _running(command: str, errors: IO[bytes], timeout: float) -> Iterator[_Run]:
                 process.stdout.close()
 
 
-def _stop(run: _Run) -> None:
-    run.timed_out.set()
-    _kill_group(run.process.pid)
+def _code(run: _Run) -> int:
+    """How the command ended; 0 for one that lingers after it has closed its output: the reply is whole."""
+    try:
+        return run.process.wait(_LINGER)
+    except subprocess.TimeoutExpired:
+        return 0
+
+
+def _environment(known: Program | None) -> dict[str, str]:
+    """The inherited one; for an agent without what points at the repository. Raises ModelError in a loop."""
+    depth = os.environ.get(_DEPTH, "")
+    level = int(depth) if depth.isdecimal() else 0
+    if level >= _DEEPEST:
+        raise ModelError(
+            f"this is the command of a command of repoagent, {level} deep: let the command be a program that "
+            "does not run repoagent"
+        )
+    drops = known.drops if known else ()
+    env = {name: value for name, value in os.environ.items() if name not in drops}
+    if known is not None and known.agent:
+        for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"):
+            env.pop(name, None)
+    return {**env, _DEPTH: str(level + 1)}
+
+
+@contextmanager
+def _folder(command: str) -> Iterator[str]:
+    """Where `command` runs. The empty folder is the same each time: agents keep records of each they were in."""
+    import tempfile
+
+    if not apart(command):
+        yield "."
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = cache if cache.is_absolute() else Path.home() / ".cache"
+        empty = base / "repoagent" / "empty"
+        empty.mkdir(parents=True, exist_ok=True)
+        usable = not any(empty.iterdir())
+    except (OSError, RuntimeError):  # a home that is read-only, or none
+        usable = False
+    if usable:
+        yield str(empty)
+        return
+    with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
+        yield folder
 
 
 def _kill_group(group: int) -> None:
@@ -117,22 +195,25 @@ def _feed(process: subprocess.Popen[bytes], prompt: bytes) -> None:
         stdin.write(prompt)
 
 
-def _listen(process: subprocess.Popen[bytes], on_text: OnText) -> str:
-    assert process.stdout is not None
+def _heard(run: _Run) -> Iterator[str]:
+    """What the command prints, as it comes: to its end, or until it has gone and what it left is silent."""
+    stdout = run.process.stdout
+    assert stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    pieces: list[str] = []
-    done = False
-    while not done:
-        data = os.read(process.stdout.fileno(), 65_536)
-        done = not data
-        piece = decoder.decode(data, final=done)
-        if piece:
-            pieces.append(piece)
-            on_text(piece)
-    return "".join(pieces)
-
-
-def _shown(errors: IO[bytes]) -> str:
-    errors.seek(0)
-    said = " ".join(errors.read().decode(errors="replace").split())
-    return f": {said[-_STDERR_SHOWN:]}" if said else ""
+    read = 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(_SILENCE):
+                if run.process.poll() is None:
+                    continue
+                break
+            data = os.read(stdout.fileno(), 65_536)
+            if not data:
+                break
+            read += len(data)
+            if read > LONGEST_OUTPUT:
+                run.end(f"printed more than {LONGEST_OUTPUT // 1_000_000} MB")
+                break
+            yield decoder.decode(data)
+    yield decoder.decode(b"", final=True)

@@ -7,7 +7,7 @@
 A script is what to answer: one behaviour, a list of them (one for each request, in order; asking for more is
 a 500 whose message says so), or a function from the request (`Received`) to a behaviour. A plain `str` is a
 behaviour too: that text. Behaviours are made by the functions below: `text`, `status`, `cut`, `error_event`,
-`hang_up`.
+`pings`, `page`, `hang_up`. How Bedrock and Vertex AI speak is in cloud_server.py.
 
 As a fixture: `server_with` in tests/llm/conftest.py sets the environment as well. For a subprocess, pass
 `{**os.environ, **server.environment}`.
@@ -30,11 +30,11 @@ KEY = "sk-ant-test-0123456789abcdef"
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One answer: a status with a JSON body, or (status 200) events, each after its delay."""
+    """One answer: a status with a body, or (status 200) events, each after its delay."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | list[Any] | str | None = None  # JSON, or a page of HTML
     events: tuple[Mapping[str, Any], ...] = ()
     first_delay: float = 0.0  # seconds before the answer starts
     delay: float = 0.0  # seconds between two events
@@ -47,6 +47,7 @@ class Received:
 
     body: Mapping[str, Any]
     headers: Mapping[str, str]
+    path: str
 
     @property
     def system(self) -> str:
@@ -134,6 +135,17 @@ def error_event(reply: str = "", *, kind: str = "overloaded_error", message: str
     return Behaviour(events=(*text(reply).events[:-3], event))
 
 
+def pings(number: int, *, delay: float, then: Behaviour | None = None) -> Behaviour:
+    """Only pings, one after each `delay`, in a message that has begun; `then` what comes after them."""
+    rest = then.events[1:] if then else ()
+    return Behaviour(events=(_start(None, "claude-test"), *({"type": "ping"},) * number, *rest), delay=delay)
+
+
+def page(html: str = "<html>please log in</html>") -> Behaviour:
+    """What a captive portal answers."""
+    return Behaviour(body=html)
+
+
 def hang_up() -> Behaviour:
     """The connection breaks before anything was answered."""
     return Behaviour(cut=True)
@@ -157,13 +169,14 @@ def _start(usage: Mapping[str, int] | None, model: str) -> dict[str, Any]:
 class Server:
     """A running server: where it is, and what it was asked."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, handler: type[Handler]) -> None:
         self.requests: list[Received] = []
+        self.count: int | None = None  # what it counts any prompt as; None for a server that can't
         self.warmed = 0  # HEAD requests: connections opened early
         self.connections = 0
         self._script = script
         self._turn = threading.Lock()
-        self._http = _Http(("127.0.0.1", 0), _Handler)
+        self._http = _Http(("127.0.0.1", 0), handler)
         self._http.owner = self
 
     @property
@@ -192,9 +205,9 @@ class Server:
 
 
 @contextmanager
-def messages_server(script: Script) -> Iterator[Server]:
-    """Run a server for the block, on a free port of 127.0.0.1."""
-    server = Server(script)
+def messages_server(script: Script, handler: type[Handler] | None = None) -> Iterator[Server]:
+    """Run a server for the block, on a free port of 127.0.0.1; `handler` is the platform's dialect."""
+    server = Server(script, handler or Handler)
     thread = threading.Thread(target=server._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
@@ -215,10 +228,29 @@ class _Http(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Anthropic's own API; a subclass says where its requests go and how it frames events."""
+
     protocol_version = "HTTP/1.1"
     server: _Http
     disable_nagle_algorithm = True
+    content_type = "text/event-stream"
+
+    def is_message(self) -> bool:
+        return self.path == "/v1/messages"
+
+    def is_count(self) -> bool:
+        return self.path == "/v1/messages/count_tokens"
+
+    def special(self) -> Behaviour | None:
+        """The answer to what is no request for a message."""
+        count = self.server.owner.count
+        return Behaviour(body={"input_tokens": count}) if self.is_count() and count is not None else None
+
+    def frame(self, event: Mapping[str, Any]) -> bytes:
+        if "raw" in event:  # what is no event at all
+            return bytes(event["raw"])
+        return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
     def setup(self) -> None:
         self.server.owner.connections += 1
@@ -231,27 +263,31 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self.path != "/v1/messages":
-            return self._send(status(404, f"no such path: {self.path}"))
+        owner = self.server.owner
+        data = self.rfile.read(int(self.headers["content-length"]))
+        if (special := self.special()) is not None:
+            return self.send(special)
+        if not self.is_message():
+            return self.send(status(404, f"no such path: {self.path}"))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        return self._send(self.server.owner.answer(Received(body, headers)))
+        return self.send(owner.answer(Received(json.loads(data), headers, self.path)))
 
-    def _send(self, behaviour: Behaviour) -> None:
+    def send(self, behaviour: Behaviour) -> None:
         time.sleep(behaviour.first_delay)
         try:
             if behaviour.body is not None:
-                self._send_json(behaviour, json.dumps(behaviour.body).encode())
+                self._send_body(behaviour, behaviour.body)
             else:
                 self._send_events(behaviour)
         except (BrokenPipeError, ConnectionResetError):  # the client has gone: a time-out under test
             self.close_connection = True
 
-    def _send_json(self, behaviour: Behaviour, data: bytes) -> None:
+    def _send_body(self, behaviour: Behaviour, body: object) -> None:
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         self.send_response(behaviour.status)
         for name, value in behaviour.headers.items():
             self.send_header(name, value)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", "text/html" if isinstance(body, str) else "application/json")
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -259,11 +295,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_events(self, behaviour: Behaviour) -> None:
         if behaviour.events:
             self.send_response(behaviour.status)
-            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-type", self.content_type)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
         for event in behaviour.events:
-            data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            data = self.frame(event)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
             time.sleep(behaviour.delay)
         if behaviour.cut:

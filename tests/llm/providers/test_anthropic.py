@@ -6,16 +6,34 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from repoagent.errors import ModelError
+from repoagent.errors import ModelError, UsageError
 from repoagent.llm import Message, Part, Reply, Request, Retryable, Usage
-from repoagent.llm.anthropic_api import AnthropicModel, thinks
-from repoagent.llm.anthropic_errors import retry_after
+from repoagent.llm.model import Wishes
+from repoagent.llm.providers import anthropic_api
+from repoagent.llm.providers.anthropic_api import AnthropicModel, count_tokens, family_name, thinks
+from repoagent.llm.providers.anthropic_errors import retry_after
+from repoagent.llm.providers.anthropic_names import EFFORTS
 from tests.llm.ask import ask
-from tests.llm.server import KEY, Behaviour, Script, Server, cut, error_event, hang_up, status, text
+from tests.llm.providers.messages_server import (
+    KEY,
+    Behaviour,
+    Script,
+    Server,
+    cut,
+    error_event,
+    hang_up,
+    page,
+    pings,
+    status,
+    text,
+)
 
 Start = Callable[[Script], Server]
 MODEL = AnthropicModel("claude-sonnet-5-5")
@@ -56,7 +74,7 @@ def test_what_is_sent(server_with: Start) -> None:
         (Message("user", parts), Message("assistant", (Part("said"),)), Message("user", (Part("go on"),))),
         max_output_tokens=5000,
     )
-    call(request, AnthropicModel("claude-sonnet-5-5", effort="low"))
+    call(request, AnthropicModel("claude-sonnet-5-5", Wishes(effort="low")))
     sent = server.requests[0]
     assert sent.system == "system"
     assert [role for role, _ in sent.turns] == ["user", "assistant", "user"]
@@ -289,13 +307,14 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
     server = server_with("ok")
     script = (
         "import sys, threading, time\n"
-        "from repoagent.llm import preload, open_model\n"
+        "from repoagent.llm.providers.anthropic_api import AnthropicModel\n"
+        "from repoagent.llm.providers.anthropic_client import preload\n"
         "from tests.llm.ask import ask\n"
         "assert 'anthropic' not in sys.modules\n"
-        "started = time.perf_counter(); preload('anthropic/claude-sonnet-5-5')\n"
+        "started = time.perf_counter(); preload()\n"
         "assert time.perf_counter() - started < 0.5\n"
         + wait
-        + "model = open_model('anthropic/claude-sonnet-5-5')\n"
+        + "model = AnthropicModel('claude-sonnet-5-5')\n"
         "print(model.complete(ask(), lambda piece: None).text)\n"
     )
     assert run_python(script) == "ok\n"
@@ -306,7 +325,10 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
 
 @pytest.mark.parametrize("key", ["", "k"])
 def test_a_preload_that_fails_is_silent(key: str) -> None:
-    script = "import threading\nfrom repoagent.llm import preload\npreload('anthropic/x')\n" + WAIT_FOR_IT
+    script = (
+        "import threading\nfrom repoagent.llm.providers.anthropic_client import preload\npreload()\n"
+        + WAIT_FOR_IT
+    )
     assert run_python(script, ANTHROPIC_API_KEY=key, ANTHROPIC_BASE_URL="http://127.0.0.1:9") == ""
 
 
@@ -314,9 +336,10 @@ def test_importing_the_package_loads_no_provider() -> None:
     script = (
         "import sys, repoagent.llm as llm\n"
         "assert all(type(getattr(llm, name)).__name__ != 'module' for name in llm.__all__)\n"
-        "model = llm.open_model('anthropic/claude-opus-5-5')\n"
+        "from repoagent.llm.providers.anthropic_api import AnthropicModel\n"
+        "model = AnthropicModel('claude-opus-5-5')\n"
         "assert model.spec == 'anthropic/claude-opus-5-5' and model.context_tokens == 1_000_000\n"
-        "print(sorted({'anthropic', 'httpx2', 'pydantic', 'asyncio', 'ssl'} & sys.modules.keys()))\n"
+        "print(sorted({'anthropic', 'boto3', 'google', 'httpx2', 'pydantic', 'asyncio', 'ssl'} & sys.modules.keys()))\n"
     )
     assert run_python(script) == "[]\n"
 
@@ -332,6 +355,232 @@ def test_events_and_blocks_that_nobody_knows_yet(server_with: Start) -> None:
     assert call()[0].text == "the reply"
 
 
-def test_an_answer_of_something_else(server_with: Start) -> None:
-    server_with(Behaviour(body={"hello": "I am a proxy"}))
-    assert "broke off" in str(refused(Retryable))
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (Behaviour(body={"hello": "I am a proxy"}), "it answers with application/json, no stream of events"),
+        (page(), "it answers with text/html, no stream of events"),
+        (Behaviour(events=({"type": "message_delta"},)), "an event is not as it should be"),
+        (
+            Behaviour(events=({"type": "content_block_delta", "delta": None},)),
+            "an event is not as it should be",
+        ),
+    ],
+)
+def test_an_answer_of_something_else(server_with: Start, script: Script, words: str) -> None:
+    server_with(script)
+    assert f"does not speak the Messages API ({words}" in str(refused())
+
+
+def test_bytes_in_the_stream_that_are_no_text(server_with: Start) -> None:
+    begun = text("a partial text").events[:-3]
+    server_with(Behaviour(events=(*begun, {"raw": b"event: message_stop\ndata: \xff\n\n"})))
+    error = refused(Retryable)
+    assert "broke off (UnicodeDecodeError)" in str(error)
+    assert isinstance(error, Retryable)
+    assert error.usage.input == 100
+
+
+def test_a_gateway_that_ends_in_its_own_way(server_with: Start) -> None:
+    without_stop = Behaviour(events=text("the reply").events[:-1])
+    done = Behaviour(events=(*text("the reply").events, {"raw": b"data: [DONE]\n\n"}))
+    server_with([without_stop, done])
+    for _ in range(2):
+        reply, _ = call()
+        assert (reply.text, reply.stop, reply.usage.estimated) == ("the reply", "end", False)
+
+
+def test_a_server_that_only_pings_is_given_up(server_with: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anthropic_api, "MUTE", 2)
+    server_with([pings(20, delay=0.1), pings(4, delay=0.1, then=text("late but here"))])
+    impatient = AnthropicModel("claude-sonnet-5-5", read_seconds=0.4)
+    began = time.monotonic()
+    assert "broke off" in str(refused(Retryable, impatient))
+    assert time.monotonic() - began < 1.8
+    assert call(model=impatient)[0].text == "late but here"  # a model that thinks pings too
+
+
+def test_what_the_listener_raises_is_its_own(server_with: Start) -> None:
+    server_with("some text")
+
+    def fail(piece: str) -> None:
+        raise ValueError(f"no room for {piece[:1]}")
+
+    with pytest.raises(ValueError, match="no room for s"):
+        MODEL.complete(ask(), fail)
+
+
+def usage_events(
+    start: dict[str, int] | None, end: dict[str, int] | None, reply: str = "x" * 300
+) -> Behaviour:
+    first, *middle, last, stop = text(reply, report_usage=False).events
+    if start is not None:
+        first = {**first, "message": {**first["message"], "usage": start}}
+    if end is not None:
+        last = {**last, "usage": end}
+    return Behaviour(events=(first, *middle, last, stop))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        # all counts are cumulative, so the last ones are whole
+        ({"input_tokens": 9, "output_tokens": 1}, {"input_tokens": 12, "output_tokens": 80}, Usage(12, 80)),
+        # a gateway that counts only at the end, and one that leaves zeros there
+        ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 12, "output_tokens": 80}, Usage(12, 80)),
+        ({"input_tokens": 9, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 80}, Usage(9, 80)),
+        # everything came from the cache
+        (
+            {"input_tokens": 0, "output_tokens": 1, "cache_read_input_tokens": 50},
+            {"output_tokens": 80},
+            Usage(0, 80, 50),
+        ),
+    ],
+)
+def test_counts_that_come_in_two_parts(
+    server_with: Start, start: dict[str, int], end: dict[str, int], expected: Usage
+) -> None:
+    server_with(usage_events(start, end))
+    assert call()[0].usage == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ({"input_tokens": 100, "output_tokens": 1}, None),  # the 1 is what the API says before it begins
+        ({"input_tokens": 100, "output_tokens": 1}, {"output_tokens": 0}),
+        ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 0, "output_tokens": 80}),
+        (None, {"output_tokens": 80}),
+    ],
+)
+def test_counts_that_can_not_be_right_are_estimated(
+    server_with: Start, start: dict[str, int] | None, end: dict[str, int] | None
+) -> None:
+    server_with(usage_events(start, end))
+    usage = call(ask("y" * 300))[0].usage
+    assert usage.estimated
+    assert 80 <= usage.output <= 110
+    assert 80 < usage.input < 150
+
+
+def test_a_refusal_without_words_names_its_category(server_with: Start) -> None:
+    refusal = text("I", stop="refusal", explanation="x").events
+    delta = {
+        **refusal[-2]["delta"],
+        "stop_details": {"type": "refusal", "category": "bio", "explanation": None},
+    }
+    server_with(Behaviour(events=(*refusal[:-2], {**refusal[-2], "delta": delta}, refusal[-1])))
+    reply, _ = call()
+    assert (reply.stop, reply.text) == ("refusal", "its category of refusals: bio")
+
+
+def sent_with(server: Server, name: str, wishes: Wishes, request: Request | None = None) -> Mapping[str, Any]:
+    call(request, AnthropicModel(name, wishes))
+    return server.requests[-1].body
+
+
+def test_wishes_are_sent_where_the_model_takes_them(server_with: Start) -> None:
+    server = server_with(lambda received: "ok")
+    wishes = Wishes(effort="xhigh", temperature=0.2, stop=("END", " \n"))
+    sent = sent_with(server, "claude-sonnet-5-5", wishes)
+    assert sent["output_config"] == {"effort": "xhigh"}
+    assert "temperature" not in sent  # not together with thinking
+    assert sent["stop_sequences"] == ["END"]  # the API rejects blank ones
+    assert AnthropicModel("claude-sonnet-5-5", wishes).ignored() == ("temperature", "stop")
+    sent = sent_with(server, "claude-haiku-4-5", wishes)
+    assert sent["temperature"] == 0.2
+    assert {"output_config", "thinking"}.isdisjoint(sent)
+    assert AnthropicModel("claude-haiku-4-5", wishes).ignored() == ("effort", "stop")
+    sent = sent_with(server, "our-own-model", replace(wishes, stop=()))  # of a gateway: it has to know
+    assert (sent["temperature"], sent["output_config"]) == (0.2, {"effort": "xhigh"})
+    assert "stop_sequences" not in sent
+    assert AnthropicModel("our-own-model", Wishes(temperature=0.0)).ignored() == ()
+
+
+@pytest.mark.parametrize(
+    ("cache", "expected"),
+    [("5m", {"type": "ephemeral"}), ("1h", {"type": "ephemeral", "ttl": "1h"}), ("off", None)],
+)
+def test_how_long_a_prompt_is_kept(server_with: Start, cache: str, expected: object) -> None:
+    request = Request((Part("system", cache=True),), ask().messages)
+    sent = sent_with(server_with("ok"), "claude-sonnet-5-5", Wishes(cache=cache), request)
+    assert sent["system"][0].get("cache_control") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "efforts"),
+    [
+        ("claude-sonnet-5-5", "low medium high xhigh max"),
+        ("claude-opus-4-7", "low medium high xhigh max"),
+        ("claude-sonnet-4-6", "low medium high max"),
+        ("claude-opus-4-5-20251101", "low medium high"),
+        ("claude-sonnet-4-5", ""),
+        ("claude-3-7-sonnet-latest", ""),
+        ("our-own-model", "low medium high xhigh max"),
+    ],
+)
+def test_which_efforts_a_model_has(name: str, efforts: str) -> None:
+    taken = [effort for effort in EFFORTS if AnthropicModel(name, Wishes(effort=effort)).ignored() == ()]
+    assert " ".join(taken) == efforts
+
+
+@pytest.mark.parametrize(
+    ("name", "effort", "takes"),
+    [
+        ("claude-sonnet-5-5", None, {"effort", "stop", "cache"}),
+        ("claude-sonnet-4-6", "xhigh", {"stop", "cache"}),
+        ("claude-haiku-4-5", None, {"temperature", "stop", "cache"}),
+        ("our-own-model", "max", {"effort", "temperature", "stop", "cache"}),
+    ],
+)
+def test_what_a_model_takes(name: str, effort: str | None, takes: set[str]) -> None:
+    assert AnthropicModel(name, Wishes(effort=effort)).takes == takes
+
+
+def test_an_effort_of_no_model() -> None:
+    with pytest.raises(UsageError, match="'much': use one of low, medium"):
+        AnthropicModel("claude-sonnet-5-5", Wishes(effort="much"))
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "context"),
+    [
+        ("claude-sonnet-5-5", "claude-sonnet-5-5", 1_000_000),
+        ("claude-sonnet-5-5-20260901", "claude-sonnet-5-5", 1_000_000),
+        ("claude-sonnet-5-5@20260901", "claude-sonnet-5-5", 1_000_000),
+        ("claude-opus-4-6@default", "claude-opus-4-6", 1_000_000),
+        ("us.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1_000_000),
+        ("global.anthropic.claude-opus-5", "claude-opus-5", 1_000_000),
+        ("anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5", 200_000),
+        ("anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet", 200_000),
+        (
+            "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-opus-4-6-v1",
+            "claude-opus-4-6",
+            1_000_000,
+        ),
+        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", 200_000),  # of a gateway
+        ("claude-3-7-sonnet-latest", "claude-3-7-sonnet", 200_000),
+        ("our-own-model", "our-own-model", None),
+        (
+            "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123",
+            "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123",
+            None,
+        ),
+    ],
+)
+def test_what_a_name_tells(name: str, family: str, context: int | None) -> None:
+    assert family_name(name) == family
+    assert AnthropicModel(name).context_tokens == context
+
+
+def test_tokens_are_counted_by_the_server(server_with: Start) -> None:
+    server = server_with(status(404))
+    assert count_tokens(MODEL, ask()) is None  # it has no such endpoint
+    server.count = 42
+    assert count_tokens(MODEL, ask()) == 42
+    assert not server.requests
+
+
+def test_tokens_can_not_be_counted_without_a_key() -> None:
+    with pytest.raises(ModelError, match="no key"):
+        count_tokens(MODEL, ask())

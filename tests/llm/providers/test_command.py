@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Message, Part, Request
-from repoagent.llm.command import CommandModel
+from repoagent.llm import Message, Part, Request, Retryable
+from repoagent.llm.providers import command as command_module
+from repoagent.llm.providers.command import CommandModel
 from tests.llm.ask import ask
 
 
@@ -93,6 +95,20 @@ def test_a_long_prompt_and_a_long_reply_at_once() -> None:
         ("no-such-program-here", r"can't be run: .*no-such-program-here.*check --model"),
         ("true", "printed no reply"),
         ("echo; echo warning >&2", "printed no reply: warning"),
+        ("echo one >&2; echo; echo two; exit 1", "failed with exit code 1: one$"),
+        ("echo on standard output; exit 1", "failed with exit code 1: on standard output"),
+        (r"printf '\033[31mred\033[0m\n\n' >&2; exit 1", "exit code 1: red$"),
+        (r"printf 'caf\351\n' >&2; exit 1", "exit code 1: caf\ufffd$"),
+        (
+            "OPENAI_API_KEY=sk-proj-0123456789abcdef0 false --api-key=topsecret",
+            r"`OPENAI_API_KEY=\*\*\* false --api-key=\*\*\*` failed",
+        ),
+        ("echo 'bad key sk-proj-0123456789abcdef0' >&2; exit 1", r"exit code 1: bad key \*\*\*$"),
+        (
+            'python3 -c \'import sys; sys.exit("Traceback\\n" * 300 + "the last line")\'',
+            "1: Traceback .* the last line$",
+        ),
+        ("/", "can't be run: .*check --model"),
     ],
 )
 def test_failures_are_one_sentence(command: str, words: str) -> None:
@@ -125,3 +141,83 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(f"sleep 60 & echo $! > {pid}; wait")
     assert gone(int(pid.read_text()))
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Error: 429 Too Many Requests", "API Error: 529 overloaded_error", "Error: Rate limit reached for gpt"],
+)
+def test_what_may_pass_can_be_tried_again(words: str) -> None:
+    with pytest.raises(Retryable, match="failed with exit code 1"):
+        run(f"echo '{words}' >&2; exit 1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["You've hit your usage limit", "insufficient_quota: rate limit", "line 429 of the log", "bad request"],
+)
+def test_what_will_not_pass_is_not_tried_again(words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        run(f'echo "{words}" >&2; exit 1')
+    assert not isinstance(caught.value, Retryable)
+
+
+def test_output_that_is_no_text_and_no_utf_8() -> None:
+    assert run(r"printf 'a\000\377\007b'")[0] == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    ("printed", "text"),
+    [
+        (r"\033[1;32mgreen\033[0m and\033[?25h plain\n", "green and plain\n"),
+        (r"\033]0;a title\007one\033]8;;http://x\033\\two\033]8;;\033\\", "onetwo"),
+        (r"| thinking\r/ thinking\r\033[Kthe reply\n", "the reply\n"),
+        (r"spin\033[2K\033[1Gthe reply\n", "the reply\n"),
+        (r"one\r\ntwo\r\r\n", "one\r\ntwo\r\n"),
+        (r"the end\r", "the end"),
+        (r"wor\033[3D\033[K\nword\n", "\nword\n"),
+        (r"ab\bc\n", "ac\n"),
+        (r"tab\tand\ffeed\n", "tab\tand\ffeed\n"),
+        (r"cut \033[3", "cut [3"),
+    ],
+)
+def test_what_a_terminal_would_act_on_is_no_part_of_the_reply(printed: str, text: str) -> None:
+    assert CommandModel(f"printf '{printed}'").complete(ask(), lambda piece: None).text == text
+
+
+def test_a_control_sequence_in_two_reads() -> None:
+    assert (
+        run(
+            r"printf 'one\033]0;ti'; sleep 0.1; printf 'tle\033'; sleep 0.1; printf '\\two\033'; sleep 0.1; printf '[0m.'"
+        )[0]
+        == "onetwo."
+    )
+
+
+def test_too_much_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_module, "LONGEST_OUTPUT", 1_000_000)
+    with pytest.raises(ModelError, match="printed more than 1 MB and was stopped"):
+        run("yes")
+
+
+def test_what_holds_its_output_open_in_the_background_is_not_waited_for() -> None:
+    start = time.monotonic()
+    assert run("sleep 30 & echo reply")[0] == "reply\n"
+    assert time.monotonic() - start < 5
+
+
+def test_one_that_closes_its_output_and_lingers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_module, "_LINGER", 0.3)
+    assert run("echo reply; exec >&-; sleep 30")[0] == "reply\n"
+
+
+def test_a_command_that_runs_repoagent_on_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "from repoagent.llm.providers.command import CommandModel; from tests.llm.ask import ask; import os; "
+        "print(CommandModel(os.environ['LOOP']).complete(ask(), lambda piece: None).text)"
+    )
+    monkeypatch.setenv("LOOP", f'{sys.executable} -c "$CODE"')
+    monkeypatch.setenv("CODE", code)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    with pytest.raises(ModelError, match="does not run repoagent"):
+        run(os.environ["LOOP"])

@@ -1,32 +1,34 @@
-"""`manual`: prompt out, reply in."""
+"""`manual`: prompt out, reply in; from pipes, and on a real terminal (a pty)."""
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm import Reply, render
-from repoagent.llm.manual import ManualModel
+from repoagent.llm.providers.manual import ManualModel
+from tests.cli.screens import Screen, python
 from tests.llm.ask import ask
 
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+HERE = Path(__file__).parents[3]
 
 
-def carry(source: io.StringIO, folder: Path) -> tuple[Reply, str]:
+def carry(source: str, folder: Path, reply: Path | None = None) -> tuple[Reply, str]:
     out = io.StringIO()
-    return ManualModel(folder, source, out).complete(ask(), lambda piece: None), out.getvalue()
+    model = ManualModel(folder, reply, io.StringIO(source), out)
+    return model.complete(ask(), lambda piece: None), out.getvalue()
 
 
 def test_the_prompt_is_in_a_private_file(tmp_path: Path) -> None:
-    _, said = carry(io.StringIO("the reply"), tmp_path)
+    _, said = carry("the reply", tmp_path)
     found = re.search(r"The prompt is in (.*)\n", said)
     assert found
     path = Path(found[1])
@@ -36,25 +38,257 @@ def test_the_prompt_is_in_a_private_file(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
-    reply, said = carry(io.StringIO("one\n.\ntwo\n"), tmp_path)
+    reply, said = carry("one\n.\ntwo\n", tmp_path)
     assert reply.text == "one\n.\ntwo\n"
     assert "read from standard input" in said
     assert reply.usage.estimated
 
 
-def test_a_terminal_is_read_to_a_dot_and_can_be_asked_again(tmp_path: Path) -> None:
-    source = Terminal("one\ntwo.\n.\nthree\n.\n")
-    assert carry(source, tmp_path)[0].text == "one\ntwo.\n"
-    assert carry(source, tmp_path)[0].text == "three\n"
-
-
-def test_a_named_file_is_the_reply(tmp_path: Path) -> None:
-    (tmp_path / "reply.txt").write_bytes(b"from a file\r\n")
-    assert carry(Terminal(f"@{tmp_path / 'reply.txt'}\n"), tmp_path)[0].text == "from a file\r\n"
-    assert carry(Terminal("@@ -1 +1 @@\n-a\n+b\n.\n"), tmp_path)[0].text == "@@ -1 +1 @@\n-a\n+b\n"
-
-
-@pytest.mark.parametrize("source", [io.StringIO(""), Terminal(".\n"), Terminal("  \n")])
-def test_no_reply(tmp_path: Path, source: io.StringIO) -> None:
+@pytest.mark.parametrize("source", ["", "  \n", render(ask()), render(ask()).rstrip() + "\n\n"])
+def test_no_reply(tmp_path: Path, source: str) -> None:
     with pytest.raises(ModelError, match="no reply was given"):
         carry(source, tmp_path)
+
+
+def test_a_prompt_that_was_copied_along_is_left_out(tmp_path: Path) -> None:
+    assert carry(render(ask()) + "\nthe reply\n", tmp_path)[0].text == "the reply\n"
+
+
+def test_the_start_of_the_prompt_is_no_reply(tmp_path: Path) -> None:
+    request = ask(
+        system="You edit files of a repository, as the person who works on it asks, and nothing else."
+    )
+    prompt = render(request).replace("\n", "\r\n")
+    model = ManualModel(tmp_path, None, io.StringIO(prompt[: len(prompt) // 2 + 60]), io.StringIO())
+    with pytest.raises(ModelError, match="no reply was given"):
+        model.complete(request, lambda piece: None)
+
+
+def test_a_reply_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "reply.txt").write_bytes(b"\xef\xbb\xbffrom a file\r\n\xff")
+    reply, said = carry("not read", tmp_path / "prompts", tmp_path / "reply.txt")
+    assert reply.text == "from a file\r\n\ufffd"
+    assert said == ""
+    assert not (tmp_path / "prompts").exists()
+    assert carry("piped\n", tmp_path, Path("-"))[0].text == "piped\n"
+
+
+def test_a_reply_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"none\.txt can't be read: No such file"):
+        carry("", tmp_path, tmp_path / "none.txt")
+    (tmp_path / "prompt.txt").write_text(render(ask()))
+    with pytest.raises(ModelError, match=r"prompt\.txt holds no reply"):
+        carry("", tmp_path, tmp_path / "prompt.txt")
+
+
+def test_a_second_question_needs_another_reply(tmp_path: Path) -> None:
+    (tmp_path / "reply.txt").write_text("the first")
+    model = ManualModel(tmp_path, tmp_path / "reply.txt", io.StringIO("unasked"), io.StringIO())
+    heard: list[str] = []
+    assert model.complete(ask(), heard.append).text == "the first"
+    assert heard == ["the first"]
+    with pytest.raises(ModelError, match=r"reply\.txt does not settle it: give the new prompt in .*prompt-"):
+        model.complete(ask("again"), heard.append)
+
+
+# On a terminal.
+
+CARRY = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from repoagent.errors import ModelError
+from repoagent.llm.providers.manual import ManualModel
+from tests.llm.ask import ask
+model = ManualModel(Path(sys.argv[2]), Path(sys.argv[3]) if sys.argv[3:] else None)
+try:
+    for number in range(2 if sys.argv[3:] else 1):
+        reply = model.complete(ask(), lambda piece: None)
+    Path("got.json").write_text(json.dumps(reply.text))
+    print("next:", json.dumps(input()))
+except ModelError as error:
+    print("error:", error)
+"""
+Open = Callable[..., Screen]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Open:
+    """Opens a terminal in which a person is asked for a reply; `clip` is a clipboard, a file in the folder."""
+
+    def open_it(*arguments: str, clip: bool = False, env: dict[str, str] | None = None) -> Screen:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        desktop = {
+            "DISPLAY": "",
+            "WAYLAND_DISPLAY": "",
+            "TMUX": "",
+            "WSL_DISTRO_NAME": "",
+            "PATH": str(folder),
+        }
+        if clip:
+            path = folder / "xclip"
+            store = tmp_path / "clip"
+            path.write_text(
+                f'#!/bin/sh\ncase "$*" in *-o) exec /bin/cat {store};; esac\nexec /bin/cat > {store}\n'
+            )
+            path.chmod(0o755)
+            desktop["DISPLAY"] = ":0"
+        command = python(CARRY, str(HERE), str(tmp_path / "prompts"), *arguments)
+        return Screen(command, tmp_path, env={**desktop, **(env or {})}, width=200)
+
+    return open_it
+
+
+def got(screen: Screen, folder: Path) -> str:
+    """The reply, once the program asks its next question; that must find what is typed then, in line mode."""
+    screen.send("y\n")
+    assert '"y"' in screen.expect("next: ") + screen.expect('"y"')
+    assert screen.end() == 0
+    text = json.loads((folder / "got.json").read_text())
+    assert isinstance(text, str)
+    return text
+
+
+def test_a_reply_that_is_typed(terminal: Open, tmp_path: Path) -> None:
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send("one\ncafe\x7fé\ttwo\x15é2.\n\x1b[A\n.\n")
+        assert got(screen, tmp_path) == "one\né2.\n\n"
+
+
+def test_the_end_of_input_ends_it(terminal: Open, tmp_path: Path) -> None:
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send("one\r\ntwo\r\n\x04")
+        assert got(screen, tmp_path) == "one\ntwo\n"
+
+
+def test_a_line_longer_than_a_terminal_takes(terminal: Open, tmp_path: Path) -> None:
+    long = "x" * 20_000
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send("\x1b[200~")
+        for start in range(0, len(long), 1000):
+            screen.send(long[start : start + 1000])
+        screen.send("\r\nshort\r\x1b[201~")
+        assert "x" not in screen.expect("[2 lines pasted").split("type @FILE:")[-1]
+        screen.send("\r")
+        assert got(screen, tmp_path) == f"{long}\nshort\n"
+
+
+def test_a_long_line_that_is_not_marked_as_pasted(terminal: Open, tmp_path: Path) -> None:
+    long = "y" * 6000
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        for start in range(0, len(long), 500):
+            screen.send(long[start : start + 500])
+            screen.expect("y" * 100)
+        screen.send("\n.\n")
+        assert got(screen, tmp_path) == f"{long}\n"
+
+
+def test_several_pastes_and_typing_between(terminal: Open, tmp_path: Path) -> None:
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send("see \x1b[200~here:\ra\r\rb\x1b[201~")
+        screen.expect("[4 lines pasted")
+        screen.send("more\r\x1b[200~word\x1b[201~s\r.\r")
+        assert got(screen, tmp_path) == "see here:\na\n\nb\nmore\nwords\n"
+
+
+def test_a_file_is_named(terminal: Open, tmp_path: Path) -> None:
+    (tmp_path / "reply.txt").write_bytes(b"from a file\r\n")
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send("@none.txt\r")
+        screen.expect("There is no file none.txt.")
+        screen.send("@reply.txt\r")
+        assert got(screen, tmp_path) == "from a file\r\n"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "@@ -1 +1 @@",
+        "@cache",
+        "@dataclass(frozen=True, order=.5)",
+        "@." + "b" * 300,
+        "@~nobody.of.that.name/x",
+    ],
+)
+def test_code_may_begin_with_an_at(terminal: Open, tmp_path: Path, first: str) -> None:
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send(f"{first}\r-a\r.\r")
+        assert got(screen, tmp_path) == f"{first}\n-a\n"
+
+
+def test_the_clipboard_both_ways(terminal: Open, tmp_path: Path) -> None:
+    with terminal(clip=True) as screen:
+        screen.expect("press Enter here")
+        assert (tmp_path / "clip").read_text() == render(ask())
+        screen.send("\r")
+        screen.expect("still holds the prompt")
+        (tmp_path / "clip").write_text(" \n")
+        screen.send("\r")
+        screen.expect("holds no text")
+        (tmp_path / "clip").write_bytes(b"one\r\ntwo\r\n")
+        screen.send("c\r")
+        screen.expect("Took 2 lines from the clipboard.")
+        assert got(screen, tmp_path) == "one\ntwo\n"
+
+
+def test_a_clipboard_that_has_gone(terminal: Open, tmp_path: Path) -> None:
+    with terminal(clip=True) as screen:
+        screen.expect("press Enter here")
+        (tmp_path / "clip").unlink()
+        screen.send("\r")
+        screen.expect("holds no text")
+        screen.send("a reply\r.\r")
+        assert got(screen, tmp_path) == "a reply\n"
+
+
+def test_the_terminal_s_own_clipboard(terminal: Open, tmp_path: Path) -> None:
+    with terminal() as screen:
+        seen = screen.expect("type @FILE:")
+        found = re.search(r"\x1b]52;c;([A-Za-z0-9+/=]+)\x07", seen)
+        assert found
+        assert base64.b64decode(found[1]).decode() == render(ask())
+        assert "if the terminal lets it in" in seen
+    with terminal(env={"TERM": "dumb"}) as screen:
+        assert "\x1b]52" not in screen.expect("type @FILE:")
+
+
+def test_the_prompt_is_noticed_when_it_is_pasted(terminal: Open, tmp_path: Path) -> None:
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send("\x1b[200~" + render(ask()).replace("\n", "\r") + "\x1b[201~\r")
+        screen.expect("That is the prompt, not the reply")
+        screen.send("the reply\r.\r")
+        assert got(screen, tmp_path) == "the reply\n"
+
+
+def test_nothing_typed_is_an_error(terminal: Open) -> None:
+    with terminal() as screen:
+        screen.expect("type @FILE:")
+        screen.send("\x04")
+        screen.expect("error: no reply was given")
+        assert screen.end() == 0
+
+
+def test_an_interrupt_leaves_the_terminal_as_it_was(terminal: Open, tmp_path: Path) -> None:
+    with terminal() as screen:
+        screen.expect("\x1b[?2004h")
+        screen.expect("type @FILE:")
+        screen.send("half\x03")
+        screen.expect("\x1b[?2004l")
+        screen.expect("KeyboardInterrupt")
+
+
+def test_a_terminal_is_asked_when_the_file_did_not_do(terminal: Open, tmp_path: Path) -> None:
+    (tmp_path / "reply.txt").write_text("the first")
+    with terminal("reply.txt") as screen:
+        screen.expect("type @FILE:")
+        screen.send("the second\r.\r")
+        assert got(screen, tmp_path) == "the second\n"

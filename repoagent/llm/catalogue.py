@@ -1,0 +1,149 @@
+"""What is known of models: prices, windows, the edit format they do best. Data in models.toml, which a user extends."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from repoagent.errors import UsageError
+from repoagent.llm.usage import Price
+
+Format = Literal["diff", "search", "whole", "function"]
+Table = Mapping[str, Mapping[str, Any]]
+
+SMALL, MIDDLE = (
+    8.0,
+    100.0,
+)  # billions of parameters: up to the first whole files, up to the second search/replace
+_FREE = ("local/", "replay:")
+_SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
+_PRICES = frozenset(item.name for item in fields(Price))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one model. `context` and `max_output` are tokens, `parameters` billions, None where
+    nobody says; `price` None means that only tokens can be counted."""
+
+    price: Price | None = None
+    context: int | None = None
+    max_output: int | None = None
+    parameters: float | None = None
+    format: Format = "diff"
+    sources: Mapping[str, str] = field(default_factory=dict)  # of the price and the format, in words
+
+
+def known(spec: str, own: Table | None = None) -> Known:
+    """Look `spec` up: first in `own`, the `models` table of the user's configuration, then in models.toml.
+
+    Raises UsageError when a price of the user's is no price.
+    """
+    mine = _row(spec, own or {})
+    ours = _row(spec, _data()["models"]) or _row(_listed_as(spec), _data()["models"])
+    both = {**{key: value for key, value in ours.items() if key not in _PRICES}, **mine}
+    price, price_source = _price(spec, mine, ours)
+    form, form_source = (both["format"], "configured") if "format" in both else _format(spec)
+    return Known(
+        price,
+        both.get("context"),
+        both.get("max_output"),
+        parameters(spec),
+        form,
+        {"price": price_source, "format": form_source},
+    )
+
+
+def data_date() -> str:
+    """The day of which models.toml is, as ISO 8601."""
+    return str(_data()["date"])
+
+
+def aliases() -> Mapping[str, str]:
+    """The names for models that are there without being configured."""
+    found: Mapping[str, str] = _data()["aliases"]
+    return found
+
+
+def parameters(spec: str) -> float | None:
+    """Billions of parameters, where the name tells: 1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`."""
+    found = _SIZE.search(_base(spec))
+    return float(found[2]) * int(found[1] or 1) if found else None
+
+
+def format_by_size(billions: float) -> Format:
+    """What a model of that size does best: a small one copies whole files, a diff takes a large one."""
+    return "whole" if billions <= SMALL else "search" if billions < MIDDLE else "diff"
+
+
+def _format(spec: str) -> tuple[Format, str]:
+    size = parameters(spec)
+    by_size = f"by its size, {size:g}b" if size is not None else ""
+    if size is not None and size <= SMALL:  # whatever the large ones of its family can do
+        return format_by_size(size), by_size
+    for family in _data()["families"]:
+        if fnmatchcase(_base(spec), family["match"]):
+            return family["format"], f"as {family['match']}"
+    if size is not None:
+        return format_by_size(size), by_size
+    # What no name tells anything about is small if it runs from a file, else most likely large.
+    return ("whole", "a model file") if spec.startswith("local/") else ("diff", "by default")
+
+
+def _price(spec: str, mine: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[Price | None, str]:
+    if _PRICES & mine.keys():
+        return _read_price(spec, mine), "configured"
+    if _PRICES & ours.keys():
+        return _read_price(spec, ours), f"as of {data_date()}"
+    if spec == "manual" or spec.startswith(_FREE):
+        return Price(), "free"
+    return None, "unknown"
+
+
+def _read_price(name: str, row: Mapping[str, Any]) -> Price:
+    given: dict[str, Any] = {key: value for key, value in row.items() if key in _PRICES}
+    if "long" in given:
+        given["long"] = _read_price(name, given["long"])
+    if not {"input", "output"} <= given.keys():
+        raise UsageError(
+            f"the price of {name} is not whole: set input and output of [models.{name!r}], in dollars per million "
+            "tokens (cache_read and cache_write too, where they differ)"
+        )
+    given.setdefault("cache_read", given["input"])
+    given.setdefault("cache_write", given["input"])
+    return Price(**given)
+
+
+def _row(spec: str, table: Table) -> Mapping[str, Any]:
+    undated = re.sub(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$", "", spec)
+    return table.get(spec) or table.get(undated) or {}
+
+
+def _listed_as(spec: str) -> str:
+    """The name under which the list has a model of Anthropic's that is reached through a cloud."""
+    provider = spec.partition("/")[0]
+    if provider not in {"bedrock", "vertex"}:
+        return spec
+    from repoagent.llm.providers.anthropic_names import family_name
+
+    return f"anthropic/{family_name(spec.partition('/')[2])}"
+
+
+def _base(spec: str) -> str:
+    """The model's own name, in lower case: without provider, folders and the ending of a file."""
+    name = spec.removeprefix("local/").rpartition("/")[2].lower()
+    return name.removesuffix(".gguf")
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(Path(__file__).with_name("models.toml").read_text("utf-8"))

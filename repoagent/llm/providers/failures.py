@@ -1,0 +1,172 @@
+"""What can go wrong between here and a model's API, as sentences; and what of it may pass by itself.
+
+For every provider that is reached by HTTP. No key stands in any sentence, not even one that a server or a
+library echoes: what they said goes through `brief` first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from repoagent.errors import ModelError
+from repoagent.llm.model import Retryable, Usage
+
+_PASSING = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """An HTTP status of 400 and above, or an error in a stream that stands for one.
+
+    said: what the server said, `brief`. key_advice and name_advice say what to do about a wrong key and a
+    model that is not there. too_long, spent: what the status alone does not tell. passes: whether the server
+    says that it may pass, None where it does not say.
+    """
+
+    status: int
+    said: str
+    host: str
+    spec: str
+    key_advice: str
+    name_advice: str
+    too_long: bool = False
+    spent: bool = False
+    passes: bool | None = None
+    wait: float | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
+def rejection(failed: Rejection) -> ModelError:
+    """Retryable for what may pass by itself, else a ModelError that says what to do."""
+    status, said = failed.status, failed.said
+    if may_pass(failed):
+        words = _PASSING.get(status, f"the server failed ({status}: {said})")
+        return Retryable(words, retry_after=failed.wait, usage=failed.usage)
+    if status == 401:
+        return ModelError(f"{failed.host} rejected the key ({said}): {failed.key_advice}")
+    if status == 403:
+        return ModelError(f"the key may not use {failed.spec} ({said}): use another key or another --model")
+    if status == 404:
+        return ModelError(f"{failed.host} knows no {failed.spec} ({said}): {failed.name_advice}")
+    if status == 413 or failed.too_long:
+        return ModelError(
+            f"the prompt is too long for {failed.spec} ({said}): name fewer files, or a part of the file"
+        )
+    if failed.spent or status in {402, 429}:
+        return ModelError(f"the account can't pay for this call ({said}): see its limits and billing")
+    return ModelError(f"{failed.spec} does not accept the request ({status}: {said})")
+
+
+def may_pass(failed: Rejection) -> bool:
+    if failed.passes is not None:
+        return failed.passes
+    if failed.too_long or failed.spent:
+        return False
+    return failed.status in {408, 409, 429} or failed.status >= 500
+
+
+def unreachable(
+    error: BaseException,
+    host: str,
+    read_seconds: float,
+    secrets: Collection[str],
+    *,
+    timed_out: bool,
+    settings: str,
+) -> ModelError:
+    """For a request that got no answer. `error` is the library's, `settings` names what a person may have set
+    wrong, `timed_out` is whether the library says so."""
+    import ssl
+
+    import httpx2
+
+    found = list(causes(error))
+    said = brief(str(found[-1]), secrets) or type(found[-1]).__name__
+    if any(isinstance(cause, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError) for cause in found):
+        return ModelError(f"no request can be made to {host} ({said}): check {settings}")
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in found):
+        return ModelError(
+            f"the certificate of {host} is not trusted ({said}): set SSL_CERT_FILE to your own authority's"
+        )
+    if any(isinstance(cause, httpx2.ReadTimeout) for cause in found):
+        return Retryable(f"{host} gave no answer for {read_seconds:g} s")
+    if timed_out:
+        return Retryable(f"{host} could not be reached in time")
+    return Retryable(f"{host} can't be reached ({said})")
+
+
+def broken_stream(error: Exception, read_seconds: float, usage: Usage) -> Retryable:
+    """For a reply that broke off; `usage` is what it cost so far."""
+    import httpx2
+
+    if isinstance(error, httpx2.TimeoutException):
+        return Retryable(f"the reply broke off: nothing came for {read_seconds:g} s", usage=usage)
+    return Retryable(f"the reply broke off ({type(error).__name__})", usage=usage)
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds the server asks to wait, by `retry-after-ms`, `retry-after` (seconds or a date), or the latest
+    reset of an Anthropic rate limit that is used up; None when it does not say."""
+    now = time.time() if now is None else now
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    asked = headers.get("retry-after")
+    if asked is not None:
+        seconds = _number(asked)
+        return seconds if seconds is not None else _until(asked, now)
+    waits = [
+        _until(headers.get(name.replace("-remaining", "-reset"), ""), now)
+        for name, left in headers.items()
+        if name.startswith("anthropic-ratelimit-") and name.endswith("-remaining") and left == "0"
+    ]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None
+
+
+def _until(text: str, now: float) -> float | None:
+    """Seconds from `now` to a date, as in HTTP or as in ISO 8601; None when it is neither."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        # Python 3.10 does not read a "Z"
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return max(0.0, moment.timestamp() - now)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """`error`, what it was raised from, what that was raised from, and so on."""
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def brief(text: str, secrets: Collection[str] = ()) -> str:
+    """`text` for a sentence: on one line, without a key, at most 300 characters. The keys go first: half a key
+    is not found any more."""
+    for secret in secrets:
+        text = text.replace(secret, "[key]")
+    return " ".join(text.split())[:300]
+
+
+def unusable_key(secret: str) -> bool:
+    """Whether a key holds a line end, a blank or something else that no HTTP header can carry."""
+    return not secret.isascii() or not secret.isprintable() or " " in secret

@@ -1,0 +1,75 @@
+"""llama.cpp in a process of its own: started by `local_engine`, as a script, and ended with it.
+
+Reads one line of JSON on standard input, loads, writes a line to standard output ("ready" or what is wrong),
+and then answers on a Unix socket until standard input ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+from typing import Any
+
+
+def main() -> None:
+    answer = os.dup(1)
+    os.dup2(2, 1)  # whatever the library prints goes to the log
+    order = json.loads(sys.stdin.buffer.readline())
+    _end_with_the_parent()
+    sys.path[:] = order["import_path"]
+    try:
+        library = importlib.import_module("xllamacpp")
+        server = library.Server(_parameters(library, order))
+    except (ImportError, OSError, RuntimeError, MemoryError) as error:
+        os.write(answer, f"{type(error).__name__}: {error}\n".encode())
+        os._exit(1)
+    os.write(answer, b"ready\n")
+    while os.read(0, 1):
+        pass
+    del server
+    os._exit(0)
+
+
+def _parameters(library: Any, order: dict[str, Any]) -> Any:
+    asked = library.CommonParams()
+    asked.model.path = order["model"]
+    asked.hostnames = [order["socket"]]  # a name that ends in .sock makes no TCP port
+    asked.n_ctx = order["window"]
+    asked.n_parallel = 1
+    asked.n_threads_http = 2
+    asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = order["threads"]
+    asked.cache_ram_mib = 0  # the prompt of the turn before stays cached all the same, in its slot
+    asked.no_extra_bufts = True  # no rearranged copy of the weights: a third of the time to load
+    asked.warmup = False
+    asked.fit_params = _has_gpu(library)  # to a GPU's memory; costs a second reading of the vocabulary
+    asked.ctx_shift = False  # a full window ends the reply instead of forgetting its beginning
+    asked.use_jinja = True
+    asked.ui = False
+    asked.offline = True
+    asked.verbosity = 1  # errors
+    return asked
+
+
+def _has_gpu(library: Any) -> bool:
+    return any("CPU" not in device["type"].name for device in library.get_device_info())
+
+
+def _end_with_the_parent() -> None:
+    """Let the end of standard input end this process even while the library holds the interpreter, as it does
+    for all of the loading: the kernel sends SIGIO, which nobody catches."""
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    with contextlib.suppress(OSError):  # a system without it: the end is seen after the loading
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([0], [], [], 0)[0]:  # it has ended already: no signal will come
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""What is sent to a server of Chat Completions, and what of it this one turned out not to take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from repoagent.llm.model import Message, Part, Request, Wishes
+from repoagent.llm.providers.endpoint import Endpoint
+from repoagent.llm.providers.openai_errors import Told
+from repoagent.llm.rendering import wire_text
+
+BREAKPOINTS = 4  # of the prompt cache, in one request
+THINKING_ROOM = 32_000  # tokens; thinking counts against the limit on a reply and must not eat it up
+
+_LIMITS = ("max_completion_tokens", "max_tokens")
+_SYSTEM, _CACHE = "system role", "cache_control"
+# Names that the SDK's `create` does not know.
+_EXTRA = ("grammar", "reasoning")
+
+_THINKS = re.compile(
+    r"(^|/)(o\d|gpt-([5-9]|oss)|gemini-([3-9]|2\.5)|grok-[4-9]|deepseek-r|qwq|magistral)|thinking|reason",
+    re.I,
+)
+
+
+@dataclass
+class Learned:
+    """What a server does not take of what it was sent; filled by `learn`, kept for the next calls."""
+
+    without: set[str] = field(default_factory=set)
+    highest_effort: str = ""  # "high", where it takes nothing above
+
+
+def parameters(
+    endpoint: Endpoint, name: str, request: Request, wishes: Wishes, learned: Learned
+) -> dict[str, Any]:
+    """The fields of the request, without what the server does not take."""
+    room = THINKING_ROOM if wishes.effort or _THINKS.search(name) else 0
+    preferred = _LIMITS if "max_completion_tokens" in endpoint.traits else _LIMITS[::-1]
+    limit = next((limit for limit in preferred if limit not in learned.without), "")
+    effort = learned.highest_effort or wishes.effort
+    as_object = "reasoning_object" in endpoint.traits
+    sent: dict[str, Any] = {
+        limit: request.max_output_tokens + room,
+        "stream_options": None if "usage_unasked" in endpoint.traits else {"include_usage": True},
+        "reasoning_effort": None if as_object else effort,
+        "reasoning": {"effort": effort} if effort and as_object else None,
+        "temperature": wishes.temperature,
+        "stop": list(wishes.stop) or None,
+        "grammar": request.grammar if "grammar" in endpoint.traits and request.grammar else None,
+    }
+    return {
+        "model": name,
+        "messages": _messages(request, learned, _lifetime(endpoint, name, wishes, learned)),
+        "stream": True,
+        **{
+            key: value
+            for key, value in sent.items()
+            if key and value is not None and key not in learned.without
+        },
+    }
+
+
+def as_arguments(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """`sent` as arguments of the SDK's `create`."""
+    extra = {key: value for key, value in sent.items() if key in _EXTRA}
+    return {**{key: value for key, value in sent.items() if key not in _EXTRA}, "extra_body": extra or None}
+
+
+_REJECTS = re.compile(
+    r"unsupported|not support|unknown|unrecogni[sz]ed|not permitted|extra_forbidden|unexpected|not allowed|invalid"
+    r"|deprecated|incompatible|not compatible|must be|does not (take|accept)|not (enabled|available)"
+    r"|too large|at most|less than|greater|range|failed to parse|in the (completion|output)|only"
+)
+_TOO_MUCH = re.compile(
+    r"too large|at most|less than|greater|range|exceed|context|must be|in the (completion|output)"
+)
+_SYSTEM_MARKS = re.compile(
+    r"system (role|message|prompt)s? (is |are )?not|role' does not support 'system'|developer instruction is not"
+)
+
+
+def learn(failed: Told, sent: Mapping[str, Any], learned: Learned) -> str | None:
+    """Note in `learned` which optional fields of `sent` the server rejects, and say so in words that go after a
+    model's name; None when it rejects none of them."""
+    if failed.status not in {400, 422, 500, 501} or not (failed.param or _REJECTS.search(failed.all)):
+        return None
+    named = [key for key in sent if key not in {"model", "messages", "stream"} and _names(failed, key)]
+    if failed.status >= 500:
+        named = []  # a server that failed may repeat the whole request
+    if any(message["role"] == "system" for message in sent["messages"]) and _SYSTEM_MARKS.search(failed.all):
+        named = [_SYSTEM]
+    elif _CACHE in failed.all and _CACHE in str(sent["messages"]):
+        named.append(_CACHE)
+    effort = {"reasoning_effort", "reasoning"} & set(named)
+    if effort and _effort_of(sent) in {"xhigh", "max"} and not learned.highest_effort:
+        learned.highest_effort = "high"
+        named = [key for key in named if key not in effort]
+        if not named:
+            return f"takes no effort {_effort_of(sent)}: going on with high"
+    if not named:
+        return None
+    learned.without.update(named)
+    limit = next((key for key in named if key in _LIMITS), None)
+    if limit and _TOO_MUCH.search(failed.all):
+        learned.without.update(_LIMITS)  # the other name would not help
+    elif limit and not learned.without.issuperset(_LIMITS):
+        return f"wants {next(other for other in _LIMITS if other != limit)} in place of {limit}: going on with it"
+    return f"takes no {' and no '.join(_WORDS.get(key, key) for key in named)}: going on without"
+
+
+_WORDS = {
+    "reasoning_effort": "effort",
+    "reasoning": "effort",
+    "max_tokens": "such limit on the length of a reply",
+    "max_completion_tokens": "such limit on the length of a reply",
+}
+
+
+def _names(failed: Told, key: str) -> bool:
+    """Whether an error is about the field `key`. `stop` is a word of every language: only in quotes."""
+    if failed.param and failed.param.split(".")[0] == key:
+        return True
+    if key == "stop":
+        return bool(re.search(r"['\"`]stop['\"`]|: stop\b", failed.all))
+    return bool(re.search(rf"(?<![a-z_]){key}(?![a-z_])", failed.all))
+
+
+def _effort_of(sent: Mapping[str, Any]) -> str:
+    return str(sent.get("reasoning_effort") or sent.get("reasoning", {}).get("effort"))
+
+
+def _lifetime(endpoint: Endpoint, name: str, wishes: Wishes, learned: Learned) -> str:
+    """How long a cache breakpoint keeps, "" where there are none."""
+    taken = (
+        "breakpoints" in endpoint.traits and name.startswith("anthropic/") and _CACHE not in learned.without
+    )
+    return wishes.cache if taken and wishes.cache != "off" else ""
+
+
+def _messages(request: Request, learned: Learned, lifetime: str) -> list[dict[str, Any]]:
+    said = [("system", request.system)] if any(part.text.strip() for part in request.system) else []
+    said += [(message.role, message.parts) for message in request.messages]
+    if said[0][0] == "system" and _SYSTEM in learned.without:  # the first words of the user, then
+        (_, system), (role, parts), *rest = said
+        said = [(role, (*system, Part("\n\n"), *parts)), *rest]
+    if not lifetime:
+        return [{"role": role, "content": wire_text(Message("user", parts).text)} for role, parts in said]
+    messages: list[dict[str, Any]] = [
+        {"role": role, "content": _blocks(parts, lifetime)} for role, parts in said
+    ]
+    marked = [block for message in messages for block in message["content"] if _CACHE in block]
+    for block in marked[:-BREAKPOINTS]:  # the longest prefixes are worth most
+        del block[_CACHE]
+    return messages
+
+
+def _blocks(parts: tuple[Part, ...], lifetime: str) -> list[dict[str, Any]]:
+    """The text as parts that end at the breakpoints. A blank part is rejected, so it joins its neighbour."""
+    blocks: list[dict[str, Any]] = []
+    text = ""
+    for part in parts:
+        text += part.text
+        if part.cache and text.strip():
+            mark = {"type": "ephemeral"} | ({"ttl": lifetime} if lifetime != "5m" else {})
+            blocks.append({"type": "text", "text": wire_text(text), _CACHE: mark})
+            text = ""
+    if text.strip() or not blocks:
+        blocks.append({"type": "text", "text": wire_text(text)})
+    elif text:
+        blocks[-1]["text"] += text
+    return blocks

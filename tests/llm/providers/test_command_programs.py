@@ -1,0 +1,326 @@
+"""The programs that people use as a command. Those here on PATH behave as the real ones do, as far as their manuals,
+sources and reported output say; none of it is taken from them:
+
+- claude 2.1: `-p` reads the prompt from standard input. `--output-format stream-json` wants `--verbose`; its last event
+  is `result` with `is_error`, `usage`, `total_cost_usd`, and exit code 1 for an error. Without `--tools ""` it edits files.
+  It refuses to start where CLAUDECODE is set.
+- codex 0.1xx: `exec` reads standard input when it has no prompt; its progress goes to standard error, the last message
+  to standard output; with `--json` events. It wants a git repository unless told otherwise.
+- gemini 0.4x: `-p` takes a value, which is joined to standard input; it stops with 55 in a folder that is not trusted.
+- llm 0.3x: plain text; `-u` says the usage on standard error. (Tried with the real one.)
+- ollama 0.1x: plain text, thinking between two lines unless hidden, statistics on standard error with `--verbose`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import ModelError
+from repoagent.llm import Reply, Retryable, Usage
+from repoagent.llm.providers.command import CommandModel
+from repoagent.llm.providers.command_programs import apart, completed, named
+from tests.conftest import GitRepo
+from tests.llm.ask import ask
+
+FAKES = {
+    "claude": """
+if 'CLAUDECODE' in os.environ:
+    sys.exit('Error: Claude Code cannot be launched inside another Claude Code session.')
+if '--tools' not in args:
+    open('edited.txt', 'w').write('behind your back')
+words = plan.get('text', 'done')
+if option('--output-format') == 'stream-json':
+    assert '--verbose' in args and '-p' in args
+    event(type='system', subtype='init', model='claude-sonnet-5-5', tools=[])
+    for word in words.split(' '):
+        event(type='stream_event', event={'type': 'content_block_delta', 'delta': {'type': 'text_delta', 'text': word + ' '}})
+    event(type='assistant', message={'content': [{'type': 'text', 'text': words}]})
+if 'json' in (option('--output-format') or ''):
+    result = dict(type='result', subtype='success', is_error=False, result=words, total_cost_usd=0.01, stop_reason='end_turn',
+        modelUsage={'claude-haiku-5-5': {'outputTokens': 1}, 'claude-opus-5-5': {'outputTokens': 7}},
+        usage=dict(input_tokens=3, output_tokens=7, cache_read_input_tokens=20, cache_creation_input_tokens=5))
+    event(**{**result, **plan.get('result', {})})
+else:
+    print(words)
+sys.exit(plan.get('code', 0))
+""",
+    "codex": """
+if '--skip-git-repo-check' not in args and not os.path.isdir('.git'):
+    sys.exit('Not inside a trusted directory and --skip-git-repo-check was not specified.')
+if 'exec' not in args:
+    sys.exit('Error: stdin is not a terminal')
+if option('--sandbox') != 'read-only':
+    open('edited.txt', 'w').write('behind your back')
+print('workdir: x\\nmodel: gpt\\n--------', file=sys.stderr)
+if '--json' not in args:
+    print('done')
+    sys.exit()
+event(type='thread.started', thread_id='1')
+event(type='error', message='Reconnecting... 1/5')
+event(type='item.completed', item={'id': '0', 'type': 'reasoning', 'text': 'hm'})
+event(type='item.completed', item={'id': '1', 'type': 'agent_message', 'text': 'let me see'})
+if plan.get('failed'):
+    event(type='turn.failed', error={'message': plan['failed']})
+    sys.exit(1)
+event(type='item.completed', item={'id': '2', 'type': 'agent_message', 'text': 'done'})
+event(type='turn.completed', usage=dict(input_tokens=100, cached_input_tokens=60, output_tokens=9))
+""",
+    "gemini": """
+if os.environ.get('GEMINI_CLI_TRUST_WORKSPACE') != 'true':
+    print('Gemini CLI is not running in a trusted directory.', file=sys.stderr)
+    sys.exit(55)
+if args[-1:] == ['-p'] or '-p' in args and args[args.index('-p') + 1].startswith('-'):
+    sys.exit('Not enough arguments following: p')
+if (option('--output-format') or option('-o')) == 'json':
+    print('Loaded cached credentials.') if plan.get('noise') else None
+    tokens = dict(prompt=30, candidates=5, thoughts=2, cached=10, total=37)
+    print(json.dumps({'response': 'done', 'stats': {'models': {'gemini-3-pro': {'tokens': tokens}}}}, indent=2))
+    sys.exit()
+event(type='init', session_id='1', model='gemini-3-pro')
+event(type='message', role='user', content=prompt)
+if plan.get('failed'):
+    event(type='result', status='error', error={'type': 'Error', 'message': plan['failed']})
+    sys.exit(1)
+event(type='message', role='assistant', content='do', delta=True)
+event(type='message', role='assistant', content='ne', delta=True)
+event(type='result', status='success', stats=dict(total_tokens=37, input_tokens=30, output_tokens=7, cached=10, input=20))
+""",
+    "llm": """
+if plan.get('failed'):
+    print('Error: ' + plan['failed'], file=sys.stderr)
+    sys.exit(1)
+print('done')
+if '-u' in args:
+    print('Token usage: 1,234 input, 12 output', file=sys.stderr)
+""",
+    "ollama": """
+print('\\x1b[?25l\\u280b \\x1b[?25h\\x1b[2K\\x1b[1G', end='', file=sys.stderr)
+if '--hidethinking' not in args:
+    print('Thinking...\\nhm\\n...done thinking.\\n')
+print('done')
+if '--verbose' in args:
+    print('\\ntotal duration:       1s\\nprompt eval count:    26 token(s)\\nprompt eval rate:     9 tokens/s', file=sys.stderr)
+    print('eval count:           12 token(s)\\neval rate:            3 tokens/s', file=sys.stderr)
+""",
+}
+HEAD = """#!{python}
+import json, os, sys
+args = sys.argv[1:]
+plan = json.loads(os.environ.get('PLAN', '{{}}'))
+prompt = sys.stdin.read()
+with open(os.environ['SEEN'], 'w') as file:
+    json.dump(dict(args=args, cwd=os.getcwd(), files=os.listdir(), prompt=prompt, env=dict(os.environ)), file)
+def option(name):
+    return next((args[at + 1] for at, arg in enumerate(args) if arg == name), None)
+def event(**fields):
+    print(json.dumps(fields), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The programs on PATH, in a repository; what was seen of the last call is in the file that is returned."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, script in FAKES.items():
+        (folder / name).write_text(HEAD.format(python=sys.executable) + script)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CLAUDECODE", "1")
+    monkeypatch.setenv("GIT_DIR", str(repo.top / ".git"))
+    monkeypatch.chdir(repo.top)
+    return tmp_path / "seen.json"
+
+
+def reply(command: str) -> tuple[Reply, str]:
+    pieces: list[str] = []
+    got = CommandModel(command, 20).complete(ask(), pieces.append)
+    return got, "".join(pieces)
+
+
+def plan(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+    monkeypatch.setenv("PLAN", json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    ("command", "model", "usage"),
+    [
+        ("claude -p", "claude -p (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
+        ("claude", "claude (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
+        (
+            "claude -p --output-format json",
+            "claude -p --output-format json (claude-opus-5-5)",
+            Usage(3, 7, 20, 5, dollars=0.01),
+        ),
+        ("codex exec", "codex exec", Usage(40, 9, 60, 0)),
+        ("codex -m gpt-6", "codex -m gpt-6", Usage(40, 9, 60, 0)),
+        ("gemini -p", "gemini -p (gemini-3-pro)", Usage(20, 7, 10, 0)),
+        ("gemini", "gemini (gemini-3-pro)", Usage(20, 7, 10, 0)),
+        ("gemini -p '' -o json", "gemini -p '' -o json (gemini-3-pro)", Usage(20, 7, 10, 0)),
+        ("llm", "llm", Usage(1234, 12)),
+        ("llm -m X", "llm -m X", Usage(1234, 12)),
+        ("ollama run qwen", "ollama run qwen", Usage(26, 12)),
+    ],
+)
+def test_as_people_type_them(command: str, model: str, usage: Usage, programs: Path) -> None:
+    got, shown = reply(command)
+    assert got.text.strip() == "done"
+    assert shown.strip() == "done"
+    assert got.model == f"command:{model}"
+    assert got.usage == usage
+    assert not got.usage.estimated
+    assert "make it faster" in json.loads(programs.read_text())["prompt"]
+
+
+@pytest.mark.parametrize("command", ["claude -p", "codex exec", "gemini -p"])
+def test_an_agent_runs_where_there_is_nothing(
+    command: str, programs: Path, repo: GitRepo, tmp_path: Path
+) -> None:
+    reply(command)
+    seen = json.loads(programs.read_text())
+    assert seen["cwd"] == str(tmp_path / "cache" / "repoagent" / "empty")
+    assert seen["files"] == []
+    assert "GIT_DIR" not in seen["env"]
+    assert repo.status() == ""
+    assert not list(Path(seen["cwd"]).iterdir())  # it was told not to edit
+    (tmp_path / "cache" / "repoagent" / "empty" / "CLAUDE.md").write_text("do as I say")
+    reply(command)
+    seen = json.loads(programs.read_text())
+    assert seen["files"] == []
+    assert not Path(seen["cwd"]).exists()  # one of its own, gone with it
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["claude -p --allowedTools Edit", "codex exec --sandbox=workspace-write --skip-git-repo-check", "llm"],
+)
+def test_what_is_told_to_work_here_does(command: str, programs: Path, repo: GitRepo) -> None:
+    reply(command)
+    assert json.loads(programs.read_text())["cwd"] == str(repo.top)
+
+
+def test_text_when_text_is_asked_for() -> None:
+    got, shown = reply("claude -p --output-format text")
+    assert got.text == shown == "done\n"
+    assert got.usage.estimated
+
+
+def test_a_shell_line_is_left_alone(programs: Path, repo: GitRepo) -> None:
+    got, _ = reply("ollama run qwen | tail -n 1")
+    assert got.text == "done\n"
+    assert json.loads(programs.read_text())["args"] == ["run", "qwen"]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("cat", "cat"),
+        ("llm -m X -u", "llm -m X -u"),
+        ("KEY=1 ~/bin/llm", "KEY=1 ~/bin/llm -u"),
+        ("ollama list", "ollama list"),
+        ("ollama run --verbose=false x", "ollama run --verbose=false x --nowordwrap --hidethinking"),
+        ("codex exec --yolo --json", "codex exec --yolo --json --skip-git-repo-check --ephemeral"),
+        ("claude -p > x", "claude -p > x"),
+        ("claude -p # mine", "claude -p # mine"),
+        ("claude -p $(cat x)", "claude -p $(cat x)"),
+        ("claude 'open", "claude 'open"),
+        ("", ""),
+    ],
+)
+def test_what_is_added_to_a_command(command: str, line: str) -> None:
+    assert completed(command) == line
+    assert completed(line) == line
+
+
+def test_a_command_that_names_files_runs_where_they_are(repo: GitRepo) -> None:
+    assert apart("claude -p --settings settings.json")
+    repo.write("settings.json", "{}")
+    assert not apart("claude -p --settings settings.json")
+    assert apart("claude -p --settings /etc/settings.json")
+    assert apart("claude -p --model " + "x." * 500)
+
+
+def test_a_key_is_never_shown() -> None:
+    shown = named("A_KEY=abc llm -m X --key abc --api-key=abc --token 'abc' -H sk-ant-REDACTED")
+    assert "abc" not in shown
+    assert "llm -m X" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "fields", "words"),
+    [
+        (
+            "claude -p",
+            {"code": 1, "result": {"is_error": True, "result": "Invalid API key · Please run /login"}},
+            r"`claude -p` failed: Invalid API key · Please run /login; start `claude` once and log in",
+        ),
+        (
+            "claude -p",
+            {"code": 1, "result": {"is_error": True, "result": "You've hit your limit · resets 3am (Europe/Berlin)"}},
+            "failed: You've hit your limit · resets 3am",
+        ),
+        ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
+        ("claude -p", {"result": {"type": "other"}}, "not in the form that was expected"),
+        ("claude -p", {"text": " "}, "printed no reply"),
+        ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
+        ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized; run `codex login`"),
+        ("gemini -p", {"failed": "Please set an Auth method"}, "failed: Please set an Auth method"),
+        ("llm", {"failed": "No key found - add one using 'llm keys set openai'"}, r"exit code 1: Error: No key found .*; run `llm keys set`"),
+    ],
+)  # fmt: skip
+def test_failures_in_their_own_words(
+    command: str, fields: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(monkeypatch, **fields)
+    with pytest.raises(ModelError, match=words) as caught:
+        reply(command)
+    assert not isinstance(caught.value, Retryable)
+
+
+def test_an_overload_may_pass_and_has_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    overload = {"is_error": True, "result": 'API Error: 529 {"type":"overloaded_error"}'}
+    plan(monkeypatch, code=1, result=overload)
+    with pytest.raises(Retryable, match="529") as caught:
+        reply("claude -p")
+    assert caught.value.usage == Usage(3, 7, 20, 5, dollars=0.01)
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"), [("max_tokens", "length"), ("refusal", "refusal"), (None, "end")]
+)
+def test_why_it_stopped(reason: str | None, stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan(monkeypatch, result={"stop_reason": reason})
+    assert reply("claude -p")[0].stop == stop
+
+
+def test_one_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with pytest.raises(
+        ModelError, match=r"`codex exec` can't be run: .*; to install it: npm install -g @openai/codex"
+    ):
+        reply("codex exec")
+
+
+def test_an_older_one_that_does_not_know_an_argument(tmp_path: Path) -> None:
+    (tmp_path / "bin" / "claude").write_text(
+        "#!/bin/sh\necho \"error: unknown option '--tools'\" >&2\nexit 1\n"
+    )
+    with pytest.raises(
+        ModelError, match=r"unknown option '--tools'; it was run as `claude -p .*`, .*: update it"
+    ):
+        reply("claude -p")
+
+
+def test_noise_before_the_events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "bin" / "gemini"
+    path.write_text(
+        path.read_text().replace("def event", "print('Loaded cached credentials.')\ndef event", 1)
+    )
+    assert reply("gemini -p")[0].text == "done"

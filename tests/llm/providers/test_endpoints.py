@@ -1,0 +1,181 @@
+"""Names, addresses and keys of endpoints: the ready ones and a user's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from repoagent.errors import ModelError, UsageError
+from repoagent.llm.providers import endpoints
+from repoagent.llm.providers.endpoint import Endpoint, Key
+from repoagent.llm.providers.endpoints import TRAITS, endpoint, find_key, names, needs_key, shown
+
+SECRET = "sk-secret-42"
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.endswith(("_API_KEY", "_TOKEN")) or name == "OLLAMA_HOST":
+            monkeypatch.delenv(name)
+
+
+def made(name: str, own: Mapping[str, Mapping[str, object]] | None = None) -> Endpoint:
+    found = endpoint(name, own or {})
+    assert found is not None
+    return found
+
+
+def test_every_ready_name_is_usable() -> None:
+    assert {"openai", "google", "openrouter", "together", "groq", "mistral", "deepseek", "xai"} < set(names())
+    for name in names():
+        ready = made(name)
+        assert ready.name == name
+        assert ready.key_variables
+        assert ready.traits <= TRAITS
+        assert needs_key(ready) is not ready.local
+        assert ready.base_url.startswith("http://127.0.0.1" if ready.local else "https://")
+    assert {name for name in names() if made(name).local} == {"ollama", "llamacpp", "lmstudio", "vllm"}
+    assert made("google").key_variables == ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+
+def test_a_users_own_row_adds_and_overrides() -> None:
+    own: dict[str, dict[str, object]] = {
+        "mine": {
+            "base_url": "https://host.example/v1/",
+            "api_key_env": "MY_KEY",
+            "api_key_command": "pass show x",
+        },
+        "near": {"base_url": "http://[::1]:9/v1", "traits": ["grammar"]},
+        "openai": {"base_url": "http://localhost:4000"},
+        "groq": {"api_key_env": ["A", "B"]},
+    }
+    assert made("mine", own) == Endpoint("mine", "https://host.example/v1", ("MY_KEY",), "pass show x")
+    assert made("near", own) == Endpoint(
+        "near", "http://[::1]:9/v1", local=True, traits=frozenset({"grammar"})
+    )
+    proxied = made("openai", own)
+    assert (proxied.base_url, proxied.local, proxied.key_variables) == (
+        "http://localhost:4000",
+        True,
+        ("OPENAI_API_KEY",),
+    )
+    assert made("groq", own).key_variables == ("A", "B")
+    assert endpoint("nobody", own) is None
+    assert endpoint("half", {"half": {"api_key_env": "X"}}) is None
+
+
+def test_addresses_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/v1/")
+    assert made("openai").base_url == "https://proxy.example/v1"
+    assert (
+        made("openai", {"openai": {"base_url": "https://mine.example/v1"}}).base_url
+        == "https://mine.example/v1"
+    )
+    monkeypatch.setenv("OPENAI_BASE_URL", "proxy.example")
+    with pytest.raises(UsageError, match="OPENAI_BASE_URL is no URL"):
+        endpoint("openai", {})
+
+
+@pytest.mark.parametrize(
+    ("host", "expected", "local"),
+    [
+        ("", "http://127.0.0.1:11434/v1", True),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1", True),
+        (":8000", "http://127.0.0.1:8000/v1", True),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000/v1", True),
+        ("[::]:8000", "http://127.0.0.1:8000/v1", True),
+        ("::1", "http://[::1]:11434/v1", True),
+        ("gpu-box", "http://gpu-box:11434/v1", False),
+        ("http://gpu-box", "http://gpu-box:80/v1", False),
+        ("https://ollama.example", "https://ollama.example:443/v1", False),
+        ("https://ollama.example/sub/", "https://ollama.example:443/sub/v1", False),
+        ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1", True),
+    ],
+)
+def test_ollama_host(monkeypatch: pytest.MonkeyPatch, host: str, expected: str, local: bool) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    found = made("ollama")
+    assert (found.base_url, found.local, needs_key(found)) == (expected, local, False)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"base_url": "host/v1"}, "providers.x.base_url of the configuration is no URL ('host/v1')"),
+        ({"base_url": "ftp://host"}, "is no URL"),
+        ({"base_url": "http://"}, "is no URL"),
+        ({"base_url": "http://[::1/v1"}, "is no URL"),
+        ({"base_url": "http://host:port/v1"}, "is no URL"),
+        ({"base_url": "http://a b/v1"}, "is no URL"),
+        ({"base_url": f"htp://me:{SECRET}@host"}, "is no URL ('htp://host')"),
+        ({"base_url": 7}, "base_url in providers.x of the configuration is no text"),
+        ({"base_url": "http://h", "api_key": SECRET}, "unknown 'api_key': it may have base_url, api_key_env"),
+        ({"base_url": "http://h", "api_key_env": [1]}, "api_key_env in"),
+        (
+            {"base_url": "http://h", "traits": "grammar"},
+            "traits in providers.x of the configuration is no list of names",
+        ),
+        ({"base_url": "http://h", "traits": ["wings"]}, "unknown trait 'wings'"),
+        ("http://h", "is no table"),
+    ],
+)
+def test_rows_that_cannot_be_used(row: Any, words: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        endpoint("x", {"x": row})
+    assert words in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_where_a_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = made(
+        "mine",
+        {
+            "mine": {
+                "base_url": "https://h",
+                "api_key_env": ["A_KEY", "B_KEY"],
+                "api_key_command": f"echo ' {SECRET} '",
+            }
+        },
+    )
+    found = find_key(mine)
+    assert found == Key(SECRET, f"command {mine.key_command}")
+    assert SECRET not in repr(found).partition(",")[0]
+    monkeypatch.setenv("A_KEY", "")
+    monkeypatch.setenv("B_KEY", "b")
+    assert find_key(mine) == Key("b", "environment B_KEY")
+    monkeypatch.setenv("A_KEY", "a")
+    assert find_key(mine) == Key("a", "environment A_KEY")
+    assert find_key(made("openai")) is None
+
+
+def test_a_command_is_asked_once(tmp_path: Any) -> None:
+    count = tmp_path / "count"
+    mine = Endpoint("mine", "https://h", key_command=f"echo x >> {count}; echo {SECRET}")
+    assert find_key(mine) == find_key(mine)
+    assert count.read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (f"echo {SECRET}; echo {SECRET} >&2; exit 3", "failed with exit code 3"),
+        ("true", "printed no key"),
+        ("sleep 5", "printed no key in 0.1 s"),
+        ("no-such-program-at-all", "failed with exit code 127"),
+        ("a\0b", "can't be run (ValueError)"),
+    ],
+)
+def test_a_command_that_gives_no_key(monkeypatch: pytest.MonkeyPatch, command: str, words: str) -> None:
+    monkeypatch.setattr(endpoints, "KEY_SECONDS", 0.1 if "sleep" in command else 5)
+    with pytest.raises(ModelError) as raised:
+        find_key(Endpoint("mine", "https://h", key_command=command))
+    assert f"providers.mine.api_key_command of the configuration {words}: run it by hand" in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+def test_a_url_is_shown_without_its_password() -> None:
+    assert shown(f"https://me:{SECRET}@host:8/v1?key={SECRET}") == "https://host:8/v1"

@@ -1,0 +1,334 @@
+"""A model file, run by the real llama.cpp: a tiny one that writes noise."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import ModelError, UsageError
+from repoagent.llm import Request
+from repoagent.llm.model import Retryable, Wishes
+from repoagent.llm.providers import local_engine
+from repoagent.llm.providers.local import LocalModel
+from repoagent.llm.providers.local_machine import available_memory, cores
+from repoagent.llm.providers.local_plan import DEFAULT_WINDOW, find, make_plan
+from tests.llm.ask import ask
+from tests.llm.providers.tiny_model import write_tiny_model
+
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", context=32_768)
+
+
+def short(request: Request, tokens: int = 12) -> Request:
+    return replace(request, max_output_tokens=tokens)
+
+
+def engine_of(path: Path) -> local_engine.Engine:
+    return local_engine._engines[path]
+
+
+def gone(process: int) -> bool:
+    """Whether it has ended; nobody may have taken notice of that yet."""
+    status = Path(f"/proc/{process}/stat")
+    return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def soon(true: Callable[[], bool], seconds: float = 5) -> bool:
+    until = time.monotonic() + seconds
+    while not true() and time.monotonic() < until:
+        time.sleep(0.02)
+    return true()
+
+
+def test_a_reply_is_streamed_and_counted(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    heard: list[str] = []
+    local = LocalModel(str(model))
+    reply = local.complete(short(ask()), heard.append)
+    assert reply.text
+    assert len(heard) > 1
+    assert "".join(heard) == reply.text
+    assert (reply.stop, reply.model, local.spec) == ("length", f"local/{model}", f"local/{model}")
+    assert (reply.usage.output, reply.usage.estimated) == (12, False)
+    assert reply.usage.input + reply.usage.cache_read > len("You edit.make it faster")
+    again = local.complete(short(ask()), heard.append)
+    assert again.text == reply.text  # nothing is left to chance unless a temperature is wished
+    assert again.usage.cache_read > again.usage.input
+    assert capfd.readouterr() == ("", "")
+
+
+def test_wishes_and_a_grammar(model: Path) -> None:
+    text = LocalModel(str(model)).complete(short(ask(), 40), lambda _: None).text
+    sign = next(sign for sign in text[4:] if sign.isascii() and sign.isprintable())
+    stopped = LocalModel(str(model), Wishes(stop=(sign,))).complete(short(ask(), 40), lambda _: None)
+    assert (stopped.text, stopped.stop) == (text.split(sign)[0], "end")
+    hot = LocalModel(str(model), Wishes(temperature=3.0)).complete(short(ask(), 40), lambda _: None)
+    assert hot.text != text
+    bound = replace(ask(), grammar='root ::= "git " ("add" | "rm")')
+    assert LocalModel(str(model)).complete(bound, lambda _: None).text in ("git add", "git rm")
+    with pytest.raises(ModelError, match=r"refused the request: .*grammar"):
+        LocalModel(str(model)).complete(replace(ask(), grammar="root ::= ("), lambda _: None)
+
+
+def test_bytes_that_are_no_text(model: Path) -> None:
+    assert LocalModel(str(model)).complete(short(ask("caf\udce9")), lambda _: None).text
+
+
+def test_a_prompt_longer_than_the_window(model: Path) -> None:
+    with pytest.raises(ModelError, match=r"the prompt has [\d,]+ tokens and the window of local/.* 16,384"):
+        LocalModel(str(model)).complete(ask("word " * 20_000), lambda _: None)
+
+
+def test_a_reply_that_fills_the_window_is_cut(tmp_path: Path) -> None:
+    small = LocalModel(str(write_tiny_model(tmp_path / "small.gguf", context=512)))
+    assert small.complete(ask(), lambda _: None).stop == "length"
+
+
+def test_the_progress_of_the_prompt(model: Path) -> None:
+    seen: list[float] = []
+    LocalModel(str(model), on_prompt=seen.append).complete(short(ask("word " * 1_000)), lambda _: None)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+def test_the_window(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LocalModel(str(model)).context_tokens == DEFAULT_WINDOW
+    assert LocalModel(str(model), context=1_000).context_tokens == 1_000
+    assert LocalModel(str(model), context=1 << 20).context_tokens == 32_768
+    assert LocalModel(str(model), context=0).context_tokens is None
+    assert LocalModel(str(model.with_name("none.gguf"))).context_tokens is None
+    with pytest.raises(UsageError, match="window of 0 tokens"):
+        LocalModel(str(model), context=0).complete(ask(), lambda _: None)
+    monkeypatch.chdir(model.parent)
+    assert LocalModel(model.name).context_tokens == DEFAULT_WINDOW
+    monkeypatch.setenv("HOME", str(model.parent))
+    assert LocalModel(f"~/{model.name}").context_tokens == DEFAULT_WINDOW
+
+
+def test_another_window_is_another_load(model: Path) -> None:
+    local = LocalModel(str(model), context=256)
+    with pytest.raises(ModelError, match=r"the window of local/.* 256"):
+        local.complete(ask("word " * 400), lambda _: None)
+    assert local.context_tokens == 256
+    assert LocalModel(str(model)).complete(short(ask("word " * 400)), lambda _: None).text
+
+
+def test_what_does_not_fit_into_memory(model: Path) -> None:
+    found = find(str(model))
+    roomy = make_plan(found, None, None)
+    assert roomy.window == DEFAULT_WINDOW
+    assert make_plan(found, None, roomy.need - 1).window == DEFAULT_WINDOW // 2
+    with pytest.raises(ModelError, match=r"needs about 0\.2 GB of memory .* 0\.10 GB are free"):
+        make_plan(found, None, 99_000_000)
+    with pytest.raises(ModelError, match="with a window of 16,384 tokens"):
+        make_plan(found, DEFAULT_WINDOW, roomy.need - 1)
+
+
+def test_a_second_model_takes_the_memory_of_the_first(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LocalModel(str(model)).complete(short(ask()), lambda _: None)
+    monkeypatch.setattr(local_engine, "available_memory", lambda: 0 if local_engine._engines else 1 << 40)
+    second = write_tiny_model(tmp_path / "second.gguf")
+    assert LocalModel(str(second)).complete(short(ask()), lambda _: None).text
+    assert list(local_engine._engines) == [second]
+
+
+def test_memory_and_cores_within_control_groups(tmp_path: Path) -> None:
+    def put(path: str, text: str) -> None:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    put("proc/meminfo", "MemTotal: 16000 kB\nMemAvailable:    8000 kB\n")
+    assert available_memory(tmp_path) == 8_000 * 1024
+    put("proc/self/cgroup", "0::/a/b\n")
+    put("sys/fs/cgroup/a/memory.max", "5000000\n")
+    put("sys/fs/cgroup/a/memory.current", "3000000\n")
+    put("sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 1000000\nactive_file 7\n")
+    put("sys/fs/cgroup/a/b/memory.max", "max\n")
+    assert available_memory(tmp_path) == 3_000_000
+    put("proc/self/cgroup", "4:cpu,memory:/elsewhere\n0::/\n")
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000")
+    put("sys/fs/cgroup/memory/memory.usage_in_bytes", "500000")
+    assert available_memory(tmp_path) == 1_500_000
+    assert cores(tmp_path) == len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    put("sys/fs/cgroup/cpu.max", "50000 100000")
+    assert cores(tmp_path) == 1
+
+
+def test_without_the_library(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(ModelError, match=r"pip install 'git-repoagent\[local\]'$"):
+        LocalModel(str(model)).complete(ask(), lambda _: None)
+
+
+def test_a_file_that_llama_cpp_rejects(tmp_path: Path) -> None:
+    path = write_tiny_model(tmp_path / "odd.gguf", numbers={"llama.attention.key_length": 8})
+    with pytest.raises(ModelError) as error:
+        LocalModel(str(path)).complete(ask(), lambda _: None)
+    assert f"llama.cpp can't load {path}: " in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not local_engine._engines.get(path)
+
+
+@LINUX
+def test_the_process_that_runs_it(model: Path) -> None:
+    LocalModel(str(model)).complete(short(ask()), lambda _: None)
+    engine = engine_of(model)
+    environment = Path(f"/proc/{engine.process.pid}/environ").read_bytes().split(b"\0")
+    assert b"OMP_WAIT_POLICY=PASSIVE" in environment
+    assert stat.S_IMODE(engine.folder.stat().st_mode) == 0o700
+    sockets = {
+        str(entry.readlink())[8:-1]
+        for entry in Path(f"/proc/{engine.process.pid}/fd").iterdir()
+        if str(entry.readlink()).startswith("socket:")
+    }
+    assert sockets
+    for table in ("tcp", "tcp6"):
+        rows = Path(f"/proc/{engine.process.pid}/net/{table}").read_text().splitlines()[1:]
+        assert not sockets & {row.split()[9] for row in rows}
+
+
+def test_nothing_of_the_current_folder_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("json.py", "xllamacpp.py"):
+        (tmp_path / name).write_text("open('imported', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    write_tiny_model(tmp_path / "tiny.gguf")
+    assert LocalModel("tiny.gguf").complete(short(ask()), lambda _: None).text
+    assert not (tmp_path / "imported").exists()
+
+
+def test_a_preloaded_model_is_used(tmp_path: Path) -> None:
+    path = write_tiny_model(tmp_path / "tiny.gguf")
+    local_engine.preload(str(path))
+    local_engine.preload(str(tmp_path / "none.gguf"))  # says nothing
+    assert soon(lambda: path in local_engine._engines)
+    process = engine_of(path).process
+    LocalModel(str(path)).complete(short(ask()), lambda _: None)
+    assert engine_of(path).process is process
+
+
+def test_a_file_that_was_replaced_is_loaded_anew(tmp_path: Path) -> None:
+    path = write_tiny_model(tmp_path / "tiny.gguf")
+    LocalModel(str(path)).complete(short(ask()), lambda _: None)
+    first = engine_of(path).process
+    os.utime(path, (1, 1))
+    LocalModel(str(path)).complete(short(ask()), lambda _: None)
+    assert engine_of(path).process is not first
+    assert first.returncode is not None
+
+
+def test_llama_cpp_ends_in_the_middle(model: Path) -> None:
+    local = LocalModel(str(model))
+
+    def kill(_: str) -> None:
+        engine_of(model).process.kill()
+        engine_of(model).process.wait()
+
+    with pytest.raises(ModelError, match="in the middle of its reply: it was killed") as error:
+        local.complete(short(ask(), 15_000), kill)
+    assert not isinstance(error.value, Retryable)
+    assert local.complete(short(ask()), lambda _: None).text
+
+
+def test_an_interrupt_while_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_tiny_model(tmp_path / "tiny.gguf")
+    monkeypatch.setattr(local_engine, "_LOOK_EVERY", 0.001)
+    seen: list[local_engine.Engine] = []
+
+    def interrupt(_: float) -> None:
+        seen.append(engine_of(path))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalModel(str(path), on_progress=interrupt).complete(ask(), lambda _: None)
+    assert seen[0].process.returncode == -signal.SIGKILL
+    assert not seen[0].folder.exists()
+    heard: list[float] = []
+    assert LocalModel(str(path), on_progress=heard.append).complete(short(ask()), lambda _: None).text
+    assert heard[-1] == 1.0
+
+
+@LINUX
+def test_an_interrupt_ends_the_generation(model: Path) -> None:
+    local = LocalModel(str(model), context=32_768)
+
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    def used() -> int:
+        times = Path(f"/proc/{engine_of(model).process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(times[11]) + int(times[12])
+
+    def idle() -> bool:
+        before = used()
+        time.sleep(0.3)
+        return used() == before
+
+    with pytest.raises(KeyboardInterrupt):
+        local.complete(short(ask(), 32_000), interrupt)
+    assert soon(idle, 4)
+    assert local.complete(short(ask()), lambda _: None).text
+
+
+SCRIPT = """
+import signal, sys
+from dataclasses import replace
+from repoagent.llm.providers import local_engine
+from repoagent.llm.providers.local import LocalModel
+from tests.llm.ask import ask
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+model = LocalModel(sys.argv[1], context=32_768)
+told = []
+
+def tell(_):
+    if not told:
+        told.append(1)
+        engine = next(iter(local_engine._engines.values()))
+        print(engine.process.pid, engine.folder, flush=True)
+
+try:
+    model.complete(replace(ask(), max_output_tokens=32_000), tell)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    raise SystemExit(130)
+print("whole", flush=True)
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGKILL, -9, "")]
+)
+def test_a_signal_leaves_no_process_behind(model: Path, number: int, code: int, said: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(model)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "."},
+    ) as run:
+        assert run.stdout
+        child, folder = run.stdout.readline().split()
+        run.send_signal(number)
+        started = time.monotonic()
+        assert run.wait(10) == code
+        assert time.monotonic() - started < 2
+        assert run.stdout.read() == said
+    assert soon(lambda: gone(int(child)), 3)
+    assert Path(folder).exists() == (number == signal.SIGKILL)  # nobody is left to remove it
+    shutil.rmtree(folder, ignore_errors=True)

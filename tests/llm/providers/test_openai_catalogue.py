@@ -1,0 +1,120 @@
+"""What servers say of themselves, asked of a real server on this machine."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from repoagent.errors import ModelError
+from repoagent.llm.providers.endpoint import Endpoint, Key
+from repoagent.llm.providers.openai_catalogue import Served, context_of, reach, served
+from repoagent.llm.usage import Price
+from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, openai_server, raw, status
+
+OPENROUTER = {
+    "data": [
+        {
+            "id": "a/one",
+            "context_length": 200_000,
+            "top_provider": {"context_length": 131_072},
+            "pricing": {"prompt": "0.000003", "completion": "0.000015", "input_cache_read": "0.0000003"},
+        },
+        {"id": "auto", "context_length": 8192, "pricing": {"prompt": "-1", "completion": "-1"}},
+        {"id": "odd", "pricing": {"prompt": None, "completion": "free"}, "context_length": "8k"},
+        {"no": "id"},
+        "text",
+    ]
+}
+TOGETHER = [{"id": "b", "context_length": 32_768, "pricing": {"input": 0.88, "output": 0.9, "base": 0}}]
+
+
+def test_models_with_contexts_and_prices() -> None:
+    with openai_server(pages={"/v1/models": OPENROUTER}) as server:
+        assert served(server.endpoint(keyed=False)) == [
+            Served("a/one", 131_072, Price(3.0, 15.0, 0.3, 3.0)),
+            Served("auto", 8192),
+            Served("odd"),
+        ]
+    with openai_server(pages={"/v1/models": TOGETHER}) as server:
+        assert served(server.endpoint(keyed=False)) == [Served("b", 32_768, Price(0.88, 0.9, 0.88, 0.88))]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        (status(401, f"bad {KEY}"), "the key is rejected (given)"),
+        (status(404), "answers 404: check the base URL"),
+        (status(500), "answers 500"),
+        (raw(b"<html>hello</html>"), "is no model server"),
+        ({"object": "list"}, "is no list of models"),
+        (raw(b"3"), "is no list of models"),
+    ],
+)
+def test_a_list_that_is_not_there(page: Any, words: str) -> None:
+    with openai_server(pages={"/v1/models": page}) as server, pytest.raises(ModelError) as raised:
+        served(server.endpoint(keyed=False), Key(KEY, "given"))
+    assert words in str(raised.value)
+    assert KEY not in str(raised.value)
+
+
+def test_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    with openai_server(pages={"/v1/models": {"data": []}}) as server:
+        there = server.endpoint("ollama", local=False)
+        assert reach(there) == f"no key: set {KEY_VARIABLE}"
+        monkeypatch.setenv(KEY_VARIABLE, KEY)
+        assert reach(there) == ""
+        gone = server.endpoint("ollama")
+    assert reach(gone) == "not running: start it with `ollama serve`"
+    assert reach(there) == "nothing answers there"
+    monkeypatch.setenv(KEY_VARIABLE, KEY + "\n")
+    assert "no key has" in reach(gone)
+    assert "can't be reached" in reach(Endpoint("mine", "http://no-such-host.invalid/v1"))
+
+
+SHOW = {
+    "parameters": 'stop  "x"\nnum_ctx                        16384\n',
+    "model_info": {"llama.context_length": 131_072},
+}
+
+
+@pytest.mark.parametrize(
+    ("traits", "pages", "expected"),
+    [
+        (["ollama_api"], {"/api/ps": {"models": [{"name": "m:latest", "context_length": 4096}]}, "/api/show": SHOW}, 4096),
+        (["ollama_api"], {"/api/ps": {"models": [{"name": "other", "context_length": 4096}]}, "/api/show": SHOW}, 16384),
+        (["ollama_api"], {"/api/ps": {"models": []}, "/api/show": {"parameters": "stop x"}}, None),
+        (["ollama_api"], {}, None),
+        (["lmstudio_api"], {"/api/v0/models": {"data": [{"id": "m", "loaded_context_length": 8192, "max_context_length": 99}]}}, 8192),
+        (["lmstudio_api"], {"/api/v0/models": {"data": [{"id": "m", "max_context_length": 99}]}}, None),
+        (["props"], {"/props": {"default_generation_settings": {"n_ctx": 2048}}}, 2048),
+        (["props"], {"/props": {"default_generation_settings": None}}, None),
+        ([], {"/v1/models": {"data": [{"id": "x", "max_model_len": 1}, {"id": "m", "max_model_len": 32768}]}}, 32768),
+        ([], {"/v1/models": {"data": [{"id": "m"}]}, "/props": {"default_generation_settings": {"n_ctx": 2048}}}, 2048),
+        ([], {"/v1/models": raw(b"<html>")}, None),
+        (["props"], {"/props": raw(b"[1]")}, None),
+    ],
+)  # fmt: skip
+def test_context(traits: list[str], pages: dict[str, Any], expected: int | None) -> None:
+    with openai_server(pages=pages) as server:
+        assert context_of(server.endpoint("testing", *traits, keyed=False), "m") == expected
+        asked = len(server.paths)
+        assert context_of(server.endpoint("testing", *traits, keyed=False, local=False), "m") is None
+        assert len(server.paths) == asked  # another machine is not asked
+
+
+def test_context_is_asked_for_a_short_time_only() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        started = time.monotonic()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        assert context_of(Endpoint("mine", url, local=True), "m", seconds=0.4) is None
+        assert (
+            context_of(Endpoint("mine", "http://127.0.0.1:9/v1", key_command="false", local=True), "m")
+            is None
+        )
+        assert time.monotonic() - started < 2

@@ -1,0 +1,180 @@
+"""What a server does not take is left out of the next attempt, and said once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.errors import ModelError
+from repoagent.llm import Message, Part, Request
+from repoagent.llm.model import Retryable, Wishes
+from repoagent.llm.providers.openai_api import OpenAIModel
+from repoagent.llm.providers.openai_errors import told
+from repoagent.llm.providers.openai_parameters import Learned, learn
+from tests.llm.ask import ask
+from tests.llm.providers.openai_server import Behaviour, openai_server, raw, status, text
+
+REQUEST = replace(ask(), max_output_tokens=5000, grammar='root ::= "x"')
+WISHES = Wishes(effort="max", temperature=0.2, stop=("END",))
+TRAITS = ("grammar", "key_optional")
+
+
+def negotiate(
+    *rejections: Behaviour, traits: tuple[str, ...] = TRAITS, wishes: Wishes = WISHES, name: str = "m"
+) -> tuple[list[str], list[Mapping[str, Any]]]:
+    """What was said after each rejection, and the bodies of all requests."""
+    with openai_server([*rejections, text("ok"), text("ok")]) as server:
+        model = OpenAIModel(server.endpoint("testing", *traits, keyed=False), name, wishes)
+        said = []
+        for _ in rejections:
+            with pytest.raises(Retryable) as raised:
+                model.complete(REQUEST, lambda piece: None)
+            assert raised.value.retry_after == 0
+            said.append(str(raised.value))
+        for _ in range(2):  # the second time without being told again
+            assert model.complete(REQUEST, lambda piece: None).text == "ok"
+        bodies = [request.body for request in server.requests]
+        assert bodies[-1] == bodies[-2]
+        return said, bodies
+
+
+def pydantic(*names: str) -> Behaviour:
+    """As Mistral and vLLM say it."""
+    detail = [
+        {"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted"}
+        for name in names
+    ]
+    body = {"object": "error", "message": {"detail": detail}, "type": "invalid_request_error"}
+    return raw(json.dumps(body).encode(), code=422)
+
+
+@pytest.mark.parametrize(
+    ("rejection", "field", "word"),
+    [
+        (status(400, "Unsupported value: 'temperature' does not support 0.2 with this model.", param="temperature", error="unsupported_value"), "temperature", "temperature"),
+        (status(400, "`temperature` is deprecated for this model."), "temperature", "temperature"),
+        (status(400, "unknown field stream_options"), "stream_options", "stream_options"),
+        (pydantic("stream_options"), "stream_options", "stream_options"),
+        (status(400, "Unsupported parameter: 'stop' is not supported with this model.", param="stop"), "stop", "stop"),
+        (status(400, "Argument not supported on this model: stop"), "stop", "stop"),
+        (status(400, "Failed to parse grammar"), "grammar", "grammar"),
+        (status(400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens", param="max_tokens"), "max_tokens", "such limit on the length of a reply"),
+        (status(400, "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]"), "max_tokens", "such limit on the length of a reply"),
+        (status(400, "This model's maximum context length is 9000 tokens, but max_tokens is 5000: too large"), "max_tokens", "such limit on the length of a reply"),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_not_taken(rejection: Behaviour, field: str, word: str) -> None:
+    said, (first, second, _) = negotiate(rejection)
+    assert said == [f"testing/m takes no {word}: going on without"]
+    assert field in first
+    assert second == {key: value for key, value in first.items() if key != field}
+
+
+def test_several_at_once() -> None:
+    said, (first, second, _) = negotiate(pydantic("stream_options", "temperature"))
+    assert said == ["testing/m takes no stream_options and no temperature: going on without"]
+    assert first.keys() - second.keys() == {"stream_options", "temperature"}
+
+
+@pytest.mark.parametrize(
+    ("rejection", "traits", "before", "after"),
+    [
+        (
+            status(400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", param="max_tokens", error="unsupported_parameter"),
+            (),
+            "max_tokens",
+            "max_completion_tokens",
+        ),
+        (pydantic("max_completion_tokens"), ("max_completion_tokens",), "max_completion_tokens", "max_tokens"),
+    ],
+)  # fmt: skip
+def test_the_other_name_of_the_limit(
+    rejection: Behaviour, traits: tuple[str, ...], before: str, after: str
+) -> None:
+    said, (first, second, _) = negotiate(rejection, traits=("key_optional", *traits))
+    assert said == [f"testing/m wants {after} in place of {before}: going on with it"]
+    assert (first[before], before in second, second[after]) == (first[before], False, first[before])
+
+
+@pytest.mark.parametrize("trait", ["grammar", "reasoning_object"])
+def test_effort_is_lowered_before_it_is_left_out(trait: str) -> None:
+    field = "reasoning" if trait == "reasoning_object" else "reasoning_effort"
+    rejection = status(400, f"Unsupported value: '{field}' does not support it", param=field)
+    said, bodies = negotiate(rejection, rejection, traits=("key_optional", trait))
+    assert said == [
+        "testing/m takes no effort max: going on with high",
+        "testing/m takes no effort: going on without",
+    ]
+    sent = [body.get(field) for body in bodies]
+    assert [value.get("effort") if isinstance(value, dict) else value for value in sent] == [
+        "max",
+        "high",
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    "rejection",
+    [
+        status(500, "Jinja Exception: System role not supported"),
+        status(400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
+    ],
+)
+def test_a_model_without_a_system_role(rejection: Behaviour) -> None:
+    said, (first, second, _) = negotiate(rejection)
+    assert said == ["testing/m takes no system role: going on without"]
+    assert [message["role"] for message in first["messages"]] == ["system", "user"]
+    assert second["messages"] == [{"role": "user", "content": "You edit.\n\nmake it faster"}]
+
+
+@pytest.mark.parametrize(
+    "rejection",
+    [
+        status(400, "messages: text is empty"),
+        status(400, "This model's maximum context length is 8 tokens"),
+        status(400, "Please stop sending unsupported content"),
+        status(500, "unsupported: temperature"),
+        status(401, "unsupported parameter: temperature"),
+    ],
+)
+def test_what_is_no_rejection_of_a_field(rejection: Behaviour) -> None:
+    with openai_server(rejection) as server:
+        model = OpenAIModel(server.endpoint("testing", keyed=False), "m", WISHES)
+        with pytest.raises(ModelError) as raised:
+            model.complete(REQUEST, lambda piece: None)
+        assert "going on" not in str(raised.value)
+        assert not model.learned.without
+
+
+def test_cache_breakpoints_that_are_not_taken() -> None:
+    request = Request((Part("system", cache=True),), (Message("user", (Part("go"),)),))
+    with openai_server([status(400, "cache_control: Extra inputs are not permitted"), text("ok")]) as server:
+        model = OpenAIModel(server.endpoint("openrouter", "breakpoints", keyed=False), "anthropic/claude")
+        with pytest.raises(Retryable, match="takes no cache_control"):
+            model.complete(request, lambda piece: None)
+        model.complete(request, lambda piece: None)
+        assert server.requests[1].body["messages"][0]["content"] == "system"
+
+
+FIELDS = st.sampled_from(["error", "message", "detail", "code", "type", "param", "metadata", "raw"])
+BODY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(BODY, st.sampled_from([200, 400, 422, 500]))
+def test_any_body_of_an_error_is_read(body: object, code: int) -> None:
+    failed = told(code, body)
+    assert failed.status >= 400
+    sent = {"model": "m", "messages": [{"role": "user", "content": "go"}], "temperature": 1}
+    learned = Learned()
+    assert (learn(failed, sent, learned) is None) is (learned.without == set())

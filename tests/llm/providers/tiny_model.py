@@ -1,0 +1,78 @@
+"""A language model of 100 KB with random weights: llama.cpp loads it at once and it writes noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+_EMBEDDING, _HEADS, _LAYERS, _FEED = 32, 2, 1, 64
+_TEMPLATE = "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}<assistant>"
+
+
+def write_tiny_model(
+    path: Path,
+    *,
+    context: int = 512,
+    kind: str = "model",
+    template: str = _TEMPLATE,
+    numbers: Mapping[str, int] | None = None,
+) -> Path:
+    """A GGUF file at `path`: llama architecture, one layer, a token for each byte. `numbers` are more entries
+    of its header."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_type(kind)
+    writer.add_name("Tiny Noise")
+    writer.add_context_length(context)
+    writer.add_embedding_length(_EMBEDDING)
+    writer.add_block_count(_LAYERS)
+    writer.add_feed_forward_length(_FEED)
+    writer.add_head_count(_HEADS)
+    writer.add_head_count_kv(_HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(_EMBEDDING // _HEADS)
+    for key, number in (numbers or {}).items():
+        writer.add_uint32(key, number)
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    kinds = [gguf.TokenType.UNKNOWN, *[gguf.TokenType.CONTROL] * 2, *[gguf.TokenType.BYTE] * 256]
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([0.0] * len(tokens))
+    writer.add_token_types(kinds)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    if template:
+        writer.add_chat_template(template)
+    for tensor, shape in _shapes(len(tokens)).items():
+        weights = np.random.default_rng([4, len(tensor), *shape]).normal(0, 0.3, shape)
+        if tensor.endswith("norm.weight"):
+            weights = np.ones(shape)
+        if tensor == "output.weight":
+            weights[:3] = 0  # it never ends of itself: a test says how long it writes
+            weights[3:] *= 3
+        writer.add_tensor(tensor, weights.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
+    square, wide = (_EMBEDDING, _EMBEDDING), (_FEED, _EMBEDDING)
+    shapes: dict[str, tuple[int, ...]] = {
+        "token_embd.weight": (vocabulary, _EMBEDDING),
+        "output_norm.weight": (_EMBEDDING,),
+        "output.weight": (vocabulary, _EMBEDDING),
+    }
+    for layer in range(_LAYERS):
+        block = f"blk.{layer}."
+        shapes |= {f"{block}attn_{part}.weight": square for part in ("q", "k", "v", "output")}
+        shapes |= {f"{block}ffn_gate.weight": wide, f"{block}ffn_up.weight": wide}
+        shapes |= {f"{block}ffn_down.weight": (_EMBEDDING, _FEED)}
+        shapes |= {f"{block}attn_norm.weight": (_EMBEDDING,), f"{block}ffn_norm.weight": (_EMBEDDING,)}
+    return shapes

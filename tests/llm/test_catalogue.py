@@ -1,0 +1,118 @@
+"""What is known of models."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.llm import Price, Usage
+from repoagent.llm.catalogue import _data, aliases, data_date, format_by_size, known, parameters
+
+SONNET = "anthropic/claude-sonnet-5-5"
+
+
+def test_the_list_is_whole() -> None:
+    assert date.fromisoformat(data_date()) >= date(2026, 11, 1)
+    models = _data()["models"]
+    for name in ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-2"):
+        assert f"anthropic/{name}" in models
+    for name, row in models.items():
+        found = known(name)
+        assert found.price is not None, name
+        assert 0 <= found.price.cache_read <= found.price.input <= found.price.output, name
+        assert row.keys() <= {
+            *("input", "output", "cache_read", "cache_write", "long_above", "long"),
+            *("context", "max_output", "format"),
+        }, name
+        assert found.context is None or found.context >= 8_000, name
+    for name in aliases().values():
+        assert name in models
+    for family in _data()["families"]:
+        assert family["format"] in {"diff", "search", "whole", "function"}
+        assert family["match"] == family["match"].lower()
+
+
+def test_a_call_is_priced() -> None:
+    sonnet = known(SONNET).price
+    assert sonnet is not None
+    assert sonnet.of(Usage(1_000_000, 100_000, 2_000_000, 400_000)) == pytest.approx(2 + 1 + 0.2 + 1)
+    assert known(SONNET + "-20260901").price == sonnet
+
+
+def test_a_long_prompt_of_haiku_costs_more() -> None:
+    haiku = known("anthropic/claude-haiku-5-5").price
+    assert haiku is not None
+    assert haiku.of(Usage(100_000, 1000)) == pytest.approx(0.01 + 0.0005)
+    assert haiku.of(Usage(1, 1000, cache_read=100_000)) == pytest.approx(0.005 + 0.0025, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["bedrock/us.anthropic.claude-sonnet-5-5-v1:0", "vertex/claude-sonnet-5-5@20260901"],
+)
+def test_a_cloud_sells_the_same_model(spec: str) -> None:
+    assert known(spec).price == known(SONNET).price
+    assert (known(spec).context, known(spec).format) == (known(SONNET).context, known(SONNET).format)
+
+
+def test_what_nobody_knows_and_what_is_free() -> None:
+    nothing = known("acme/never-heard-of")
+    assert (nothing.price, nothing.context, nothing.sources["price"]) == (None, None, "unknown")
+    assert known("command:llm").price is None
+    assert known("manual").price == known("replay:x.jsonl").price == known("local/x.gguf").price == Price()
+
+
+def test_the_users_own_comes_first() -> None:
+    own = {SONNET: {"input": 1, "output": 2.5}, "ollama/x": {"context": 4096, "format": "search"}}
+    assert known(SONNET, own).price == Price(
+        1, 2.5, 1, 1
+    )  # without a price of its own the cache is no cheaper
+    assert known(SONNET, own).sources["price"] == "configured"
+    assert known(SONNET, own).context == known(SONNET).context
+    mine = known("ollama/x", own)
+    assert (mine.context, mine.format, mine.price) == (4096, "search", None)
+    with pytest.raises(UsageError, match=re.escape(SONNET)):
+        known(SONNET, {SONNET: {"input": 1}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "billions"),
+    [
+        ("ollama/qwen2.5-coder:1.5b", 1.5),
+        ("local/~/models/Qwen2.5-Coder-7B-Instruct-Q4_K_M.gguf", 7),
+        ("together/meta-llama/Llama-3.3-70B-Instruct-Turbo", 70),
+        ("mistral/open-mixtral-8x7b", 56),
+        ("ollama/gemma3n:e4b", 4),
+        ("openai/gpt-4o", None),
+        ("local/70b/model.gguf", None),
+        ("acme/q4b0", None),
+    ],
+)
+def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
+    assert parameters(spec) == billions
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        (SONNET, "diff"),
+        ("ollama/qwen2.5-coder:1.5b", "whole"),
+        ("ollama/qwen2.5-coder:32b", "search"),
+        ("together/deepseek-ai/whatever-405B", "diff"),
+        ("groq/openai/gpt-oss-120b", "search"),
+        ("local/some.gguf", "whole"),
+        ("acme/never-heard-of", "diff"),
+        ("command:ollama run llama3.2:3b", "whole"),
+    ],
+)
+def test_the_format_a_model_is_asked_for(spec: str, wanted: str) -> None:
+    assert known(spec).format == wanted
+
+
+def test_the_rule_by_size() -> None:
+    assert [format_by_size(size) for size in (0.5, 8, 8.1, 70, 100, 400)] == [
+        *("whole", "whole", "search", "search", "diff", "diff")
+    ]
