@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "redo": ("repoagent.cli.undo:redo", "Make an edit again that was taken back."),
     "init": ("repoagent.cli.init:command", "Set up .repoagent/ for a team to share."),
     "config": ("repoagent.cli.config:command", "Show options, or set one."),
+    "models": ("repoagent.cli.models:command", "Show the models at hand, or test one."),
+    "cost": ("repoagent.cli.cost:command", "Show what models have cost."),
     "completion": ("repoagent.cli.completion:command", "Print the completion script of a shell."),
 }
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Session, find_layout, json_option, pass_session
 from repoagent.cli.text import clean, columns, paint
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
     from repoagent.config import Setting
-    from repoagent.store import Layout
 
 
 def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -49,7 +48,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @pass_session
 def show_all(session: Session, as_json: bool) -> None:
     """List all options with their values and where these come from."""
-    settings, terminal = session.open(_layout())
+    settings, terminal = session.open(find_layout())
     if as_json:
         terminal.result(_json({"settings": [_as_object(setting) for setting in settings]}))
     else:
@@ -66,7 +65,7 @@ def show_one(session: Session, key: str, show_origin: bool, as_json: bool) -> No
     from repoagent.config import find_or_refuse
 
     spelled, _ = find_or_refuse(key)
-    settings, terminal = session.open(_layout())
+    settings, terminal = session.open(find_layout())
     setting = settings.setting(spelled)
     if as_json:
         terminal.result(_json(_as_object(setting)))
@@ -99,7 +98,7 @@ def set_one(session: Session, key: str, values: tuple[str, ...], where: str | No
     spelled, option = find_or_refuse(key)
     if len(values) > 1 and not isinstance(option.default, tuple):
         raise UsageError(f"{spelled} takes one value; put it in quotes")
-    layout = _layout()
+    layout = find_layout()
     if everywhere:  # the file may be a link into a collection of such files, which stays one
         path = user_file(os.environ).resolve()
     elif layout is None:
@@ -117,16 +116,6 @@ def set_one(session: Session, key: str, values: tuple[str, ...], where: str | No
         terminal.note(f"set {spelled} in {path}")
     if setting.value != value:
         terminal.warn(f"it does not count: {setting.origin} says {setting.shown or 'none'}")
-
-
-def _layout() -> Layout | None:
-    """Where this repository's files are; None outside of one, where the other layers still count."""
-    from repoagent.repo.worktree import layout, open_worktree
-
-    try:
-        return layout(open_worktree(Path.cwd()))
-    except UsageError:
-        return None
 
 
 def _as_object(setting: Setting) -> dict[str, object]:

@@ -34,6 +34,7 @@ SETTINGS = {  # option of the command line: key of the configuration
     "max_cost": "max_cost",
     "scope": "edit.scope",
     "edit_format": "edit.format",
+    "effort": "effort",
 }
 CONFLICTS = {  # of options: by their parameters
     "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
@@ -75,7 +76,16 @@ file_path = click.Path(path_type=Path, dir_okay=False)
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Take the last edit back, change its request, run anew.")
 @click.option(
-    "--format", "edit_format", type=click.Choice(["diff", "whole"]), help="What the model is asked for."
+    "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
+    help="What the model is asked for.",
+)  # fmt: skip
+@click.option(
+    "--effort",
+    type=click.Choice(["low", "medium", "high", "xhigh", "max"]),
+    help="How much the model thinks.",
+)
+@click.option(
+    "--reply", type=file_path, metavar="FILE", help="The reply, for --model manual; - is standard input."
 )
 @click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in placing a hunk.")
 @click.option("--record", type=file_path, metavar="FILE", help="Record it for --model replay:FILE.")
@@ -118,9 +128,11 @@ def command(session: Session, /, **options: Any) -> Exit:
         raise UsageError(
             "there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see"
         )
-    ready = means(settings, given.record)  # before a person writes a request that could not be sent
+    waiting = terminal.working("reading the repository")
+    # before a person writes a request that could not be sent
+    ready = means(settings, given.record, given.reply, terminal.warn, waiting.progress)
     request = ask()
-    with terminal.working("reading the repository") as working:
+    with waiting as working:
         talk = Talk(terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=not given.no_commit)
         outcome = edit(worktree, request, settings, talk, ready)
     show_outcome(outcome, terminal, as_json=given.as_json, said=talk.said, answered=talk.answered)

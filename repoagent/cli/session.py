@@ -39,5 +39,18 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
         return settings, terminal
 
 
+def find_layout() -> Layout | None:
+    """Where this repository's files are; None outside of one, where the other layers still count."""
+    from pathlib import Path
+
+    from repoagent.errors import UsageError
+    from repoagent.repo.worktree import layout, open_worktree
+
+    try:
+        return layout(open_worktree(Path.cwd()))
+    except UsageError:
+        return None
+
+
 pass_session = click.make_pass_decorator(Session, ensure=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")

@@ -52,6 +52,11 @@ class Working:
         elif self._terminal.tells or self._terminal.verbose:
             self._terminal.note(label)
 
+    def progress(self, label: str, part: float) -> None:
+        """Say how much of what is done now is done, 0 to 1; only where a line can be overwritten."""
+        if self._status is not None:
+            self._status.update(_Since(f"{clean(label)}: {part:.0%}", time.monotonic()))
+
     def text(self, piece: str) -> None:
         """Show a piece of what a model writes."""
         if not self._terminal.tells or not piece:

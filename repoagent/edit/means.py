@@ -2,32 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from repoagent.config import Settings
 from repoagent.errors import UsageError
-from repoagent.llm import Limits, Meter, Model, open_model, price
+from repoagent.llm import (
+    Known,
+    Ledger,
+    Limits,
+    Meter,
+    Model,
+    Price,
+    known,
+    open_model,
+    refuse_unpriced,
+    state_folder,
+)
+
+HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
+OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
 
 
-class Means(NamedTuple):
+@dataclass(frozen=True)
+class Means:
     """Who is asked, and what has been used of what may be."""
 
+    settings: Settings
     model: Model
     meter: Meter
 
+    @property
+    def known(self) -> Known:
+        """What is known of the model that is asked now (a fall-back is another than the first)."""
+        return known(self.settings, self.model.spec)
 
-def means(settings: Settings, record: Path | None = None) -> Means:
+    @property
+    def context_tokens(self) -> int | None:
+        """How much it takes in, or None where nobody knows."""
+        return self.known.context or self.model.context_tokens
+
+    @property
+    def max_output_tokens(self) -> int:
+        """How long one reply may be: as configured, else what the model can write, with room left for a prompt."""
+        if (said := self.settings.whole_or_none("max_output_tokens")) is not None:
+            return said
+        window = self.context_tokens
+        most = [
+            OUTPUT_TOKENS,
+            self.known.max_output or OUTPUT_TOKENS,
+            window // 2 if window else OUTPUT_TOKENS,
+        ]
+        return min(most)
+
+
+def means(
+    settings: Settings,
+    record: Path | None = None,
+    reply: Path | None = None,
+    say: Callable[[str], None] = lambda sentence: None,
+    on_progress: Callable[[str, float], None] = lambda doing, part: None,
+) -> Means:
     """The model that the settings name, the built-in default only when there is a key for it; and its meter.
 
-    Nothing is sent yet. Raises ModelError when there is no such model, UsageError for a limit that can't be kept.
+    `reply` is the file with the reply for `manual`; `say` gets a sentence for each setting that the model has no use
+    for; `on_progress` what a model on this machine is doing, and how much of that is done, 0 to 1. Nothing is sent
+    yet. Raises ModelError when there is no such model, UsageError for a limit that can't be kept.
     """
     if record is not None:
         _refuse_unwritable(record)
-    spec = None if settings.origin("model") == "default" else settings.text("model")
-    seconds = settings.number("timeout")
-    model = open_model(spec, record=record, read_seconds=seconds, command_seconds=seconds)
-    return Means(model, Meter(limits(settings), price(model.spec, settings.family("price"))))
+    model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
+
+    def price_of(spec: str) -> Price | None:
+        price = known(settings, spec).price
+        if price is not None and settings.text("cache") == "1h":  # all writes are to that one then
+            return replace(price, cache_write=HOUR_CACHE * price.input)
+        return price
+
+    limits = Limits(
+        settings.whole("max_turns"),
+        settings.whole_or_none("max_tokens"),
+        settings.number_or_none("max_cost"),
+        settings.number_or_none("max_cost_per_day"),
+    )
+    refuse_unpriced(limits, [model.spec], price_of)
+    return Means(
+        settings,
+        model,
+        Meter(limits, price_of, Ledger(state_folder(), must=limits.day is not None, warn=say)),
+    )
 
 
 def _refuse_unwritable(file: Path) -> None:
@@ -42,9 +106,3 @@ def _refuse_unwritable(file: Path) -> None:
         raise UsageError(
             f"{file} can't be written ({error.strerror}): name another file to --record to"
         ) from error
-
-
-def limits(settings: Settings) -> Limits:
-    return Limits(
-        settings.whole("max_turns"), settings.whole_or_none("max_tokens"), settings.number_or_none("max_cost")
-    )

@@ -73,16 +73,6 @@ def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) 
     return out.decode("utf-8", "replace")
 
 
-def public_name(spec: str) -> str:
-    """A model as a commit may name it: the arguments of a command, and the folders of a file, are nobody's business
-    (they may hold a key)."""
-    kind, colon, rest = spec.partition(":")
-    if kind not in {"command", "replay"} or not colon:
-        return spec
-    word = next((word for word in rest.split() if "=" not in word), "") if kind == "command" else rest
-    return f"{kind}:{word.rpartition('/')[2]}"
-
-
 def capitalised(subject: str) -> str:
     """The subject with a capital, unless its first word is spelled as code (`main()`, `foo_bar`, `fix:` prefixes)."""
     word = subject.split(" ", 1)[0]

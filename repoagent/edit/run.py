@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from repoagent.agent import ModelAgent, Observation, State, account, open_state
+from repoagent.agent import ModelAgent, Observation, State, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
@@ -18,15 +18,14 @@ from repoagent.edit.context import check_fits, request_key
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.land import land
 from repoagent.edit.means import Means, means
-from repoagent.edit.message import EDIT_TRAILER, SOURCE_TRAILER, compose, public_name, with_trailers
 from repoagent.edit.preflight import preflight, refuse_untracked
-from repoagent.edit.remember import Story, forget_sent, keep_sent, now, remember
+from repoagent.edit.record import Record
+from repoagent.edit.remember import keep_sent, now
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.undo import undo
 from repoagent.edit.unfinished import (
     alive,
     conversation_file,
-    forget,
     forget_unanswered,
     mark,
     set_aside,
@@ -41,24 +40,13 @@ from repoagent.errors import (
     Refused,
     RepoagentError,
 )
-from repoagent.llm import (
-    Message,
-    Meter,
-    Model,
-    Part,
-    Reply,
-    Request,
-    Turn,
-    Usage,
-    complete,
-)
+from repoagent.llm import Message, Part, Reply, Request, Turn, Usage, complete
+from repoagent.llm.naming import shown
 from repoagent.memory import search as search_memory
-from repoagent.repo import FileChange, WorkTree, head_blobs, layout
-from repoagent.repo.run import uninterrupted
+from repoagent.repo import FileChange, WorkTree, layout
 from repoagent.repo.settle import edit_folder
 from repoagent.store import ensure
 
-OUTPUT_TOKENS = 16_000
 EXPLAIN = (
     "Before deciding, the person asks: explain this change. What does it do, why so, and what could it break?"
 )
@@ -91,7 +79,8 @@ def edit(
     """Do one edit. Raises what each step raises; whatever it raises, the user's files, index and branch are either
     as they were or hold the whole edit."""
     started = time.monotonic()
-    model, meter = ready or means(settings)
+    asked = ready or means(settings, say=dialogue.say)
+    meter = asked.meter
     preflight(worktree, request)
     if request.instead_of is not None:
         undo(worktree, request.instead_of)
@@ -108,10 +97,11 @@ def edit(
         set_aside(place, before)
         before = None
     edit_id = before or new_edit_id()
+    if meter.book is not None:
+        meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
     with alive(place, edit_id):
-        run = _Run(
-            prepared, settings, model, meter, dialogue, edit_id, open_state(conversation_file(place, edit_id))
-        )
+        record = Record(prepared, asked, dialogue, edit_id)
+        run = _Run(prepared, asked, dialogue, record, open_state(conversation_file(place, edit_id)))
         try:
             run.begin(key)
             landed, answer = run.go()
@@ -122,7 +112,7 @@ def edit(
         edit_id=edit_id,
         landed=landed,
         answer=answer,
-        model=model.spec,
+        model=shown(asked.model.spec),
         usage=meter.usage,
         attempts=meter.attempts,
         cost=meter.cost,
@@ -148,14 +138,16 @@ class _Run:
     """One run of the loop over a prepared edit, and what it leaves behind."""
 
     prepared: Prepared
-    settings: Settings
-    model: Model
-    meter: Meter
+    means: Means
     dialogue: Dialogue
-    edit_id: str
+    record: Record
     state: State
     landed: Landed | None = None
     setback: SentBack | None = None
+
+    @property
+    def edit_id(self) -> str:
+        return self.record.edit_id
 
     def begin(self, key: str) -> None:
         """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
@@ -182,7 +174,7 @@ class _Run:
         A run that could go on later (no network, a limit, an interrupt) keeps its conversation file for that.
         """
         agent = ModelAgent(
-            self.model, self.meter, self.render,
+            self.means.model, self.means.meter, self.render,
             on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
             on_reply=self.kept, recall=self.recall,
         )  # fmt: skip
@@ -199,22 +191,22 @@ class _Run:
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":
                 raise
-            self.remember("failed", str(self.setback))
+            self.record.remember(self.landed, "failed", str(self.setback))
             raise CheckFailed(f"{self.setback}\nNothing was changed ({error}).") from error
         except CheckFailed as error:
-            self.remember("failed", str(error))
+            self.record.remember(self.landed, "failed", str(error))
             raise CheckFailed(f"{error}\nNothing was changed.") from error
         except NothingDone as error:
-            self.remember("declined", str(error))
+            self.record.remember(self.landed, "declined", str(error))
             raise
         except RepoagentError as error:
-            self.remember("refused", str(error))
+            self.record.remember(self.landed, "refused", str(error))
             raise
         if outcome.kind == "rejected":
-            self.remember("rejected", outcome.text)
+            self.record.remember(self.landed, "rejected", outcome.text)
             raise NothingDone(f"the model declined: {outcome.text}")
         answer = "" if self.landed else outcome.text
-        self.remember("answered", answer)
+        self.record.remember(self.landed, "answered", answer)
         return self.landed, answer
 
     def render(self, state: State) -> Request:
@@ -225,11 +217,12 @@ class _Run:
             state.turns,
             state.nonce,
             key=request_key(bench.request.instruction, self.prepared.blobs, replies),
-            max_output_tokens=self.settings.whole_or_none("max_output_tokens") or OUTPUT_TOKENS,
+            max_output_tokens=self.means.max_output_tokens,
         )
-        check_fits(request, self.model.context_tokens)
-        self.dialogue.note(f"asking {self.model.spec}")
-        if self.model.spec == "manual":  # it is the person who is asked now
+        check_fits(request, self.means.context_tokens)
+        spec = self.means.model.spec
+        self.dialogue.note(f"asking {shown(spec)}")
+        if spec == "manual":  # it is the person who is asked now
             self.dialogue.quiet()
         return request
 
@@ -262,31 +255,7 @@ class _Run:
         return None
 
     def message(self, changes: Sequence[FileChange]) -> str:
-        """The whole commit message with its trailers."""
-        bench = self.prepared.bench
-        words, _ = account(self.prepared.tools, self.state)
-        text = compose(words, bench.request.instruction)
-        return with_trailers(text, self.trailers(changes), bench.worktree.top)
-
-    def trailers(self, changes: Sequence[FileChange]) -> list[tuple[str, str]]:
-        if not self.settings.switch("commit.trailers"):
-            return []
-        paths = [change.old_path for change in changes if change.old_path is not None]
-        blobs = head_blobs(self.prepared.bench.worktree, paths)
-        return [
-            (self.settings.text("commit.trailer"), f"repoagent:{self.who()}"),
-            (EDIT_TRAILER, self.edit_id),
-            *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
-        ]
-
-    def who(self) -> str:
-        """The model for the record: of a replay the one that was recorded, of a command the program alone."""
-        spec = self.model.spec
-        if spec.startswith("replay:"):
-            spec = next(
-                (turn.meta.get("model", spec) for turn in self.state.turns if turn.role == "assistant"), spec
-            )
-        return public_name(spec)
+        return self.record.message(self.state, changes)
 
     def explain(self) -> str:
         """The model's account of its change; asked beside the conversation, which goes on as if it had not been."""
@@ -294,44 +263,8 @@ class _Run:
         question = (*asked.messages, Message("user", (Part(EXPLAIN),)))
         request = replace(asked, messages=question, key=asked.key + "explain")
         reply = complete(
-            self.model, request, self.meter,
+            self.means.model, request, self.means.meter,
             on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
         )  # fmt: skip
         self.kept(request, reply)
         return reply.text
-
-    def remember(self, ended: str, answer: str) -> None:
-        """What happened goes to the memory of each file, and the conversation of the edit with it.
-
-        The edit is at its end: what can't be remembered, and a ^C by now, must not make it look undone.
-        """
-        place = layout(self.prepared.bench.worktree)
-        with uninterrupted():
-            try:
-                self._remember(ended, answer)
-                forget(place, self.edit_id)
-                forget_sent(place, self.settings.whole("sent.keep_days"))
-            except (RepoagentError, OSError) as error:
-                kept = set_aside(place, self.edit_id)
-                self.dialogue.say(
-                    f"warning: this edit could not be remembered ({error}); what was said is kept in {kept}"
-                )
-
-    def _remember(self, ended: str, answer: str) -> None:
-        bench = self.prepared.bench
-        self.state = open_state(conversation_file(layout(bench.worktree), self.edit_id))
-        _, notes = account(self.prepared.tools, self.state)
-        story = Story(
-            edit_id=self.edit_id,
-            request=bench.request.instruction,
-            turns=self.state.turns,
-            notes=notes,
-            ended=ended,
-            answer=answer,
-            landed=self.landed,
-            model=self.who(),
-            usage=self.meter.usage,
-            cost=self.meter.cost,
-        )
-        if self.settings.switch("memory.enabled"):
-            remember(bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run
-from tests.llm.server import KEY, Received, cut, messages_server, status, text
+from tests.llm.providers.messages_server import KEY, Received, cut, messages_server, status, text
 
 MODEL = "anthropic/claude-haiku-5-5"
 

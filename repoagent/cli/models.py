@@ -1,0 +1,218 @@
+"""`repoagent models`: which models are configured, and whether they can be reached."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent.cli.session import Session, find_layout, json_option, pass_session
+from repoagent.cli.text import clean, columns, paint
+from repoagent.errors import Exit
+from repoagent.llm.naming import shown
+
+if TYPE_CHECKING:
+    from repoagent.cli.terminal import Terminal
+    from repoagent.llm.survey import Row
+
+VERSION = 1
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show which models are configured, where their keys come from, and whether they can be reached.
+
+    Nothing is paid for: servers are asked for their lists of models, and never for a reply.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show, as_json=as_json)
+
+
+@click.command()
+@json_option
+@pass_session
+def show(session: Session, as_json: bool) -> None:
+    """What `repoagent models` prints."""
+    from repoagent.llm.catalogue import data_date
+    from repoagent.llm.survey import configured, providers
+
+    settings, terminal = session.open(find_layout())
+    with terminal.working("asking the providers"):
+        rows, others = configured(settings), providers(settings)
+    if as_json:
+        content = {
+            "version": VERSION,
+            "models": [_model_object(row) for row in rows],
+            "providers": [_provider_object(row) for row in others],
+            "prices_as_of": data_date(),
+        }
+        terminal.result(json.dumps(content, indent=2) + "\n")
+        return
+    name_width = max(columns(row.name) for row in [*rows, *others])
+    terminal.styled("".join(_model_lines(row, name_width, terminal) for row in rows))
+    ready = [row for row in others if row.standing.tried and not row.standing.problem]
+    if ready:
+        terminal.styled(_heading("\nproviders that can be used", terminal))
+        terminal.styled("".join(_provider_line(row, name_width, terminal) for row in ready))
+    broken = [row for row in others if row.standing.key and row.standing.problem]
+    terminal.styled("".join(_provider_line(row, name_width, terminal) for row in broken))
+    rest = ", ".join(row.name for row in others if row not in ready and row not in broken)
+    terminal.note(f"\nwithout a key or a running server: {rest}", "dim")
+    terminal.note(f"prices as of {data_date()}, in US dollars per million tokens; a bill may differ", "dim")
+
+
+@command.command("test")
+@click.argument("name", required=False)
+@json_option
+@pass_session
+def test(session: Session, name: str | None, as_json: bool) -> Exit:
+    """Make one smallest real call to the model NAME (a spec or an alias; by default the one for edits)."""
+    from repoagent.edit.means import means
+    from repoagent.llm import estimate
+    from repoagent.llm.survey import smallest
+
+    settings, terminal = session.open(find_layout(), {"model": name} if name else None)
+    started = time.monotonic()
+    with terminal.working("asking the model") as working:
+        ready = means(settings, say=terminal.warn)
+        request = smallest(ready.model.spec)
+        ready.meter.before_attempt(estimate(request), ready.model.spec)
+        first: list[float] = []
+
+        def hear(piece: str) -> None:
+            if not first:
+                first.append(time.monotonic() - started)
+
+        reply = ready.model.complete(request, hear)
+        ready.meter.add(reply.usage, ready.model.spec)
+        working.quiet()
+    seconds = time.monotonic() - started
+    usage, cost = ready.meter.usage, ready.meter.cost
+    if as_json:
+        content = {
+            "version": VERSION,
+            "model": shown(ready.model.spec),
+            "served_by": shown(reply.model),
+            "reply": reply.text,
+            "usage": {
+                "input": usage.total - usage.output,
+                "output": usage.output,
+                "estimated": usage.estimated,
+            },
+            "cost": cost,
+            "first_token_seconds": round(first[0], 3) if first else None,
+            "seconds": round(seconds, 3),
+        }
+        terminal.result(json.dumps(content, indent=2) + "\n")
+        return Exit.DONE
+    about = "about " if usage.estimated else ""
+    price = "no price known" if cost is None else f"${cost:.6f}"
+    served = f" (served by {clean(shown(reply.model))})" if reply.model not in ("", ready.model.spec) else ""
+    terminal.result(
+        f"{shown(ready.model.spec)} answers{served}: {' '.join(reply.text.split())[:60]}\n"
+        f"{seconds:.1f} s · {about}{usage.total - usage.output} + {usage.output} tokens · {price}\n"
+    )
+    return Exit.DONE
+
+
+def _heading(text: str, terminal: Terminal) -> str:
+    return (paint(text.strip(), "bold") if terminal.color else text.strip()).join(("\n", "\n"))
+
+
+def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
+    """Two lines: what the name stands for, and how things stand with it."""
+    pad = " " * (width + 2)
+    name = row.name + " " * (width - columns(row.name) + 2)
+    head = paint(name, "bold") if terminal.color else name
+    if not row.spec:
+        return f"{head}{_state(row, terminal)}\n"
+    origin = f"  ({_short(row.origin)})" if row.origin else ""
+    first = (
+        f"{head}{clean(shown(row.spec))}{paint(clean(origin), 'dim') if terminal.color else clean(origin)}\n"
+    )
+    runs = f"{pad}runs: {clean(row.standing.runs)}\n" if row.standing.runs else ""
+    return first + f"{pad}{_state(row, terminal)}{_facts(row)}\n{runs}"
+
+
+def _state(row: Row, terminal: Terminal) -> str:
+    how = row.standing
+    text, style = ("ok", "green") if not how.problem else (clean(how.problem), "red")
+    if not how.problem and not how.tried:
+        text, style = "not tried", "dim"
+    return paint(text, style) if terminal.color else text
+
+
+def _facts(row: Row) -> str:
+    """The window, the price, the edit format, where the key is from."""
+    facts = []
+    if row.context:
+        facts.append(f"{row.context:,} tokens")
+    price = row.known.price
+    source = row.known.sources.get("price", "")
+    if price is None:
+        facts.append("price unknown, tokens only")
+    elif source != "free":
+        facts.append(
+            f"${price.input:g} in, ${price.output:g} out" + (" (yours)" if source == "configured" else "")
+        )
+    facts.append(f"asked for {row.known.format}")
+    if row.standing.key:
+        facts.append(f"key: {row.standing.key}")
+    return "".join(f" · {fact}" for fact in facts)
+
+
+def _provider_line(row: Row, width: int, terminal: Terminal) -> str:
+    name = row.name + " " * (width - columns(row.name) + 2)
+    key = f" · key: {row.standing.key}" if row.standing.key else ""
+    return f"{name}{_state(row, terminal)}{key}\n"
+
+
+def _short(origin: str) -> str:
+    home = f"file:{Path.home()}/"
+    return f"~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
+
+
+def _model_object(row: Row) -> dict[str, object]:
+    price = row.known.price
+    return {
+        "name": row.name,
+        "model": shown(row.spec) or None,
+        "origin": row.origin or None,
+        "key": row.standing.key or None,
+        "reachable": _reachable(row),
+        "problem": row.standing.problem or None,
+        "runs": row.standing.runs or None,
+        "context": row.context,
+        "max_output": row.known.max_output,
+        "format": row.known.format if row.spec else None,
+        "price": None
+        if price is None or not row.spec
+        else {
+            "input": price.input,
+            "output": price.output,
+            "cache_read": price.cache_read,
+            "cache_write": price.cache_write,
+            "source": row.known.sources.get("price"),
+        },
+    }
+
+
+def _provider_object(row: Row) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "key": row.standing.key or None,
+        "reachable": _reachable(row),
+        "problem": row.standing.problem or None,
+    }
+
+
+def _reachable(row: Row) -> bool | None:
+    """None where nobody was asked."""
+    if row.standing.problem:
+        return False
+    return True if row.standing.tried else None

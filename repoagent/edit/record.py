@@ -1,0 +1,92 @@
+"""What an edit leaves behind: the commit message with its trailers, and the memory of each file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repoagent.agent import State, account, open_state
+from repoagent.edit.briefing import Prepared
+from repoagent.edit.commit import Landed
+from repoagent.edit.dialogue import Dialogue
+from repoagent.edit.means import Means
+from repoagent.edit.message import EDIT_TRAILER, SOURCE_TRAILER, compose, with_trailers
+from repoagent.edit.remember import Story, forget_sent, remember
+from repoagent.edit.unfinished import conversation_file, forget, set_aside
+from repoagent.errors import RepoagentError
+from repoagent.llm.naming import public
+from repoagent.repo import FileChange, head_blobs, layout
+from repoagent.repo.run import uninterrupted
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record of the edit `edit_id`, which is written when it is at its end."""
+
+    prepared: Prepared
+    means: Means
+    dialogue: Dialogue
+    edit_id: str
+
+    def message(self, state: State, changes: Sequence[FileChange]) -> str:
+        """The whole commit message with its trailers."""
+        bench = self.prepared.bench
+        words, _ = account(self.prepared.tools, state)
+        text = compose(words, bench.request.instruction)
+        return with_trailers(text, self.trailers(state, changes), bench.worktree.top)
+
+    def trailers(self, state: State, changes: Sequence[FileChange]) -> list[tuple[str, str]]:
+        if not self.means.settings.switch("commit.trailers"):
+            return []
+        paths = [change.old_path for change in changes if change.old_path is not None]
+        blobs = head_blobs(self.prepared.bench.worktree, paths)
+        return [
+            (self.means.settings.text("commit.trailer"), f"repoagent:{self.who(state)}"),
+            (EDIT_TRAILER, self.edit_id),
+            *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
+        ]
+
+    def who(self, state: State) -> str:
+        """The model for the record: of a replay the one that was recorded, of a command what it says it is."""
+        spec = self.means.model.spec
+        if spec.startswith(("replay:", "command:")):
+            spec = next(
+                (turn.meta.get("model", spec) for turn in state.turns[::-1] if turn.role == "assistant"), spec
+            )
+        return public(spec)
+
+    def remember(self, landed: Landed | None, ended: str, answer: str) -> None:
+        """What happened goes to the memory of each file, and the conversation of the edit with it.
+
+        The edit is at its end: what can't be remembered, and a ^C by now, must not make it look undone.
+        """
+        place = layout(self.prepared.bench.worktree)
+        with uninterrupted():
+            try:
+                self._remember(landed, ended, answer)
+                forget(place, self.edit_id)
+                forget_sent(place, self.means.settings.whole("sent.keep_days"))
+            except (RepoagentError, OSError) as error:
+                kept = set_aside(place, self.edit_id)
+                self.dialogue.say(
+                    f"warning: this edit could not be remembered ({error}); what was said is kept in {kept}"
+                )
+
+    def _remember(self, landed: Landed | None, ended: str, answer: str) -> None:
+        bench = self.prepared.bench
+        state = open_state(conversation_file(layout(bench.worktree), self.edit_id))
+        _, notes = account(self.prepared.tools, state)
+        story = Story(
+            edit_id=self.edit_id,
+            request=bench.request.instruction,
+            turns=state.turns,
+            notes=notes,
+            ended=ended,
+            answer=answer,
+            landed=landed,
+            model=self.who(state),
+            usage=self.means.meter.usage,
+            cost=self.means.meter.cost,
+        )
+        if self.means.settings.switch("memory.enabled"):
+            remember(bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths)

@@ -1,0 +1,186 @@
+"""`repoagent models` and `repoagent cost`: the real program, with servers on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.llm.providers.messages_server import KEY, messages_server, status, text
+
+SONNET = "anthropic/claude-sonnet-5-5"
+
+
+def program(cwd: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "repoagent", *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **env},
+    )
+
+
+def rows(cwd: Path, **env: str) -> dict[str, dict[str, Any]]:
+    done = program(cwd, "models", "--json", **env)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["version"] == 1
+    return {row["name"]: row for row in [*content["providers"], *content["models"]]}
+
+
+def test_nothing_configured_is_said_with_what_to_do(tmp_path: Path) -> None:
+    done = program(tmp_path, "models")
+    assert done.returncode == 0
+    assert re.search(r"^edit +no model is configured$", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^local +not set: git config --global repoagent\.alias\.local", done.stdout, re.MULTILINE
+    )
+    assert "no key: set ANTHROPIC_API_KEY" in done.stdout
+    assert "without a key or a running server: anthropic, " in done.stderr
+
+
+def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Path) -> None:
+    with messages_server(status(404, "no such path")) as server:
+        done = program(tmp_path, "models", **server.environment, REPOAGENT_ALIAS__QUICK="fast")
+        found = rows(tmp_path, **server.environment, REPOAGENT_FALLBACK="manual\ncommand:no-such-program -p")
+    assert KEY not in done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("edit "))
+    assert lines[at].split() == ["edit", SONNET, "(default)"]
+    assert lines[at + 1].strip() == (
+        "ok · 1,000,000 tokens · $2 in, $10 out · asked for diff · key: environment ANTHROPIC_API_KEY"
+    )
+    assert any(line.startswith("quick ") and "(environment REPOAGENT_ALIAS__QUICK)" in line for line in lines)
+    assert found["edit"]["price"]["source"].startswith("as of 20")
+    assert found["fallback"]["problem"] == "there is no program no-such-program on PATH"
+    assert found["anthropic"] == {
+        "name": "anthropic",
+        "key": "environment ANTHROPIC_API_KEY",
+        "reachable": True,
+        "problem": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("env", "problem"),
+    [
+        ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}, "can't be reached"),
+        ({"ANTHROPIC_BASE_URL": "no url"}, "can't be reached"),
+        ({"REPOAGENT_MODEL": "local/missing.gguf"}, "missing.gguf can't be read"),
+        ({"REPOAGENT_MODEL": "replay:missing.jsonl"}, "there is no such file"),
+        ({"REPOAGENT_MODEL": "acme/some"}, "there is no provider acme"),
+        ({"REPOAGENT_MODEL": "openai/gpt-x"}, "no key: set OPENAI_API_KEY"),
+    ],
+)
+def test_what_can_t_be_reached(tmp_path: Path, env: dict[str, str], problem: str) -> None:
+    row = rows(tmp_path, ANTHROPIC_API_KEY=KEY, NO_PROXY="127.0.0.1", **env)["edit"]
+    assert row["reachable"] is False
+    assert problem in row["problem"]
+    assert KEY not in row["problem"]
+
+
+def test_an_alias_in_a_circle_is_a_usage_error(tmp_path: Path) -> None:
+    done = program(tmp_path, "models", REPOAGENT_ALIAS__A="b", REPOAGENT_ALIAS__B="a")
+    assert done.returncode == 2
+    assert "leads back to itself" in done.stderr
+
+
+def test_one_smallest_call(tmp_path: Path) -> None:
+    with messages_server(text("ok", usage={"input_tokens": 12, "output_tokens": 1})) as server:
+        done = program(tmp_path, "models", "test", "fast", **server.environment)
+        as_json = program(tmp_path, "models", "test", SONNET, "--json", **server.environment)
+        spent = json.loads(program(tmp_path, "cost", "--by", "call", "--json").stdout)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "anthropic/claude-haiku-5-5 answers (served by anthropic/claude-test): ok\n"
+    )
+    assert re.search(r"^\d+\.\d s · 12 \+ 1 tokens · \$0\.000002$", done.stdout, re.MULTILINE)
+    assert json.loads(as_json.stdout)["usage"] == {"input": 12, "output": 1, "estimated": False}
+    assert len(server.requests) == 2
+    assert len(server.requests[0].text) < 80
+    assert [row["calls"] for row in spent["rows"]] == [2] or len(spent["rows"]) == 2
+
+
+def test_a_call_that_fails_says_why_at_once(tmp_path: Path) -> None:
+    with messages_server([status(401, "invalid x-api-key"), status(529)]) as server:
+        wrong = program(tmp_path, "models", "test", SONNET, **server.environment)
+        busy = program(tmp_path, "models", "test", SONNET, **server.environment)
+    assert (wrong.returncode, busy.returncode) == (4, 4)
+    assert "rejected the key" in wrong.stderr
+    assert "overloaded" in busy.stderr
+    assert len(server.requests) == 2
+
+
+def test_a_model_that_is_none_tests_as_none(tmp_path: Path) -> None:
+    done = program(tmp_path, "models", "test", "opneai/gpt-x")
+    assert done.returncode == 4
+    assert "did you mean openai/gpt-x" in done.stderr
+
+
+DIFF = "```diff\n--- a/a.txt\n+++ b/a.txt\n@@\n-one\n+two\n```\n"
+
+
+@pytest.fixture
+def spending(repo: GitRepo) -> GitRepo:
+    """A repository in which one edit of two files was paid for."""
+    repo.commit("first", **{"a.txt": "one\n", "b.txt": "one\n"})
+    both = DIFF + DIFF.replace("a.txt", "b.txt")
+    with messages_server(text(both, usage={"input_tokens": 1000, "output_tokens": 101})) as server:
+        done = program(
+            repo.top, "edit", "a.txt", "b.txt", "say two", "--yes", "--model", "fast", **server.environment
+        )
+    assert done.returncode == 0, done.stderr
+    return repo
+
+
+def test_what_was_spent(spending: GitRepo, tmp_path: Path) -> None:
+    done = program(spending.top, "cost")
+    assert done.returncode == 0
+    head, day = done.stdout.splitlines()
+    assert head.split() == ["day", "calls", "tokens", "in", "out", "cost"]
+    assert day.split()[1:] == ["1", "1,000", "101", "$0.0002"]
+    by_file = program(spending.top, "cost", "--by", "file", "--here").stdout.splitlines()
+    assert [line.split()[1:] for line in by_file[1:]] == [
+        ["1", "500", "50", "$0.0001"],
+        ["1", "500", "50", "$0.0001"],
+        ["all", "2", "1,000", "100", "$0.0002"],
+    ]
+    run = json.loads(program(spending.top, "cost", "--by", "run", "--json").stdout)["rows"][0]
+    assert run["run"] in spending.git("log", "-1", "--format=%B")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert "1,000" in program(elsewhere, "cost").stdout
+
+
+def test_nothing_spent_and_a_wrong_day(tmp_path: Path) -> None:
+    nothing = program(tmp_path, "cost", "--since", "today")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert "nothing was spent since today" in nothing.stderr
+    assert program(tmp_path, "cost", "--since", "soon").returncode == 2
+
+
+def test_a_day_s_limit_holds_over_repositories(spending: GitRepo, tmp_path: Path) -> None:
+    with messages_server("unused") as server:
+        env = {**server.environment, "REPOAGENT_MAX_COST_PER_DAY": "0.0002"}
+        done = program(spending.top, "edit", "a.txt", "say three", "--yes", "--model", "fast", **env)
+    assert done.returncode == 5
+    assert "limit of $0.0002 a day ($0.0002 spent today" in done.stderr
+    assert server.requests == []
+
+
+def test_a_limit_that_can_t_be_kept_is_refused(spending: GitRepo) -> None:
+    done = program(
+        spending.top, "edit", "a.txt", "say three", "--yes", "--model", "command:cat", "--max-cost", "1"
+    )
+    assert done.returncode == 2
+    assert "price of command:cat is not known" in done.stderr
