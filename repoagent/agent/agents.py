@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,7 +41,8 @@ def _no_memory(query: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelAgent:
-    """A model, asked with the prompt that `render` makes of the state.
+    """A model, asked with the prompts that `render` makes of the state: mostly one; of several, the replies under
+    each other are the reply. `continues` is as in `llm.complete`.
 
     What `on_reply` returns for a request and its reply goes into the `meta` of the turn.
 
@@ -50,25 +51,34 @@ class ModelAgent:
 
     model: Model
     meter: Meter
-    render: Callable[[State], Request]
+    render: Callable[[State], Sequence[Request]]
     on_text: OnText = _ignore
     on_void: OnText = _ignore
     on_wait: OnWait = _ignore
     on_reply: Callable[[Request, Reply], Mapping[str, str]] = _nothing
     recall: Callable[[str], list[str]] = _no_memory
+    continues: bool = True
 
     def step(self, state: State) -> Turn:
-        request = self.render(state)
-        reply = complete(
-            self.model,
-            request,
-            self.meter,
-            on_text=self.on_text,
-            on_void=self.on_void,
-            on_wait=self.on_wait,
-        )
-        said = self.on_reply(request, reply)
-        return Turn("assistant", reply.text, {"model": shown(reply.model or self.model.spec), **said})
+        texts: list[str] = []
+        meta: dict[str, str] = {}
+        for request in self.render(state):
+            reply = complete(
+                self.model,
+                request,
+                self.meter,
+                on_text=self.on_text,
+                on_void=self.on_void,
+                on_wait=self.on_wait,
+                continues=self.continues,
+            )
+            texts.append(reply.text)
+            said = {"model": shown(reply.model or self.model.spec), **self.on_reply(request, reply)}
+            meta = {
+                key: f"{meta[key]} {value}" if meta.get(key, value) != value else value
+                for key, value in said.items()
+            }
+        return Turn("assistant", "\n\n".join(texts), meta)
 
     def search_memory(self, query: str) -> list[str]:
         return self.recall(query)

@@ -48,11 +48,11 @@ class Piece:
     problem: str = ""
 
 
-def pieces(reply: str, known: Set[str], nonce: str) -> Iterator[Piece]:
+def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> Iterator[Piece]:
     """The pieces of `reply` in order; the last may be an "imitation" of another speaker and takes the rest.
 
-    `known` are the names of the tags that mean something. Other tags are prose, also all after
-    a bad one.
+    `known` are the names of the tags that mean something; `loose` is that of `patch_spans`. Other tags
+    are prose, also all after a bad one.
     """
     from repoagent.patch import patch_spans
 
@@ -62,9 +62,10 @@ def pieces(reply: str, known: Set[str], nonce: str) -> Iterator[Piece]:
         at = thought.end()
         last = Piece("tag", 0, at, Action("think", {}, thought[1]), mark="")
         yield last
-    patches = {span.start + at: span.end + at for span in patch_spans(reply[at:])}
+    patches = {span.start + at: span.end + at for span in patch_spans(reply[at:], loose=loose)}
     while at < len(reply):
         line_end = reply.find("\n", at) + 1 or len(reply)
+        line_end = next((start for start in patches if at < start < line_end), line_end)
         fresh = at == 0 or reply[at - 1] == "\n"
         after = last.action.kind if last and last.action and not fresh else None
         name = NAME.match(reply, at)

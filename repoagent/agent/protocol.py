@@ -39,14 +39,16 @@ class Parsed:
         return any(action.kind != "think" for action in self.actions)
 
 
-def parse(reply: str, tools: Collection[str], *, nonce: str = "", was_cut: bool = False) -> Parsed:
+def parse(
+    reply: str, tools: Collection[str], *, nonce: str = "", was_cut: bool = False, loose: bool = False
+) -> Parsed:
     """Read `reply`. Raises nothing, whatever it is.
 
     `tools` are the names of the tools there are (without `edit`, patches are no action). `nonce` is that of
     the conversation: a line of prose that has it can only be an imitation. `was_cut`: a part was dropped
-    before.
+    before. `loose`: a code fence that names no file is a patch too (`Tool.loose`).
     """
-    found = list(pieces(reply, DATA | set(tools), nonce))
+    found = list(pieces(reply, DATA | set(tools), nonce, loose=loose))
     cut = found[-1].start if found and found[-1].kind == "imitation" else len(reply)
     found = [piece for piece in found if piece.kind != "imitation"]
     doubtful = _cut_short(reply, found, cut)

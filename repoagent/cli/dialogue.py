@@ -24,7 +24,17 @@ CHOICES = {
     "q": "stop, nothing is changed",
 }
 # Levels of placement that needed no tolerance: an exact match, or a form of edit that says all.
-PLAIN = {"exact", "search-replace", "whole-file", "new-file", "deleted", "renamed", "copied", "mode"}
+PLAIN = {
+    "exact",
+    "search-replace",
+    "whole-file",
+    "whole-part",
+    "new-file",
+    "deleted",
+    "renamed",
+    "copied",
+    "mode",
+}
 EDIT_HEAD = (
     "# Change the diff as you like: only what it then says is applied. An empty file changes nothing.\n"
     "# Line numbers need not be right; these lines are left out.\n"

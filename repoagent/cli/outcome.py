@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from repoagent.cli.text import clean, paint
+from repoagent.errors import ModelError
 
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
@@ -115,10 +116,16 @@ def show_prompt(
 ) -> None:
     """Print exactly what the first call would send, block by block, and the tokens of each."""
     from repoagent.edit import prepare
-    from repoagent.llm import estimate_tokens
+    from repoagent.edit.means import asked_for
+    from repoagent.llm import Part, estimate_tokens
 
-    prompt = prepare(worktree, request, settings).prompt
-    blocks = [("system", part) for part in prompt.system] + [("user", part) for part in prompt.opening]
+    prepared = prepare(worktree, request, settings, asked_for(settings, _spec(settings)))
+    if prepared.question:
+        blocks = [("user", Part(prepared.question, "question"))]
+        terminal.note("A small model is asked first which part of the file it is about:", "dim")
+    else:
+        blocks = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
+        blocks += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
     rows = [
         {
             "role": role,
@@ -139,3 +146,13 @@ def show_prompt(
         breakpoint_ = "  cache breakpoint" if row["cache"] else ""
         terminal.note(f"{row['tokens']:>8,}  {row['role']:<6}  {row['name']}{breakpoint_}")
     terminal.note(f"{sum(estimate_tokens(part.text) for _, part in blocks):>8,}  tokens in all, estimated")
+
+
+def _spec(settings: Settings) -> str:
+    """The model whose prompt is shown: nothing is sent, so it needs no key."""
+    from repoagent.llm import DEFAULT_MODEL, chosen
+
+    try:
+        return chosen(settings).spec
+    except ModelError:
+        return DEFAULT_MODEL

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from repoagent.agent import Tool, protocol_text
 from repoagent.config import Settings
 from repoagent.edit import context
-from repoagent.edit.draft import Draft
+from repoagent.edit.assemble import Gathered, Prepared, assembled
+from repoagent.edit.forms import Asked
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.scope import WhyNot, gate, why_content_is_off_limits
-from repoagent.edit.tools import Workbench, edit_tool, history_tool, outline_tool, read_tool, search_tool
 from repoagent.errors import Refused, UsageError
 from repoagent.history import Together, history_block, partners_block, start
 from repoagent.memory import Memory, block, resolve
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
+
+__all__ = ["Prepared", "prepare", "read_sources"]
 
 T = TypeVar("T")
 
@@ -25,26 +26,10 @@ NEIGHBOURS_IN_SCOPE = 8
 MEMORY_TOKENS = 2_000
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """An edit that is ready to be asked for."""
-
-    bench: Workbench
-    tools: tuple[Tool, ...]
-    prompt: context.Prompt
-    memories: dict[str, Memory]
-    reminder: str = ""  # what a small model must read last, here and after each setback
-
-    @property
-    def blobs(self) -> dict[str, str]:
-        """The hashes of the files that the request is about."""
-        request = self.bench.request
-        known = self.bench.draft.blobs()
-        return {path: known[path] for path in (*request.paths, *request.read)}
-
-
-def prepare(worktree: WorkTree, request: EditRequest, settings: Settings) -> Prepared:
-    """Read the files, their history and memory, and build the prompt.
+def prepare(
+    worktree: WorkTree, request: EditRequest, settings: Settings, asked: Asked | None = None
+) -> Prepared:
+    """Read the files, their history and memory, and build the prompt for a model that is `asked` in some form.
 
     git's history of each file is streamed while the rest is read. Raises UsageError for files that are not there,
     Refused for what may not be sent or edited, and for an operation in progress unless `no_commit` is given.
@@ -70,43 +55,20 @@ def prepare(worktree: WorkTree, request: EditRequest, settings: Settings) -> Pre
         }
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
-    bench = Workbench(worktree, request, Draft(sources), editable, why_not)
-    whole = settings.text("edit.format") == "whole"
-    tools = _whole_file_tools(bench) if whole else _tools(bench)
-    reminder = context.whole_file_reminder(request.paths) if whole else ""
-    place = layout(worktree)
-    prompt = context.build(
-        protocol=_protocol(tools, whole=whole),
-        repository=()
-        if whole
-        else context.repository_parts(
-            worktree.top, place.root, settings.texts("context"), request.paths, why_not
-        ),
-        facts="" if whole else context.facts_block(facts),
+    gathered = Gathered(
+        worktree,
+        settings,
+        request,
+        why_not,
+        sources,
+        editable,
+        facts,
+        memories,
         history=_join(finished, lambda found: history_block(found.commits, partial=found.partial)),
         neighbours=_join(together, partners_block),
-        memory=_join(memories, lambda memory: block(memory, MEMORY_TOKENS)) if not request.fresh else "",
-        sources=sources.values(),
-        request=request,
-        reminder=reminder,
+        remembered=_join(memories, lambda memory: block(memory, MEMORY_TOKENS)) if not request.fresh else "",
     )
-    return Prepared(bench, tools, prompt, memories, reminder)
-
-
-def _tools(bench: Workbench) -> tuple[Tool, ...]:
-    return edit_tool(bench), read_tool(bench), search_tool(bench), outline_tool(bench), history_tool(bench)
-
-
-def _whole_file_tools(bench: Workbench) -> tuple[Tool, ...]:
-    """A model that is asked for whole files is a small one: it does better without a protocol to mind, and without
-    what the repository says to assistants."""
-    return (edit_tool(bench),)
-
-
-def _protocol(tools: Sequence[Tool], *, whole: bool) -> str:
-    return (
-        context.prompt_text("whole") if whole else context.prompt_text("edit") + "\n" + protocol_text(tools)
-    )
+    return assembled(gathered, asked or Asked())
 
 
 def _join(values: Mapping[str, T], text: Callable[[T], str]) -> str:

@@ -21,40 +21,82 @@ from repoagent.store.atomic import read_regular
 
 CONVENTION_FILES = ("AGENTS.md", "CLAUDE.md", "CONVENTIONS.md")
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+REMINDS = "\nAnswer with "  # how what a small model reads last begins
+WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
+CHECK_LINES, CHECK_CHARACTERS = 20, 900  # of a failing check that a small model is shown
+_NOISE = re.compile(
+    r"\s*(?:Traceback |File \"|at |\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+|\.\.\.$|---$|ok \d|not ok \d|"
+    r"(?:duration_ms|location|type|failureType|code|name|operator|stack|error|generatedMessage)\b:?[ |-]*$|"
+    r"(?:duration_ms|location|type|failureType|code|name|operator): )"
+)
 CONTEXT_LIMIT = 32 * 1024  # bytes of repository context, so that a long AGENTS.md can't crowd out the file
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent before any turn: the system parts, and the parts of the opening message (the request is last)."""
+    """What is sent before any turn: the system parts, and the parts of the opening message (the request is last, and
+    ends in the `reminder`).
+
+    `afresh`: after a setback the model is asked anew, and only told what was wrong: a small one copies what it sees,
+    its own bad answer and the words of the error too.
+    """
 
     system: tuple[Part, ...]
     opening: tuple[Part, ...]
+    reminder: str = ""
+    afresh: bool = False
+    grammar: str = ""  # of an answer in the form that was asked for first
 
     def request(self, turns: Sequence[Turn], nonce: str, *, key: str, max_output_tokens: int) -> Request:
         """The request for the next reply after `turns` (which begin with the person's request)."""
+        if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
+            message = self._anew(turns)
+            same = message.parts[-1].text.endswith(self.reminder)
+            grammar = self.grammar if same else ""
+            return Request(self.system, (message,), max_output_tokens, key, grammar, warmth(turns))
         first, *later = to_messages(turns, nonce)
         messages = [Message("user", (*self.opening, *first.parts[1:])), *later]
         if len(turns) > 1:
             *before, last = messages[-1].parts
             messages[-1] = Message("user", (*before, replace(last, cache=True)))
-        return Request(self.system, tuple(messages), max_output_tokens, key)
+        return Request(self.system, tuple(messages), max_output_tokens, key, self.grammar)
+
+    def alone(self, *, key: str, max_output_tokens: int, temperature: float | None) -> Request:
+        """The request without anything that was said before."""
+        message = Message("user", self.opening)
+        return Request(self.system, (message,), max_output_tokens, key, self.grammar, temperature)
+
+    def _anew(self, turns: Sequence[Turn]) -> Message:
+        """The opening, with what was said of the last reply."""
+        last = max(number for number, turn in enumerate(turns) if turn.role != "observation")
+        seen = [turn for turn in turns[last + 1 :] if turn.meta.get("ok") == "no"]
+        text, reminder = "", self.reminder
+        for turn in seen:
+            said, mark, rest = turn.text.rpartition(REMINDS)
+            reminder = f"{mark}{rest}\n" if mark else reminder
+            said = (said if mark else rest).strip()
+            own = turn.meta.get("kind") not in {"check", "hook"}
+            text += f"{said}\n" if own else f"{fence(end_of(said), 'output')}\n"
+        request = self.opening[-1].text.removesuffix(self.reminder)
+        note = f"{request}\nAn earlier answer was not good:\n{text}{reminder}"
+        return Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
+
+
+def warmth(turns: Sequence[Turn]) -> float:
+    """The temperature for a small model's next try."""
+    return min(WARMER * sum(turn.role == "assistant" for turn in turns), WARMEST)
+
+
+def end_of(output: str) -> str:
+    """The last lines of what a check printed, where it says what is wrong; without the frames of a traceback and what
+    test runners measure."""
+    lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
+    return "\n".join(lines[-CHECK_LINES:])[-CHECK_CHARACTERS:]
 
 
 def prompt_text(name: str) -> str:
     """A text of `edit/prompts/`."""
     return (files("repoagent.edit") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
-
-
-def whole_file_reminder(paths: Sequence[str]) -> str:
-    """The last line for a model that is asked for whole files: a small one goes by what it reads last.
-
-    Of the wordings tried with Qwen2.5-Coder-1.5B this one was answered in the right form most often; one that
-    ends in "a fence that begins with" gets the fence at the end of the sentence.
-    """
-    lines = " and ".join(f"```{path}" for path in paths)
-    each = "the whole new file" if len(paths) == 1 else "each whole new file"
-    return f"\nAnswer with one sentence, a blank line, and then {each} between the lines {lines} and ```.\n"
 
 
 def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
@@ -77,8 +119,15 @@ def build(
     sources: Iterable[Source],
     request: EditRequest,
     reminder: str,
+    excerpts: Mapping[str, str],
+    afresh: bool,
+    grammar: str,
+    note: str = "",
 ) -> Prompt:
-    """Order the blocks. Empty ones are left out; breakpoints stand after what stays the same between edits."""
+    """Order the blocks. Empty ones are left out; breakpoints stand after what stays the same between edits.
+
+    A file with an entry in `excerpts` is shown as that text.
+    """
     system = [Part(protocol, "protocol", cache=True), *repository]
     if len(system) > 1:
         system[-1] = replace(system[-1], cache=True)
@@ -92,14 +141,15 @@ def build(
     edited = set(request.paths)
     for source in sources:
         if source.path in edited:
-            blocks.append(Part(file_block(source, "file to edit"), f"file {source.path}"))
+            text = excerpts.get(source.path) or file_block(source, "file to edit")
+            blocks.append(Part(text, f"file {source.path}"))
         elif source.path in read_only:
             blocks.append(Part(file_block(source, "for reading only"), f"read {source.path}"))
     blocks = [part for part in blocks if part.text]
     if blocks:
         blocks[-1] = replace(blocks[-1], cache=True)
-    blocks.append(Part(request_block(request) + reminder, "request"))
-    return Prompt(tuple(system), tuple(blocks))
+    blocks.append(Part(request_block(request) + note + reminder, "request"))
+    return Prompt(tuple(system), tuple(blocks), reminder, afresh, grammar)
 
 
 def repository_parts(

@@ -1,25 +1,57 @@
-"""What a change takes away though nobody asked: definitions, and the end of a file that was written as a whole."""
+"""What a change does though nobody asked: take definitions away, or the end of what was written as a whole, or put
+a whole file in twice."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from repoagent.edit.context import shown
+from repoagent.edit.frozen import frozen_changes
 from repoagent.patch import Applied, patch_spans
 from repoagent.repo.change import FileChange
 
 _SHORTER = re.compile(r"\b(remov|delet|drop|cut|trim|shorten|truncat|strip)", re.IGNORECASE)
+_REWRITTEN = re.compile(
+    r"\b(simplif|rewrit|re-writ|replac|refactor|shorter|compact|reduc|inlin|comprehension|one.?liner?|merg|use|using)",
+    re.IGNORECASE,
+)
+_LAST_WINS = (".py", ".js", ".mjs", ".cjs", ".jsx")
+_SHORT = 12  # lines of a part that may well become half as long
+
+# The path, the lines that were there, and those that came in their place.
+Part = tuple[str, Sequence[str], Sequence[str]]
 
 
-def unasked_losses(applied: Applied, instruction: str, answer: str) -> str:
-    """A sentence for the model when something vanishes that neither the request nor its own words name; or ""."""
-    said = f"{instruction} {_prose(answer)}"
-    if lost := _lost_definitions(applied.changes, set(re.findall(r"\w+", said))):
+def unasked_losses(
+    applied: Applied,
+    instruction: str,
+    answer: str,
+    originals: Mapping[str, bytes],
+    *,
+    parts: Sequence[Part] = (),
+    loose: bool = False,
+) -> str:
+    """A sentence for the model when something vanishes that neither the request nor its own words name; or "".
+
+    What the file had not when it was read (`originals`, by path) can't be lost. `parts` are those of files that came
+    anew as a whole; `loose` is that of `patch_spans`.
+    """
+    said = f"{instruction} {_prose(answer, loose=loose)}"
+    if lost := _lost_definitions(applied.changes, set(re.findall(r"\w+", said)), originals):
         return (
             f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not "
             "go; if it must go, say so by name in a sentence before the edit and send the edit again."
         )
+    if loose and (frozen := frozen_changes(applied.changes, instruction)):
+        return f"Not applied: {', '.join(frozen)} shall stay as the request says, to the letter."
+    if loose and (doubled := _doubled(applied.changes)):
+        return f"Not applied: {doubled} would be there twice. Write everything once."
+    if not _SHORTER.search(said):
+        for path, old, new in parts:
+            if text := _shortened(path, old, new, rewritten=_REWRITTEN.search(said) is not None):
+                return text
     whole = {place.path for place in applied.placements if place.level == "whole-file"}
     for change in applied.changes:
         tail = _lost_end(change) if change.path in whole else 0
@@ -31,7 +63,9 @@ def unasked_losses(applied: Applied, instruction: str, answer: str) -> str:
     return ""
 
 
-def _lost_definitions(changes: Sequence[FileChange], words: set[str]) -> list[str]:
+def _lost_definitions(
+    changes: Sequence[FileChange], words: set[str], originals: Mapping[str, bytes]
+) -> list[str]:
     from repoagent.split import definitions, lost_definitions
 
     kept = {
@@ -45,16 +79,60 @@ def _lost_definitions(changes: Sequence[FileChange], words: set[str]) -> list[st
         for change in changes
         if change.path and change.before is not None and change.after is not None
         for name in lost_definitions(change.path, change.before, change.after)
-        if name not in kept and name.rsplit(".", 1)[-1] not in words
+        if name not in kept
+        and name.rsplit(".", 1)[-1] not in words
+        and (change.path not in originals or name in definitions(change.path, originals[change.path]))
     ]
 
 
+def _doubled(changes: Sequence[FileChange]) -> str:
+    """Names of functions that a file had once and now has twice, in languages where the second would win."""
+    from repoagent.split import outline
+
+    for change in changes:
+        if not change.path or not change.path.endswith(_LAST_WINS) or not change.before or not change.after:
+            continue
+        lines = change.after.split(b"\n")
+        old = Counter(s.qualified_name for s in outline(change.path, change.before))
+        new = Counter(
+            s.qualified_name
+            for s in outline(change.path, change.after)
+            if s.kind in {"function", "method", "class"}
+            and not lines[s.first_line - 1].lstrip().startswith(b"@")
+        )
+        twice = [name for name, count in new.items() if count > 1 and old[name] == 1]
+        if twice:
+            return ", ".join(twice[:8])
+    return ""
+
+
+def _shortened(path: str, old: Sequence[str], new: Sequence[str], *, rewritten: bool) -> str:
+    """What to say of a part that lost its end, or more than half of its lines."""
+    if tail := _lost_tail(old, new):
+        return (
+            f"Not applied: the last {tail} lines of that part of {path} are missing. Send all of it, to its last line; "
+            "if they must go, say in a sentence before it that they are removed."
+        )
+    had, has = (sum(bool(line.strip()) for line in lines) for lines in (old, new))
+    if had >= _SHORT and 2 * has < had and not rewritten:
+        return (
+            f"Not applied: {has} lines came in place of {had}. Write every line that stays; if the others must go, say "
+            "in a sentence before it that they are removed."
+        )
+    return ""
+
+
 def _lost_end(change: FileChange) -> int:
-    """How many lines at the end of the file are gone, where the new text just stops at one of the old lines: that is
-    how an answer looks that was not written to its end."""
+    """As `_lost_tail`, of a whole file."""
     if change.before is None or change.after is None:
         return 0
-    before, after = shown(change.before).rstrip().split("\n"), shown(change.after).rstrip().split("\n")
+    return _lost_tail(shown(change.before).split("\n"), shown(change.after).split("\n"))
+
+
+def _lost_tail(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines at the end are gone, where the new text just stops at one of the old lines: that is how an answer
+    looks that was not written to its end."""
+    before, after = ("\n".join(lines).rstrip().split("\n") for lines in (old, new))
     if after[-1] not in before:
         return 0
     last = len(before) - 1 - before[::-1].index(after[-1])
@@ -64,10 +142,10 @@ def _lost_end(change: FileChange) -> int:
     return len(tail) if gone else 0
 
 
-def _prose(answer: str) -> str:
+def _prose(answer: str, *, loose: bool) -> str:
     """The answer without its patches: what the model says in words."""
     words, at = [], 0
-    for span in patch_spans(answer):
+    for span in patch_spans(answer, loose=loose):
         words.append(answer[at : span.start])
         at = span.end
     return " ".join([*words, answer[at:]])

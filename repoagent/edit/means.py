@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repoagent.config import Settings
+from repoagent.edit.forms import FORMS, Asked
 from repoagent.errors import UsageError
 from repoagent.llm import (
     Known,
@@ -20,6 +21,7 @@ from repoagent.llm import (
     refuse_unpriced,
     state_folder,
 )
+from repoagent.llm.catalogue import SMALL
 
 HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
 OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
@@ -44,6 +46,11 @@ class Means:
         return self.known.context or self.model.context_tokens
 
     @property
+    def form(self) -> Asked:
+        """What the model is to be asked for."""
+        return asked_for(self.settings, self.model.spec, self.max_output_tokens)
+
+    @property
     def max_output_tokens(self) -> int:
         """How long one reply may be: as configured, else what the model can write, with room left for a prompt."""
         if (said := self.settings.whole_or_none("max_output_tokens")) is not None:
@@ -55,6 +62,15 @@ class Means:
             window // 2 if window else OUTPUT_TOKENS,
         ]
         return min(most)
+
+
+def asked_for(settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS) -> Asked:
+    """In which form the model `spec` is asked for an edit: as set, else as is known of its family."""
+    found = known(settings, spec)
+    wanted = settings.text("edit.format")
+    form = next((form for form in FORMS if form == wanted), found.format)
+    small = found.parameters is not None and found.parameters <= SMALL
+    return Asked(form, short=True if small else None, output_tokens=output_tokens)
 
 
 def means(

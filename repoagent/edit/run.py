@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from repoagent.agent import ModelAgent, Observation, State, open_state
+from repoagent.agent import ModelAgent, Observation, State, fence, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
 from repoagent.edit.briefing import Prepared, prepare
 from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack
-from repoagent.edit.context import check_fits, request_key
+from repoagent.edit.context import REMINDS, check_fits, end_of, request_key, warmth
+from repoagent.edit.corrections import corrections
 from repoagent.edit.dialogue import Dialogue
+from repoagent.edit.forms import LOOSE
 from repoagent.edit.land import land
 from repoagent.edit.means import Means, means
 from repoagent.edit.preflight import preflight, refuse_untracked
@@ -47,6 +49,8 @@ from repoagent.repo import FileChange, WorkTree, layout
 from repoagent.repo.settle import edit_folder
 from repoagent.store import ensure
 
+PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
+REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
 EXPLAIN = (
     "Before deciding, the person asks: explain this change. What does it do, why so, and what could it break?"
 )
@@ -85,7 +89,7 @@ def edit(
     if request.instead_of is not None:
         undo(worktree, request.instead_of)
         dialogue.say(f"took back the edit {request.instead_of} (`repoagent redo` makes it again)")
-    prepared = prepare(worktree, request, settings)
+    prepared = prepare(worktree, request, settings, asked.form)
     refuse_untracked(worktree, request, prepared.bench.draft)
     place = layout(worktree)
     ensure(place)
@@ -100,8 +104,7 @@ def edit(
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
     with alive(place, edit_id):
-        record = Record(prepared, asked, dialogue, edit_id)
-        run = _Run(prepared, asked, dialogue, record, open_state(conversation_file(place, edit_id)))
+        run = _Run(prepared, asked, dialogue, edit_id, open_state(conversation_file(place, edit_id)))
         try:
             run.begin(key)
             landed, answer = run.go()
@@ -140,18 +143,19 @@ class _Run:
     prepared: Prepared
     means: Means
     dialogue: Dialogue
-    record: Record
+    edit_id: str
     state: State
     landed: Landed | None = None
     setback: SentBack | None = None
 
     @property
-    def edit_id(self) -> str:
-        return self.record.edit_id
+    def record(self) -> Record:
+        return Record(self.prepared, self.means, self.dialogue, self.edit_id)
 
     def begin(self, key: str) -> None:
         """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
         if self.state.turns:
+            self.prepared = self.prepared.located(self.state.turns[0].meta.get(PART, ""))
             try:
                 perform_again(self.prepared.tools, self.state)
             except RepoagentError as error:
@@ -166,7 +170,20 @@ class _Run:
             return
         request = self.prepared.bench.request
         meta = {"edit": self.edit_id, "asked": mark(key), "time": now(), **named_files(request.targets)}
+        if self.prepared.question:
+            meta[PART] = self.locate(key)
+            self.prepared = self.prepared.located(meta[PART])
         self.state = self.state.with_turn(Turn("user", request.instruction, meta))
+
+    def locate(self, key: str) -> str:
+        """Which part of a long file a small model takes the request to be about: names, on one line."""
+        self.dialogue.note(f"asking {shown(self.means.model.spec)} which part it is about")
+        asked = Request(
+            (), (Message("user", (Part(self.prepared.question, "question"),)),), PART_TOKENS, key + PART
+        )
+        reply = complete(self.means.model, asked, self.means.meter, on_wait=self.waiting, continues=False)
+        self.kept(asked, reply)
+        return " ".join(reply.text.split())
 
     def go(self) -> tuple[Landed | None, str]:
         """Run the loop to its end and remember it. Returns what landed, or the model's answer.
@@ -176,7 +193,7 @@ class _Run:
         agent = ModelAgent(
             self.means.model, self.means.meter, self.render,
             on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
-            on_reply=self.kept, recall=self.recall,
+            on_reply=self.kept, recall=self.recall, continues=not self.prepared.bench.short,
         )  # fmt: skip
         try:
             outcome = run_loop(
@@ -184,6 +201,7 @@ class _Run:
                 self.prepared.tools,
                 self.state,
                 before_finish=self.finish,
+                before_answer=self.insist,
                 on_event=self.dialogue.event,
             )
         except (ModelError, Busy, NotNow, NoCommit):
@@ -209,22 +227,45 @@ class _Run:
         self.record.remember(self.landed, "answered", answer)
         return self.landed, answer
 
-    def render(self, state: State) -> Request:
-        """The request for the next reply; the exact text of it is kept in `sent/`."""
-        bench = self.prepared.bench
-        replies = sum(turn.role == "assistant" for turn in state.turns)
-        request = self.prepared.prompt.request(
-            state.turns,
-            state.nonce,
-            key=request_key(bench.request.instruction, self.prepared.blobs, replies),
-            max_output_tokens=self.means.max_output_tokens,
-        )
-        check_fits(request, self.means.context_tokens)
+    def render(self, state: State) -> tuple[Request, ...]:
+        """The requests for the next reply."""
+        requests = self.requests(state)
+        for request in requests:
+            check_fits(request, self.means.context_tokens)
         spec = self.means.model.spec
         self.dialogue.note(f"asking {shown(spec)}")
         if spec == "manual":  # it is the person who is asked now
             self.dialogue.quiet()
-        return request
+        return requests
+
+    def requests(self, state: State) -> tuple[Request, ...]:
+        prepared = self.prepared
+        replies = sum(turn.role == "assistant" for turn in state.turns)
+        key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
+        most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
+        last = state.turns[-1]
+        if prepared.form in LOOSE and last.meta.get("kind") == "check" and prepared.bench.draft.edits:
+            said = fence(end_of(last.text.partition(REMINDS)[0].strip()), "output")
+            return tuple(
+                prompt.alone(key=f"{key}{number}", max_output_tokens=most, temperature=warmth(state.turns))
+                for number, prompt in enumerate(corrections(prepared, said))
+            )
+        several = len(prepared.prompts) > 1
+        return tuple(
+            prompt.request(
+                state.turns, state.nonce, key=f"{key}{number}" if several else key, max_output_tokens=most
+            )
+            for number, prompt in enumerate(prepared.prompts)
+        )
+
+    def insist(self, state: State) -> Observation | None:
+        """What a small model is told that gave words alone: it means to edit, and forgets to."""
+        said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
+        if not self.prepared.bench.short or said == REMINDERS:
+            return None
+        return Observation(
+            REMINDER, f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip(), ok=False
+        )
 
     def kept(self, request: Request, reply: Reply) -> dict[str, str]:
         """Keep the exact text that was sent; what the conversation says of the reply."""
@@ -259,7 +300,7 @@ class _Run:
 
     def explain(self) -> str:
         """The model's account of its change; asked beside the conversation, which goes on as if it had not been."""
-        asked = self.render(self.state)
+        asked = self.requests(self.state)[0]
         question = (*asked.messages, Message("user", (Part(EXPLAIN),)))
         request = replace(asked, messages=question, key=asked.key + "explain")
         reply = complete(

@@ -1,26 +1,26 @@
-"""The tools of an edit: look around, and propose the change. They close over the session; the loop only sees values."""
+"""What an edit has on the table, and the tools to look around. They close over it; the loop only sees values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.agent import Action, Observation, Tool, fence
-from repoagent.edit.context import prompt_text, quoted, shown
+from repoagent.edit.context import quoted, shown
 from repoagent.edit.draft import Draft
-from repoagent.edit.losses import unasked_losses
+from repoagent.edit.forms import LOOSE, Form, form_after, form_text, reminder
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot, why_content_is_off_limits
-from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
-from repoagent.patch import Applied, NoPatch, PatchRefused, Placement, apply_answer
+from repoagent.edit.windows import Window
+from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.patch import Placement
 from repoagent.repo import Source, WorkTree, git_output, read_source
 from repoagent.repo.source import is_ignored
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 MATCH_LIMIT = 60
 LINE_LIMIT = 200
-NOTHING_TO_DO = {"already-applied", "no-change"}
 
 
 @dataclass
@@ -33,6 +33,30 @@ class Workbench:
     editable: set[str]
     why_not: WhyNot
     placements: list[Placement] = field(default_factory=list)
+    form: Form = "diff"
+    short: bool = False  # the model is asked without the protocol: what it is told must be short too
+    windows: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    fits: bool = False  # the files are short enough to be asked for as a whole
+    reminder: str = ""
+    refusals: int = 0  # in a row
+
+    @property
+    def loose(self) -> bool:
+        """Whether a fence may be what it holds, though it does not say so."""
+        return self.short or self.form in LOOSE
+
+    def sent_back(self, text: str) -> str:
+        """What a model is told of an edit that was refused: why, and after some of these to try another form."""
+        before = form_after(self.form, self.refusals, fits=self.fits)
+        self.refusals += 1
+        now = form_after(self.form, self.refusals, fits=self.fits)
+        paths = self.request.paths
+        if now != before:
+            self.reminder = reminder(now, paths) if self.short else ""
+            return (
+                f"{text}\n\nWrite the edit in another form now.\n\n{form_text(now)}{self.reminder}".rstrip()
+            )
+        return f"{text}\n{self.reminder}".rstrip()
 
 
 def read_tool(bench: Workbench) -> Tool:
@@ -89,53 +113,6 @@ def history_tool(bench: Workbench) -> Tool:
     return Tool("history", '<history path="FILE"/> shows its last commits.', _reporting("history", perform))
 
 
-def edit_tool(bench: Workbench) -> Tool:
-    """The tool that a diff in a reply is: fold it into the draft, or say why it does not fit."""
-
-    def perform(action: Action) -> Observation:
-        from repoagent.split import parses_worse
-
-        def fit(draft: Draft) -> Applied:
-            return apply_answer(
-                action.body,
-                draft.texts(),
-                scope=bench.editable & set(draft.texts()),
-                may_create=lambda path: _may_create(bench, path),
-                strict=bench.request.strict,
-                parses_worse=parses_worse,
-            )
-
-        draft, placed = bench.draft, bench.placements
-        try:
-            try:
-                applied = fit(draft)
-            except PatchRefused:
-                if not draft.edits:
-                    raise
-                draft, placed = (
-                    Draft(draft.sources),
-                    [],
-                )  # after a setback many models send the whole edit anew
-                applied = fit(draft)
-        except NoPatch as error:
-            return Observation("edit", str(error), ok=False)
-        except PatchRefused as error:
-            known = all(problem.reason == "already-applied" for problem in error.problems)
-            if known and bench.draft.edits:
-                return Observation("edit", f"{error}\nNothing is left to do.", final=True)
-            reasons = sorted({problem.reason for problem in error.problems})
-            nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
-            return Observation("edit", str(error), ok=False, data={"reasons": reasons}, error=nothing)
-        if lost := unasked_losses(applied, bench.request.instruction, action.body):
-            return Observation("edit", lost, ok=False, data={"reasons": ["lost-definition"]})
-        bench.draft = draft.with_changes(applied.changes)
-        bench.placements = [*placed, *applied.placements]
-        bench.editable |= {change.path for change in applied.changes if change.path}
-        return Observation("edit", _applied_text(applied.placements), final=True)
-
-    return Tool("edit", prompt_text("diff"), perform, replay=True)
-
-
 def known_or_read(bench: Workbench, path: str) -> Source:
     """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
     path = path.strip().removeprefix("./")
@@ -155,7 +132,7 @@ def _may_edit(bench: Workbench, source: Source) -> bool:
     """Whether a file that the model found by itself may be changed."""
     if bench.request.scope != "repo" or source.data is None or source.path in bench.request.read:
         return False
-    return not why_content_is_off_limits(source.data) and not _ignored(bench, source.path)
+    return not why_content_is_off_limits(source.data) and not is_ignored_here(bench, source.path)
 
 
 def current_text(bench: Workbench, source: Source) -> str:
@@ -186,27 +163,9 @@ def search(top: Path, pattern: str, why_not: WhyNot) -> list[str]:
     return found
 
 
-def _may_create(bench: Workbench, path: str) -> bool:
-    """Whether the model may make this file: one that is there but was not shown to it is not new."""
-    if bench.why_not(path):
-        return False
-    if path in bench.request.paths:
-        return True
-    if not bench.request.create and bench.request.scope != "repo":
-        return False
-    return read_source(bench.worktree, path).data is None and not _ignored(bench, path)
-
-
-def _ignored(bench: Workbench, path: str) -> bool:
+def is_ignored_here(bench: Workbench, path: str) -> bool:
     """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
     return path not in bench.request.paths and path in is_ignored(bench.worktree, [path])
-
-
-def _applied_text(placements: tuple[Placement, ...]) -> str:
-    places = ", ".join(
-        f"{p.path}:{p.line}" + (f" ({p.level})" if p.level != "exact" else "") for p in placements
-    )
-    return f"Applied: {places}." if places else "Applied."
 
 
 def _line_range(text: str, count: int) -> tuple[int, int]:

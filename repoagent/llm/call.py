@@ -37,6 +37,7 @@ def complete(
     on_text: OnText = ignore,
     on_wait: OnWait = ignore,
     on_void: OnText = ignore,
+    continues: bool = True,
     sleep: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = random.random,
 ) -> Reply:
@@ -44,7 +45,8 @@ def complete(
 
     `on_text` gets the text as it arrives; at the seam of a continuation it may repeat a few words that the
     reply does not. `on_void(text)` says that this text, streamed by an attempt that broke, does not count.
-    `on_wait(seconds, reason)` is called before each pause.
+    `on_wait(seconds, reason)` is called before each pause. Without `continues` a reply that was cut is not gone on
+    with, and comes back with the `stop` "length": a small model that is cut has most likely gone round in circles.
 
     Raises LimitReached before a call that would pass a limit of `meter`; ModelError when the model can't be
     reached, refuses, says nothing, or is still cut after three continuations.
@@ -61,7 +63,7 @@ def complete(
         text = join(text, reply.text)
         if not text.strip():
             raise ModelError(_nothing(model, reply))
-        if reply.stop == "end":
+        if reply.stop == "end" or not continues:
             return replace(reply, text=text, usage=usage)
         if not reply.text.strip():
             break  # a continuation that adds nothing will not do better next time

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from repoagent.errors import UsageError
+from repoagent.errors import ModelError, UsageError
 from repoagent.llm.usage import Price
 
 Format = Literal["diff", "search", "whole", "function"]
@@ -71,14 +71,27 @@ def aliases() -> Mapping[str, str]:
 
 
 def parameters(spec: str) -> float | None:
-    """Billions of parameters, where the name tells: 1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`."""
-    found = _SIZE.search(_base(spec))
-    return float(found[2]) * int(found[1] or 1) if found else None
+    """Billions of parameters, where the name tells: 1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`; or
+    where a model file says it."""
+    if found := _SIZE.search(_base(spec)):
+        return float(found[2]) * int(found[1] or 1)
+    return _in_file(spec.removeprefix("local/")) if spec.startswith("local/") else None
+
+
+@cache
+def _in_file(path: str) -> float | None:
+    from repoagent.llm.providers.gguf import read
+
+    try:
+        return read(Path(path).expanduser()).parameters
+    except ModelError:  # the first call will say what is wrong with it
+        return None
 
 
 def format_by_size(billions: float) -> Format:
-    """What a model of that size does best: a small one copies whole files, a diff takes a large one."""
-    return "whole" if billions <= SMALL else "search" if billions < MIDDLE else "diff"
+    """What a model of that size does best: a small one writes whole functions (and short files), a diff takes a large
+    one."""
+    return "function" if billions <= SMALL else "search" if billions < MIDDLE else "diff"
 
 
 def _format(spec: str) -> tuple[Format, str]:
@@ -92,7 +105,7 @@ def _format(spec: str) -> tuple[Format, str]:
     if size is not None:
         return format_by_size(size), by_size
     # What no name tells anything about is small if it runs from a file, else most likely large.
-    return ("whole", "a model file") if spec.startswith("local/") else ("diff", "by default")
+    return ("function", "a model file") if spec.startswith("local/") else ("diff", "by default")
 
 
 def _price(spec: str, mine: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[Price | None, str]:

@@ -38,7 +38,8 @@ class Request:
 
     `key` says what is being asked, apart from how the prompt words it (a JSON text of the request, the file
     hashes and the turn); a cassette is matched on it. `grammar` is GBNF that the reply has to follow where
-    llama.cpp makes it, and means nothing elsewhere: a reply is never trusted to keep to it.
+    llama.cpp makes it, and means nothing elsewhere: a reply is never trusted to keep to it. `temperature` is for
+    another try at the same, before what the person has set; it too means nothing where a model takes none.
     """
 
     system: tuple[Part, ...]
@@ -46,6 +47,7 @@ class Request:
     max_output_tokens: int = 16_000
     key: str = ""
     grammar: str = ""
+    temperature: float | None = None
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,11 @@ from repoagent.llm import catalogue
 from repoagent.llm.call import ignore
 from repoagent.llm.model import Model, Wishes
 from repoagent.llm.providers.anthropic_client import Platform
+from repoagent.llm.providers.failures import WAYS
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 CLAUDES: tuple[Platform, ...] = ("anthropic", "bedrock", "vertex")
 _KINDS = "anthropic/NAME, openai/NAME, ollama/NAME, local/PATH.gguf, command:CMD, manual, replay:FILE"
-WAYS = """\
-The shortest ways to get one:
-  export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
-  --model openai/NAME            or google/, openrouter/, ollama/, local/FILE.gguf: see `repoagent models`
-  --model "command:claude -p"    any program that reads a prompt, prints a reply
-  --model manual                 you carry prompt and reply to any chat yourself
-To keep a choice: git config --global repoagent.model SPEC"""
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from repoagent.patch.apply import Applied, apply_answer
+    from repoagent.patch.apply import Applied, apply_answer, apply_patches, read_answer
     from repoagent.patch.canonical import canonical_diff
     from repoagent.patch.fit import Placement
-    from repoagent.patch.paths import bad_path
+    from repoagent.patch.hunk import FilePatch
+    from repoagent.patch.linediff import differing
+    from repoagent.patch.paths import bad_path, known_path
     from repoagent.patch.problems import NoPatch, PatchRefused, Problem
     from repoagent.patch.spans import Span, patch_spans
     from repoagent.patch.text import SourceText, Text, decode
 
 __all__ = [
     "Applied",
+    "FilePatch",
     "NoPatch",
     "PatchRefused",
     "Placement",
@@ -33,14 +36,19 @@ __all__ = [
     "Span",
     "Text",
     "apply_answer",
+    "apply_patches",
     "bad_path",
     "canonical_diff",
     "decode",
+    "differing",
+    "known_path",
     "patch_spans",
+    "read_answer",
 ]
 
 _HOME = {
     "Applied": "apply",
+    "FilePatch": "hunk",
     "NoPatch": "problems",
     "PatchRefused": "problems",
     "Placement": "fit",
@@ -49,10 +57,14 @@ _HOME = {
     "Span": "spans",
     "Text": "text",
     "apply_answer": "apply",
+    "apply_patches": "apply",
     "bad_path": "paths",
     "canonical_diff": "canonical",
     "decode": "text",
+    "differing": "linediff",
+    "known_path": "paths",
     "patch_spans": "spans",
+    "read_answer": "apply",
 }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from repoagent.patch.canonical import canonical_diff
 from repoagent.patch.files import Files, Outcome
 from repoagent.patch.fit import Placement
+from repoagent.patch.hunk import FilePatch
 from repoagent.patch.parse import parse
 from repoagent.patch.problems import Misfit, NoPatch, PatchRefused, Problem
 from repoagent.patch.readings import outcomes
@@ -44,16 +45,41 @@ def apply_answer(
     Raises NoPatch when the answer holds no patch, and PatchRefused with every problem found; nothing is
     applied in part. Never guesses: what fits at two places, or in two ways, is refused.
     """
+    return apply_patches(
+        read_answer(answer),
+        sources,
+        scope=scope,
+        may_create=may_create,
+        strict=strict,
+        parses_worse=parses_worse,
+    )
+
+
+def read_answer(answer: str, *, loose: bool = False) -> tuple[FilePatch, ...]:
+    """The patches of an answer as written; `loose` as in `patch_spans`. Raises PatchRefused for a broken one."""
+    try:
+        return tuple(parse(answer, loose=loose))
+    except Misfit as misfit:
+        raise PatchRefused([misfit.at("")]) from None
+
+
+def apply_patches(
+    patches: Sequence[FilePatch],
+    sources: Mapping[str, SourceText],
+    *,
+    scope: Collection[str] | None = None,
+    may_create: Callable[[str], bool] | None = None,
+    strict: bool = False,
+    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
+) -> Applied:
+    """As `apply_answer`, of patches that were read before."""
     files = Files(
         sources, frozenset(sources if scope is None else scope), may_create or _none, strict, parses_worse
     )
-    try:
-        patches = targets(parse(answer), files)
-    except Misfit as misfit:
-        raise PatchRefused([misfit.at("")]) from None
-    if not patches:
+    groups = targets(patches, files)
+    if not groups:
         raise NoPatch
-    found = [outcomes(group, files) for group in patches]
+    found = [outcomes(group, files) for group in groups]
     problems = [problem for result in found if not isinstance(result, Outcome) for problem in result]
     if problems:
         raise PatchRefused(problems)

@@ -58,7 +58,7 @@ def _content(
     moved = tuple(
         Placement(first.name, 0, 1, level) for level, action in forms.items() if first.patch.action == action
     )
-    whole = [target.patch.whole for target in group if target.patch.whole is not None]
+    whole = [(target.patch.rows, target.patch.whole) for target in group if target.patch.whole is not None]
     if not hunks and not whole:
         return data, moved or (Placement(first.name, 0, 1, "mode"),)
     text = decode(data)
@@ -67,10 +67,12 @@ def _content(
             "binary", "this file is binary, or in an encoding that is not known; it can't be edited as text."
         )
     if whole:
-        if hunks or len(set(whole)) > 1:
+        if hunks or (len(set(whole)) > 1 and any(rows is None for rows, _ in whole)):
             raise Misfit("overlap", "the answer holds this file in more than one form. Send one.")
-        parts = whole_splices(whole[0], text)
-        placements: tuple[Placement, ...] = (Placement(first.name, 0, 1, "whole-file"),)
+        parts = merged(
+            part for rows, lines in dict.fromkeys(whole) for part in whole_splices(lines, text, rows)
+        )
+        placements = tuple(_whole_placement(first.name, rows) for rows, _ in dict.fromkeys(whole))
         final_newline = None
     else:
         placed = place(hunks, text, strict=files.strict)
@@ -97,6 +99,12 @@ def _merged(placed: Sequence[Fit], text: Text) -> list[Splice]:
 def _placement(target: Target, fit: Fit) -> Placement:
     level = "search-replace" if target.patch.form == "search-replace" and fit.level == EXACT else fit.level
     return Placement(target.name, fit.hunk.number, fit.first + 1, level)
+
+
+def _whole_placement(path: str, rows: tuple[int, int] | None) -> Placement:
+    return (
+        Placement(path, 0, 1, "whole-file") if rows is None else Placement(path, 0, rows[0] + 1, "whole-part")
+    )
 
 
 def _encoded(text: Text) -> bytes:

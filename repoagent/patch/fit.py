@@ -12,8 +12,9 @@ from repoagent.patch.problems import Misfit
 class Placement:
     """Where a hunk went: file, hunk (from 1 within the file), first line (from 1, of the file before) and the
     name of the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html",
-    "elision", "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly; and for a file
-    as a whole "whole-file", "new-file", "deleted", "renamed", "copied", "mode"."""
+    "elision", "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly;
+    "whole-part" for lines that came anew as a whole; and for a file as a whole "whole-file", "new-file",
+    "deleted", "renamed", "copied", "mode"."""
 
     path: str
     hunk: int

@@ -73,7 +73,8 @@ class FilePatch:
     """What one part of an answer asks for one file.
 
     `old` and `new` are names as written (None: not given); `action` is "edit", "create", "delete", "rename"
-    or "copy". `whole` holds the complete new text of a whole-file answer. `form` is "diff", "search-replace"
+    or "copy". `whole` holds the complete new text of a whole-file answer, or of the lines `rows` of that file
+    (from 0, the second is not included). `form` is "diff", "search-replace"
     or "whole-file"; `block` counts the separate patches of the answer. `cut` tells that the answer seems to
     end inside it.
     """
@@ -84,6 +85,7 @@ class FilePatch:
     action: str = "edit"
     hunks: tuple[Hunk, ...] = ()
     whole: str | None = None
+    rows: tuple[int, int] | None = None
     mode: str | None = None
     binary: bool = False
     cut: bool = False

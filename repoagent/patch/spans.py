@@ -16,6 +16,7 @@ DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file",
 _DIFF_LANGUAGES = {"diff", "patch", "udiff", "unified", "unified-diff", "git-diff", "gitdiff"}
 
 _FENCE = re.compile(r"( {0,12})(`{3,}|~{3,})[ \t]*([^`]*?)[ \t]*\r?$")
+_LATE_FENCE = re.compile(r"(?:(?!```).)*?[^`\s][ \t]*()(`{3,})([^`\s]+)[ \t]*\r?$")
 SEARCH = re.compile(r"<{5,9} ?SEARCH\b.*$")
 DIVIDER = re.compile(r"={5,9}\s*$")
 REPLACE = re.compile(r">{5,9} ?REPLACE\b.*$")
@@ -25,8 +26,8 @@ _NUMBERS = re.compile(r"@@ +-\d+(?:,(\d{1,9}))? +\+\d+(?:,(\d{1,9}))? +@@")
 
 @dataclass(frozen=True)
 class Span:
-    """The characters `answer[start:end]` are a patch of this kind: "diff", "search-replace" or
-    "whole-file"."""
+    """The characters `answer[start:end]` are a patch of this kind: "diff", "search-replace", "whole-file",
+    or "code" (see `patch_spans`)."""
 
     start: int
     end: int
@@ -42,14 +43,20 @@ class Block:
     name: str | None
     fenced: bool
     closed: bool
+    info: str = ""
 
 
-def patch_spans(answer: str) -> tuple[Span, ...]:
-    """The ranges of `answer` that are patches, in order, without overlap. Prose and other code are not."""
-    return tuple(block.span for block in blocks(answer) if block.span.kind != CODE)
+def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
+    """The ranges of `answer` that are patches, in order, without overlap. Prose and other code are not.
+
+    `loose`: the model was asked for whole files or functions, so a fence that names no file may be one (its
+    kind is then "code"), and a fence may open at the end of a sentence.
+    """
+    found = (block for block in blocks(answer, loose=loose) if block.lines or not loose)
+    return tuple(block.span for block in found if loose or block.span.kind != CODE)
 
 
-def blocks(answer: str) -> list[Block]:
+def blocks(answer: str, *, loose: bool = False) -> list[Block]:
     """All patches of an answer, and the fences of kind "code" which name no file."""
     lines = answer.split("\n")
     starts = [0]
@@ -58,7 +65,7 @@ def blocks(answer: str) -> list[Block]:
     found: list[Block] = []
     at = 0
     while at < len(lines):
-        fence = _FENCE.match(lines[at])
+        fence = _FENCE.match(lines[at]) or (_LATE_FENCE.match(lines[at]) if loose else None)
         if fence:
             body, after, closed = _fenced(lines, at, fence)
             kind, name = _kind_and_name(fence.group(3), body, lines[:at])
@@ -71,8 +78,10 @@ def blocks(answer: str) -> list[Block]:
         else:
             at += 1
             continue
-        span = Span(starts[at], min(starts[after], len(answer)), kind)
-        found.append(Block(span, tuple(body), name, fence is not None, closed))
+        start = starts[at] + (fence.start(2) if fence and fence.re is _LATE_FENCE else 0)
+        span = Span(start, min(starts[after], len(answer)), kind)
+        info = fence.group(3) if fence else ""
+        found.append(Block(span, tuple(body), name, fence is not None, closed, info))
         at = after
     return found
 

@@ -54,6 +54,8 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
     if patch.action in {"rename", "copy"}:
         return _moved(patch, files)
     old, new = spellings(patch.old, patch.new)
+    if patch.form != "diff" and patch.new is not None and patch.new in files.sources:
+        new = [patch.new]  # only a diff puts `a/` and `b/` before a name
     if patch.action == "create":
         return _created(patch, new or old, files)
     known = known_path(new, files.sources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from repoagent.patch.hunk import is_spoken_elision
+from repoagent.patch.hunk import is_elision, is_spoken_elision
 from repoagent.patch.match import is_blank
 from repoagent.patch.problems import Misfit
 
@@ -30,12 +30,24 @@ def check_added(added: Sequence[str], before: Sequence[str]) -> None:
     present = set(before)
     for line in added:
         if line not in present and is_spoken_elision(line):
-            raise Misfit(
-                "elided",
-                f"the line `{line.strip()}` stands for code that was left out. Write all lines in full, or "
-                "send a "
-                "unified diff of only what changes.",
-            )
+            raise _elided(line)
+
+
+def _elided(line: str) -> Misfit:
+    return Misfit(
+        "elided",
+        f"the line `{line.strip()}` stands for code that was left out. Write all lines in full, or send a "
+        "unified diff of only what changes.",
+    )
+
+
+def check_left_out(gone: Sequence[str], added: Sequence[str]) -> None:
+    """Raises Misfit when a line such as `...`, new in a whole text, has come in place of several old ones."""
+    if sum(not is_blank(line) for line in gone) < 2:
+        return
+    for line in added:
+        if line not in gone and is_elision(line):
+            raise _elided(line)
 
 
 def check_whole(before: Sequence[str], after: Sequence[str]) -> None:

@@ -10,18 +10,27 @@ from repoagent.patch.match import is_blank
 from repoagent.patch.problems import Misfit
 from repoagent.patch.splice import Splice
 from repoagent.patch.text import Text, split_lines
-from repoagent.patch.verify import check_whole
+from repoagent.patch.verify import check_left_out, check_whole
 
 
-def whole_splices(whole: str, text: Text) -> list[Splice]:
-    """The lines that differ between a file and its new text; equal ones keep their bytes. Raises Misfit."""
+def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
+    """The lines that differ between a file (or its `rows`) and their new text; equal ones keep their bytes.
+
+    Raises Misfit.
+    """
     new, _ = split_lines(whole.removeprefix("\ufeff"))
-    check_whole(text.lines, new)
-    if text.lines and not new:
+    first, last = rows or (0, len(text.lines))
+    old = text.lines[first:last]
+    if rows is None:
+        check_whole(old, new)
+    if old and not new:
         raise Misfit(
             "empties-file", "the answer holds an empty file. To delete the file, send a diff that says so."
         )
-    return [Splice(i1, i2, tuple(new[j1:j2])) for i1, i2, j1, j2 in differing(text.lines, new)]
+    changes = differing(old, new)
+    for i1, i2, j1, j2 in changes:
+        check_left_out(old[i1:i2], new[j1:j2])
+    return [Splice(first + i1, first + i2, tuple(new[j1:j2])) for i1, i2, j1, j2 in changes]
 
 
 def looks_whole(whole: str, lines: Sequence[str]) -> bool:

@@ -31,8 +31,8 @@ class Parrot:
         return Reply(self.reply, "end", Usage(input=10, output=5), "parrot-1")
 
 
-def prompt(state: State) -> Request:
-    return Request((Part("system"),), to_messages(state.turns, state.nonce))
+def prompt(state: State) -> tuple[Request]:
+    return (Request((Part("system"),), to_messages(state.turns, state.nonce)),)
 
 
 def talk(model: Parrot, limits: Limits, heard: list[str]) -> Outcome:
@@ -111,3 +111,20 @@ def test_the_door_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_reply_may_be_asked_for_in_several_parts() -> None:
+    parts = iter(["first\n", "second\n"])
+
+    def asked(state: State) -> tuple[Request, ...]:
+        return (*prompt(state), *prompt(state))
+
+    agent = ModelAgent(
+        Parrot("```\nx\n```"),
+        Meter(),
+        asked,
+        on_reply=lambda request, reply: {"sent": next(parts).strip(), "kind": "one"},
+    )
+    turn = agent.step(ASKED)
+    assert turn.text == "```\nx\n```\n\n```\nx\n```"
+    assert (turn.meta["sent"], turn.meta["kind"]) == ("first second", "one")

@@ -176,9 +176,13 @@ def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
 @pytest.mark.parametrize(
     ("words", "count", "expected"),
     [
-        ("repoagent ", 1, {"edit", "undo", "redo", "init", "config", "completion"}),
-        ("repoagent co", 1, {"config", "completion"}),
-        ("repoagent config get max", 3, {"max_turns", "max_tokens", "max_cost", "max_output_tokens"}),
+        ("repoagent ", 1, {"edit", "undo", "redo", "init", "config", "models", "cost", "completion"}),
+        ("repoagent co", 1, {"config", "cost", "completion"}),
+        (
+            "repoagent config get max",
+            3,
+            {"max_turns", "max_tokens", "max_cost", "max_cost_per_day", "max_output_tokens"},
+        ),
         ("repoagent completion z", 2, {"zsh"}),
         ("repoagent init --", 2, {"--json", "--help"}),
     ],

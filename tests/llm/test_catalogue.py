@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from repoagent.errors import UsageError
 from repoagent.llm import Price, Usage
 from repoagent.llm.catalogue import _data, aliases, data_date, format_by_size, known, parameters
+from tests.llm.providers.tiny_model import write_tiny_model
 
 SONNET = "anthropic/claude-sonnet-5-5"
 
@@ -99,13 +101,13 @@ def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
     ("spec", "wanted"),
     [
         (SONNET, "diff"),
-        ("ollama/qwen2.5-coder:1.5b", "whole"),
+        ("ollama/qwen2.5-coder:1.5b", "function"),
         ("ollama/qwen2.5-coder:32b", "search"),
         ("together/deepseek-ai/whatever-405B", "diff"),
         ("groq/openai/gpt-oss-120b", "search"),
-        ("local/some.gguf", "whole"),
+        ("local/some.gguf", "function"),
         ("acme/never-heard-of", "diff"),
-        ("command:ollama run llama3.2:3b", "whole"),
+        ("command:ollama run llama3.2:3b", "function"),
     ],
 )
 def test_the_format_a_model_is_asked_for(spec: str, wanted: str) -> None:
@@ -114,5 +116,12 @@ def test_the_format_a_model_is_asked_for(spec: str, wanted: str) -> None:
 
 def test_the_rule_by_size() -> None:
     assert [format_by_size(size) for size in (0.5, 8, 8.1, 70, 100, 400)] == [
-        *("whole", "whole", "search", "search", "diff", "diff")
+        *("function", "function", "search", "search", "diff", "diff")
     ]
+
+
+def test_a_model_file_says_how_large_it_is(tmp_path: Path) -> None:
+    write_tiny_model(tmp_path / "model.gguf")
+    size = parameters(f"local/{tmp_path}/model.gguf")
+    assert size is not None
+    assert 0 < size < 0.01

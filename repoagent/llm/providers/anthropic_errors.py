@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from repoagent.errors import ModelError
 from repoagent.llm.model import Usage
 from repoagent.llm.providers.failures import (
+    WAYS,
     Rejection,
     brief,
     broken_stream,
@@ -18,14 +19,7 @@ from repoagent.llm.providers.failures import (
 if TYPE_CHECKING:
     import anthropic
 
-__all__ = ["WAYS", "broken_stream", "no_connection", "no_key", "rejected", "retry_after", "unusable"]
-
-WAYS = """\
-The three shortest ways to get one:
-  export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
-  --model "command:claude -p"    any program that reads a prompt, prints a reply
-  --model manual                 you carry prompt and reply to any chat yourself
-To keep a choice: git config --global repoagent.model SPEC"""
+__all__ = ["broken_stream", "no_connection", "no_key", "rejected", "retry_after", "unusable"]
 
 # An error that comes inside a stream has no status of its own.
 _STATUS = {

@@ -14,6 +14,14 @@ from datetime import datetime, timezone
 from repoagent.errors import ModelError
 from repoagent.llm.model import Retryable, Usage
 
+WAYS = """\
+The shortest ways to get one:
+  export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
+  --model openai/NAME            or ollama/NAME, local/FILE.gguf: docs/models.md
+  --model "command:claude -p"    any program that reads a prompt, prints a reply
+  --model manual                 you carry prompt and reply to any chat yourself
+To keep a choice: git config --global repoagent.model SPEC"""
+
 _PASSING = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
 
 

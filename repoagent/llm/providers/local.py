@@ -106,7 +106,7 @@ class LocalModel:
         system = "".join(part.text for part in request.system)
         said = [("system", system)] if system else []
         said += [(message.role, message.text) for message in request.messages]
-        temperature = self.wishes.temperature
+        temperature = self.wishes.temperature if request.temperature is None else request.temperature
         body: dict[str, Any] = {
             "messages": [{"role": role, "content": wire_text(text)} for role, text in said],
             "max_tokens": request.max_output_tokens,

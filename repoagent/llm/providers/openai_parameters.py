@@ -48,7 +48,7 @@ def parameters(
         "stream_options": None if "usage_unasked" in endpoint.traits else {"include_usage": True},
         "reasoning_effort": None if as_object else effort,
         "reasoning": {"effort": effort} if effort and as_object else None,
-        "temperature": wishes.temperature,
+        "temperature": wishes.temperature if request.temperature is None else request.temperature,
         "stop": list(wishes.stop) or None,
         "grammar": request.grammar if "grammar" in endpoint.traits and request.grammar else None,
     }

@@ -1,0 +1,246 @@
+"""From what is known of an edit to the prompt and the tools: in which form, and with how much of each file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from repoagent.agent import Tool, protocol_text
+from repoagent.config import Settings
+from repoagent.edit import context
+from repoagent.edit.draft import Draft
+from repoagent.edit.excerpt import excerpt, fence_mark, shown_text, whole_text
+from repoagent.edit.forms import (
+    FUNCTION_LINES,
+    LOOSE,
+    WHOLE_LINES,
+    Asked,
+    Form,
+    choose,
+    fence_grammar,
+    fits_whole,
+    reminder,
+)
+from repoagent.edit.proposal import edit_tool
+from repoagent.edit.request import EditRequest
+from repoagent.edit.scope import WhyNot
+from repoagent.edit.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
+from repoagent.edit.windows import Window, answered_windows, find_models, find_windows, question
+from repoagent.llm import Part, estimate_tokens
+from repoagent.memory import Memory
+from repoagent.repo import Facts, Source, WorkTree, layout
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What is known before it is decided how a model is asked."""
+
+    worktree: WorkTree
+    settings: Settings
+    request: EditRequest
+    why_not: WhyNot
+    sources: dict[str, Source]
+    editable: set[str]
+    facts: Facts
+    memories: dict[str, Memory]
+    history: str
+    neighbours: str
+    remembered: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An edit that is ready to be asked for.
+
+    `question`, where there is one, is to be asked first: which part of a long file the request is about; `located`
+    then takes the answer. Without one the prompt is good as it is, with the whole files in it. A small model is asked
+    for one file at a time: `prompts` has one for each. `reply_tokens`: how long a reply can reasonably be, where that
+    is known: a small model that writes more goes round in circles.
+    """
+
+    bench: Workbench
+    tools: tuple[Tool, ...]
+    prompts: tuple[context.Prompt, ...]
+    memories: dict[str, Memory]
+    gathered: Gathered
+    asked: Asked
+    question: str = ""
+    reply_tokens: int | None = None
+
+    @property
+    def reminder(self) -> str:
+        """What a small model must read last, here and after each setback."""
+        return self.bench.reminder
+
+    @property
+    def form(self) -> Form:
+        return self.bench.form
+
+    def located(self, answer: str) -> Prepared:
+        """The same edit, with the parts that the answer to `question` names; unchanged when it names none."""
+        return assembled(self.gathered, self.asked, answer) if self.question else self
+
+    @property
+    def blobs(self) -> dict[str, str]:
+        """The hashes of the files that the request is about."""
+        request = self.bench.request
+        known = self.bench.draft.blobs()
+        return {path: known[path] for path in (*request.paths, *request.read)}
+
+
+def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Prepared:
+    """The prompt and the tools. `answer` is that to the question which part of a file is meant.
+
+    A model that is asked in short is a small one: it does better without a protocol to mind, and without what the
+    repository says to assistants.
+    """
+    request, sources = gathered.request, gathered.sources
+    edited = {path: data for path in request.paths if (data := sources[path].data) is not None}
+    whole = {path: fits_whole(data, asked.output_tokens) for path, data in edited.items()}
+    windows = _windows(request, edited, whole, asked, answer) if asked.form in LOOSE else {}
+    form = choose(asked.form, whole, windows)
+    short = asked.is_short
+    windows = windows if form == "function" else {}
+    marks = {path: fence_mark(shown_text(sources[path], windows.get(path, ()))) for path in request.paths}
+    bench = Workbench(
+        gathered.worktree,
+        request,
+        Draft(sources),
+        set(gathered.editable),
+        gathered.why_not,
+        form=form,
+        short=short,
+        windows=windows,
+        fits=all(whole.values()),
+        # several files are asked for one at a time: each prompt has its own then
+        reminder=reminder(form, request.paths, windows, marks)
+        if short and (form not in LOOSE or len(request.paths) == 1)
+        else "",
+    )
+    tools = (edit_tool(bench),) if short else _tools(bench)
+    asks = answer is None and asked.form in LOOSE and form == "search"
+    return Prepared(
+        bench,
+        tools,
+        tuple(
+            prompt_for(gathered, bench, tools, paths, {path: marks[path] for path in paths})
+            for paths in ([(path,) for path in request.paths] if form in LOOSE else [request.paths])
+        ),
+        gathered.memories,
+        gathered,
+        asked,
+        _question(request, edited, whole) if asks else "",
+        _reply_tokens(sources, request.paths, windows)
+        if form in LOOSE and len(edited) == len(request.paths)
+        else None,
+    )
+
+
+def prompt_for(
+    gathered: Gathered,
+    bench: Workbench,
+    tools: Sequence[Tool],
+    paths: Sequence[str],
+    marks: Mapping[str, str],
+    *,
+    note: str = "",
+) -> context.Prompt:
+    """The prompt for `paths`, all of the request's or one of them; `note` comes after the request."""
+    request, sources, form, short = gathered.request, gathered.sources, bench.form, bench.short
+    windows = {path: bench.windows[path] for path in paths if path in bench.windows}
+    others = {path for path in request.paths if path not in paths}
+    last = reminder(form, paths, windows, marks) if short else ""
+    alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
+    return context.build(
+        protocol=_protocol(tools, form, short=short),
+        repository=() if short else _repository(gathered),
+        facts="" if short else context.facts_block(gathered.facts),
+        history="" if short else gathered.history,
+        neighbours="" if short else gathered.neighbours,
+        memory=gathered.remembered,
+        sources=[source for source in sources.values() if source.path not in others],
+        request=request,
+        reminder=last,
+        afresh=short,
+        excerpts=_excerpts(request, sources, paths, windows) if form in LOOSE else {},
+        grammar=fence_grammar(paths[0], marks[paths[0]]) if alone else "",
+        note=note,
+    )
+
+
+def _reply_tokens(
+    sources: Mapping[str, Source], paths: Sequence[str], windows: Mapping[str, Sequence[Window]]
+) -> int:
+    """Room for half as much again as the longest of what is asked for, and for an explanation."""
+    longest = max(estimate_tokens(shown_text(sources[path], windows.get(path, ()))) for path in paths)
+    return longest + longest // 2 + 400
+
+
+def _excerpts(
+    request: EditRequest,
+    sources: Mapping[str, Source],
+    paths: Sequence[str],
+    windows: Mapping[str, Sequence[Window]],
+) -> dict[str, str]:
+    found = {}
+    for path in paths:
+        source = sources[path]
+        if path not in windows:
+            found[path] = whole_text(source)
+            continue
+        models = find_models(path, source.data or b"", request.instruction, WHOLE_LINES)
+        found[path] = excerpt(source, windows[path], models)
+    return found
+
+
+def _windows(
+    request: EditRequest,
+    edited: Mapping[str, bytes],
+    whole: Mapping[str, bool],
+    asked: Asked,
+    answer: str | None,
+) -> dict[str, tuple[Window, ...]]:
+    """The parts of files that are asked for instead of the whole."""
+    limit = max(20, min(WHOLE_LINES, asked.output_tokens // 16))
+    found: dict[str, tuple[Window, ...]] = {}
+    for path, data in edited.items():
+        if whole[path] and (asked.form == "whole" or fits_whole(data, asked.output_tokens, FUNCTION_LINES)):
+            continue
+        places = [
+            (target.first, target.last or target.first)
+            for target in request.targets
+            if target.path == path and target.first is not None
+        ]
+        parts = find_windows(path, data, request.instruction, places, limit)
+        if not parts and answer is not None and not whole[path]:
+            parts = answered_windows(path, data, answer, limit)
+        if parts:
+            found[path] = parts
+    return found
+
+
+def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[str, bool]) -> str:
+    asked = [question(path, edited[path], request.instruction) for path, fits in whole.items() if not fits]
+    return "\n\n".join(filter(None, asked))
+
+
+def _repository(gathered: Gathered) -> list[Part]:
+    place, request = layout(gathered.worktree), gathered.request
+    further = gathered.settings.texts("context")
+    return context.repository_parts(
+        gathered.worktree.top, place.root, further, request.paths, gathered.why_not
+    )
+
+
+def _tools(bench: Workbench) -> tuple[Tool, ...]:
+    return edit_tool(bench), read_tool(bench), search_tool(bench), outline_tool(bench), history_tool(bench)
+
+
+def _protocol(tools: Sequence[Tool], form: Form, *, short: bool) -> str:
+    if not short:
+        return context.prompt_text("edit") + "\n" + protocol_text(tools)
+    return (
+        context.prompt_text(form)
+        if form in LOOSE
+        else context.prompt_text("short") + "\n" + context.prompt_text(form)
+    )

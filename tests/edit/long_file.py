@@ -1,0 +1,76 @@
+"""A file too long to be asked for as a whole, and an edit of it that is ready to be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repoagent.agent import Action, Observation
+from repoagent.agent.protocol import parse
+from repoagent.config import load
+from repoagent.edit import EditRequest, Prepared, Target, prepare
+from repoagent.edit.forms import Asked, Form
+from repoagent.repo import open_worktree
+from tests.conftest import GitRepo
+
+HEAD = '"""A shop."""\n\nimport os\nfrom pathlib import Path\n\nLIMIT = 10\n\n\n'
+BASKET = '''\
+class Basket:
+    """What is bought."""
+
+    def __init__(self, owner):
+        self.owner = owner
+        self.items = []
+
+    def put_item(self, item, price):
+        """Add one."""
+        self.items.append((item, price))
+        return len(self.items)
+
+    def total_price(self):
+        total = 0
+        for _, price in self.items:
+            total += price
+        return total
+
+
+'''
+FUNCTIONS = "".join(
+    f"def task_{n}(value):\n    result = value + {n}\n    if result > LIMIT:\n        return LIMIT\n    return result\n\n\n"
+    for n in range(30)
+)
+TAIL = "def read_names(file):\n    text = Path(file).read_text()\n    return text.splitlines()\n"
+SHOP = HEAD + BASKET + FUNCTIONS + TAIL
+
+
+def asked(
+    repo: GitRepo,
+    instruction: str,
+    form: Form = "function",
+    *,
+    targets: Sequence[Target] = (Target("shop.py"),),
+    text: str | bytes = SHOP,
+    tokens: int = 16_000,
+) -> Prepared:
+    """`text` is the new content of the first target."""
+    repo.write(targets[0].path, text)
+    return prepare(
+        open_worktree(repo.top),
+        EditRequest(instruction, tuple(targets)),
+        load(None, repo.top),
+        Asked(form, output_tokens=tokens),
+    )
+
+
+def answer(prepared: Prepared, reply: str) -> Observation:
+    """What the edit tool says of a reply, read as the loop reads it."""
+    (tool, *_) = prepared.tools
+    read = parse(reply, {"edit"}, loose=tool.loose)
+    assert read.problem is None
+    (action,) = read.actions or (Action("none"),)
+    assert action.kind == "edit", "the reply holds no edit"
+    return tool.perform(action)
+
+
+def result(prepared: Prepared, path: str = "shop.py") -> str:
+    """The file as it would be written."""
+    return prepared.bench.draft.texts()[path].data.decode()
