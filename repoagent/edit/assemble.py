@@ -9,7 +9,6 @@ from repoagent.agent import Tool, protocol_text
 from repoagent.config import Settings
 from repoagent.edit import context
 from repoagent.edit.draft import Draft
-from repoagent.edit.excerpt import excerpt, fence_mark, shown_text, whole_text
 from repoagent.edit.forms import (
     FUNCTION_LINES,
     LOOSE,
@@ -24,8 +23,9 @@ from repoagent.edit.forms import (
 from repoagent.edit.proposal import edit_tool
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot
+from repoagent.edit.small.excerpt import excerpt, fence_mark, shown_text, whole_text
+from repoagent.edit.small.windows import Window, answered_windows, find_models, find_windows, question
 from repoagent.edit.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
-from repoagent.edit.windows import Window, answered_windows, find_models, find_windows, question
 from repoagent.llm import Part, estimate_tokens
 from repoagent.memory import Memory
 from repoagent.repo import Facts, Source, WorkTree, layout

@@ -150,10 +150,17 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
     return tuple(remarks)
 
 
+_OUTPUT = "Its output:\n"
+_ADVICE = "\n\nThe files are as they were before it. Change your edit so that the check passes."
+
+
 def _failure(result: CheckResult, top: str) -> str:
     """What the model hears of a failed check: paths as it knows them, without `top`, and last what it is to do."""
     output = result.excerpt().replace(top, "").rstrip()
-    return (
-        f"The check `{result.command}` failed with exit code {result.returncode} after your edit. Its output:\n"
-        f"{output}\n\nThe files are as they were before it. Change your edit so that the check passes."
-    )
+    head = f"The check `{result.command}` failed with exit code {result.returncode} after your edit."
+    return f"{head} {_OUTPUT}{output}{_ADVICE}"
+
+
+def output_of(failure: str) -> str:
+    """The output alone in what the model heard of a failed check; all of it where a person has edited that."""
+    return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure

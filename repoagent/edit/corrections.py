@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from repoagent.edit.assemble import Prepared, prompt_for
 from repoagent.edit.context import Prompt
-from repoagent.edit.excerpt import fence_mark, shown_text
-from repoagent.edit.windows import Window, rows_now
+from repoagent.edit.small.excerpt import fence_mark, shown_text
+from repoagent.edit.small.windows import Window, rows_now
 from repoagent.patch import decode
 from repoagent.repo import Source
 

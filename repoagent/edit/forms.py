@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repoagent.edit.context import REMINDS, prompt_text
-from repoagent.edit.windows import Window
+from repoagent.edit.small.windows import Window
 from repoagent.llm import estimate_tokens
 from repoagent.patch import PatchRefused, decode
 

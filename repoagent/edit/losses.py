@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from repoagent.edit.context import shown
-from repoagent.edit.frozen import frozen_changes
+from repoagent.edit.small.unasked import changes_to_frozen
 from repoagent.patch import Applied, patch_spans
 from repoagent.repo.change import FileChange
 
@@ -44,7 +44,7 @@ def unasked_losses(
             f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not "
             "go; if it must go, say so by name in a sentence before the edit and send the edit again."
         )
-    if loose and (frozen := frozen_changes(applied.changes, instruction)):
+    if loose and (frozen := changes_to_frozen(applied.changes, instruction)):
         return f"Not applied: {', '.join(frozen)} shall stay as the request says, to the letter."
     if loose and (doubled := _doubled(applied.changes)):
         return f"Not applied: {doubled} would be there twice. Write everything once."

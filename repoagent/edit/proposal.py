@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from repoagent.agent import Action, Observation, Tool
 from repoagent.edit.draft import Draft
-from repoagent.edit.fitting import Shown
 from repoagent.edit.forms import form_text, short_refusal
 from repoagent.edit.losses import Part, unasked_losses
-from repoagent.edit.replies import understood
+from repoagent.edit.small.fitting import Shown
+from repoagent.edit.small.replies import understood
+from repoagent.edit.small.windows import rows_now
 from repoagent.edit.tools import Workbench, is_ignored_here
-from repoagent.edit.windows import rows_now
 from repoagent.errors import NothingDone
 from repoagent.patch import (
     Applied,

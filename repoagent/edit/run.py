@@ -13,8 +13,8 @@ from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
 from repoagent.edit.briefing import Prepared, prepare
-from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack
-from repoagent.edit.context import REMINDS, check_fits, end_of, request_key, warmth
+from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack, output_of
+from repoagent.edit.context import check_fits, end_of, request_key, warmth
 from repoagent.edit.corrections import corrections
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.forms import LOOSE
@@ -245,7 +245,7 @@ class _Run:
         most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
         last = state.turns[-1]
         if prepared.form in LOOSE and last.meta.get("kind") == "check" and prepared.bench.draft.edits:
-            said = fence(end_of(last.text.partition(REMINDS)[0].strip()), "output")
+            said = fence(end_of(output_of(last.text)), "output")
             return tuple(
                 prompt.alone(key=f"{key}{number}", max_output_tokens=most, temperature=warmth(state.turns))
                 for number, prompt in enumerate(corrections(prepared, said))

@@ -12,7 +12,7 @@ from repoagent.edit.draft import Draft
 from repoagent.edit.forms import LOOSE, Form, form_after, form_text, reminder
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot, why_content_is_off_limits
-from repoagent.edit.windows import Window
+from repoagent.edit.small.windows import Window
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
 from repoagent.repo import Source, WorkTree, git_output, read_source

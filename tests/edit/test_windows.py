@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.windows import Window, answered_windows, find_windows, question, rows_now
+from repoagent.edit.small.windows import Window, answered_windows, find_windows, question, rows_now
 from repoagent.patch import FilePatch, SourceText, apply_patches, decode
 from repoagent.patch.problems import PatchRefused
 from tests.edit.long_file import SHOP

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from repoagent.edit.context import named, shown
-from repoagent.edit.windows import Window
+from repoagent.edit.small.windows import Window
 from repoagent.repo import Source
 
 

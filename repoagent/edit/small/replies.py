@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from repoagent.edit.fitting import Piece, Shown, pieces_of
-from repoagent.edit.frozen import with_frozen
-from repoagent.edit.remarks import with_remarks
+from repoagent.edit.small.fitting import Piece, Shown, pieces_of
+from repoagent.edit.small.remarks import with_remarks
+from repoagent.edit.small.unasked import with_unasked_put_back
 from repoagent.patch import FilePatch, PatchRefused, Problem, known_path
 
 _EXAMPLE = re.compile(
@@ -63,7 +63,7 @@ def understood(
             file = files[path]
             for piece in pieces or [Piece(None, tuple(lines))]:
                 old = file.lines[slice(*piece.rows)] if piece.rows else file.lines
-                kept = with_frozen(path, old, piece.lines, request, file.source)
+                kept = with_unasked_put_back(path, old, piece.lines, request, file.source)
                 text = _joined(with_remarks(path, old, kept, request))
                 taken.append(replace(patch, new=path, rows=piece.rows, whole=text))
     return _without_repeats(taken, files) or strange

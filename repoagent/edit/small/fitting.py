@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from repoagent.edit.imports import leading_imports, missing_imports, place_of_imports
-from repoagent.edit.named import Outlined, lacks_members, named_pieces
-from repoagent.edit.reindent import reindented
+from repoagent.edit.small.imports import leading_imports, missing_imports, place_of_imports
+from repoagent.edit.small.named import Outlined, lacks_members, named_pieces
+from repoagent.edit.small.reindent import reindented
 
 if TYPE_CHECKING:
     from repoagent.split import Symbol

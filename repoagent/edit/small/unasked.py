@@ -26,7 +26,7 @@ _PUT_BACK = 2  # definitions; who leaves out more has not written everything
 _LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # one with braces may hold code
 
 
-def with_frozen(
+def with_unasked_put_back(
     path: str, old: Sequence[str], new: Sequence[str], request: str, source: Sequence[str]
 ) -> list[str]:
     """`new` with what nobody asked to change as it was.
@@ -43,7 +43,7 @@ def with_frozen(
     return _with_literals(old, lines, request) if _RENAMES.search(request) else lines
 
 
-def frozen_changes(changes: Sequence[FileChange], instruction: str) -> list[str]:
+def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[str]:
     """The names of definitions that changed, though a clause of the instruction says that they shall not."""
     words = _frozen_words(instruction)
     found: list[str] = []

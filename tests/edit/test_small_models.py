@@ -1,0 +1,121 @@
+"""How a small model is asked: the part first, one file at a time, its first try shown when a check has failed."""
+
+from __future__ import annotations
+
+import json
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script
+from tests.edit.long_file import SHOP
+from tests.edit.test_forms import ROUNDED, TOTAL
+
+
+def fenced(path: str, text: str) -> str:
+    return f"```{path}\n{text}```\n"
+
+
+def edit(run: Run, *args: str, **env: str) -> tuple[int, str]:
+    done = run("edit", *args, "--yes", "--format", "function", env=env)
+    return done.code, done.err
+
+
+def test_words_alone_go_back_twice(repo: GitRepo, run: Run, script: Script) -> None:
+    old = repo.read("src/app.py").decode()
+    new = old.replace("hello ", "hi ")
+    script.replies("I will change it.", "Done!", fenced("src/app.py", new))
+    assert edit(run, "src/app.py", "say hi") == (0, "")
+    assert repo.read("src/app.py").decode() == new
+    assert "Your answer holds no edit." in script.prompts[1]
+    assert "I will change it." not in script.prompts[1]
+    script.replies("No.", "No need.", "It says hi already.")
+    done = run("edit", "src/app.py", "say hi", "--yes", "--format", "function")
+    assert (done.code, done.out) == (1, "It says hi already.\n")
+
+
+def test_a_model_that_is_asked_for_a_diff_may_answer(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("It says hi already.")
+    done = run("edit", "src/app.py", "say hi", "--yes")
+    assert (done.code, done.out) == (1, "It says hi already.\n")
+
+
+def test_the_part_is_asked_for_first_where_the_request_names_none(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    repo.write("shop.py", SHOP)
+    repo.commit("shop")
+    script.replies("Basket.total_price\n", fenced("shop.py", ROUNDED))
+    assert edit(run, "shop.py", "the price shall be in whole cents")[0] == 0
+    question, prompt = script.prompts
+    assert "Which of these have to change?" in question
+    assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```" in prompt
+    assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
+
+
+def test_an_answer_that_names_no_part(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.write("shop.py", SHOP)
+    repo.commit("shop")
+    blocks = (
+        "<<<<<<< SEARCH\n        return total\n=======\n        return round(total, 2)\n>>>>>>> REPLACE\n"
+    )
+    script.replies("I don't know.", fenced("shop.py", blocks))
+    assert edit(run, "shop.py", "the price shall be in whole cents")[0] == 0
+    assert "SEARCH/REPLACE" in script.prompts[1]
+    assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
+
+
+def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.write("shop.py", SHOP)
+    repo.commit("shop")
+    script.replies("Basket.total_price", fenced("shop.py", "        return 1\n"))  # and then it has no reply
+    code, said = edit(run, "shop.py", "whole cents")
+    assert code == 4, said
+    script.replies(fenced("shop.py", ROUNDED))
+    code, said = edit(run, "shop.py", "whole cents")
+    assert code == 0, said
+    assert "Which of these" not in script.prompts[0]
+    assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
+
+
+def test_several_files_are_asked_for_one_at_a_time(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.commit("two", **{"a.py": "A = 1\n", "b.py": "B = 1\n"})
+    script.replies(fenced("a.py", "A = 2\n"), fenced("b.py", "B = 2\n"))
+    assert edit(run, "a.py", "b.py", "make it 2")[0] == 0
+    first, second = script.prompts
+    assert "A = 1" in first and "B = 1" not in first
+    assert "B = 1" in second and "A = 1" not in second
+    assert (repo.read("a.py"), repo.read("b.py")) == (b"A = 2\n", b"B = 2\n")
+    assert repo.git("show", "--format=", "--name-only").split() == ["a.py", "b.py"]
+
+
+def test_after_a_failed_check_only_the_file_that_it_names_is_asked_for_again(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    repo.commit("two", **{"a.py": "A = 1\n", "b.py": "B = 1\n"})
+    head = repo.head()
+    script.replies(fenced("a.py", "A = 2\n"), fenced("b.py", "B = 3\n"), fenced("b.py", "B = 2\n"))
+    check = "grep -q 2 a.py && { grep -q 2 b.py || { echo 'b.py: it is no 2'; exit 1; }; }"
+    code, said = edit(run, "a.py", "b.py", "make it 2", "--check", check)
+    assert code == 0, said
+    last = script.prompts[2]
+    assert "B = 3" in last and "B = 1" not in last and "A = " not in last
+    assert "b.py: it is no 2" in last
+    assert repo.git("diff", head, "HEAD", "--stat", "--format=").count("| 2 +-") == 2
+
+
+def test_the_form_goes_by_what_is_known_of_the_model(repo: GitRepo, run: Run, script: Script) -> None:
+    env = {"REPOAGENT_MODEL": "ollama/qwen2.5-coder:1.5b"}
+    small = run("edit", "src/app.py", "say hi", "--show-prompt", "--json", env=env).json
+    large = run(
+        "edit", "src/app.py", "say hi", "--show-prompt", "--json", env={"REPOAGENT_MODEL": "best"}
+    ).json
+    told = run(
+        "edit",
+        "src/app.py",
+        "say hi",
+        "--show-prompt",
+        "--json",
+        env=env | {"REPOAGENT_EDIT__FORMAT": "diff"},
+    ).json
+    assert "the whole new file" in json.dumps(small) and "```diff" not in json.dumps(small)
+    assert "```diff" in json.dumps(large)
+    assert "```diff" in json.dumps(told)
