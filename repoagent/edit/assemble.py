@@ -144,15 +144,17 @@ def prompt_for(
     marks: Mapping[str, str],
     *,
     note: str = "",
+    plain: bool = False,
 ) -> context.Prompt:
-    """The prompt for `paths`, all of the request's or one of them; `note` comes after the request."""
+    """The prompt for `paths`, all of the request's or one of them; `note` comes after the request. `plain` is another
+    wording, for who gave the same bad answer twice."""
     request, sources, form, short = gathered.request, gathered.sources, bench.form, bench.short
     windows = {path: bench.windows[path] for path in paths if path in bench.windows}
     others = {path for path in request.paths if path not in paths}
-    last = reminder(form, paths, windows, marks) if short else ""
+    last = reminder(form, paths, windows, marks, plain=plain) if short else ""
     alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
     return context.build(
-        protocol=_protocol(tools, form, short=short),
+        protocol=context.prompt_text("plain") if plain else _protocol(tools, form, short=short),
         repository=() if short else _repository(gathered),
         facts="" if short else context.facts_block(gathered.facts),
         history="" if short else gathered.history,
@@ -163,7 +165,7 @@ def prompt_for(
         reminder=last,
         afresh=short,
         excerpts=_excerpts(request, sources, paths, windows) if form in LOOSE else {},
-        grammar=fence_grammar(paths[0], marks[paths[0]]) if alone else "",
+        grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
         note=note,
     )
 

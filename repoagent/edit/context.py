@@ -23,11 +23,11 @@ CONVENTION_FILES = ("AGENTS.md", "CLAUDE.md", "CONVENTIONS.md")
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
 WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
-CHECK_LINES, CHECK_CHARACTERS = 20, 900  # of a failing check that a small model is shown
+CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of a failing check that a small model is shown
 _NOISE = re.compile(
-    r"\s*(?:Traceback |File \"|at |\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+|\.\.\.$|---$|ok \d|not ok \d|"
-    r"(?:duration_ms|location|type|failureType|code|name|operator|stack|error|generatedMessage)\b:?[ |-]*$|"
-    r"(?:duration_ms|location|type|failureType|code|name|operator): )"
+    r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+$|\.\.\.$|---$|ok \d|not ok \d|"
+    r"\S.*\((?:file:|node:)|(?:duration_ms|location|type|failureType|code|name|operator|stack|error|expected|actual|"
+    r"generatedMessage):|\d+: )"
 )
 CONTEXT_LIMIT = 32 * 1024  # bytes of repository context, so that a long AGENTS.md can't crowd out the file
 
@@ -76,7 +76,7 @@ class Prompt:
             reminder = f"{mark}{rest}\n" if mark else reminder
             said = (said if mark else rest).strip()
             own = turn.meta.get("kind") not in {"check", "hook"}
-            text += f"{said}\n" if own else f"{fence(end_of(said), 'output')}\n"
+            text += f"{said}\n" if own else f"{fence(start_of(said), 'output')}\n"
         request = self.opening[-1].text.removesuffix(self.reminder)
         note = f"{request}\nAn earlier answer was not good:\n{text}{reminder}"
         return Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
@@ -87,11 +87,10 @@ def warmth(turns: Sequence[Turn]) -> float:
     return min(WARMER * sum(turn.role == "assistant" for turn in turns), WARMEST)
 
 
-def end_of(output: str) -> str:
-    """The last lines of what a check printed, where it says what is wrong; without the frames of a traceback and what
-    test runners measure."""
+def start_of(output: str) -> str:
+    """The first lines of what a check printed; without the frames of a traceback and what test runners measure."""
     lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
-    return "\n".join(lines[-CHECK_LINES:])[-CHECK_CHARACTERS:]
+    return "\n".join(lines[:CHECK_LINES])[:CHECK_CHARACTERS]
 
 
 def prompt_text(name: str) -> str:

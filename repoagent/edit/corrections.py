@@ -1,4 +1,4 @@
-"""What a small model is asked after its edit has failed a check."""
+"""What a small model is asked after its edit has failed a check, or when it says the same again."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
     return tuple(
         prompt_for(now, changed, prepared.tools, [path], marks, note=note) for path in named or paths
     )
+
+
+def reworded(prepared: Prepared) -> tuple[Prompt, ...]:
+    """The first prompts in other words: at the same ones a small model stays with its answer, warm or not."""
+    bench, gathered = prepared.bench, prepared.gathered
+    paths = gathered.request.paths
+    marks = {
+        path: fence_mark(shown_text(gathered.sources[path], bench.windows.get(path, ()))) for path in paths
+    }
+    return tuple(prompt_for(gathered, bench, prepared.tools, [path], marks, plain=True) for path in paths)
 
 
 def _moved(window: Window, before: Source, now: Source) -> Window:

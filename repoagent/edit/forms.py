@@ -86,6 +86,8 @@ def reminder(
     paths: Sequence[str],
     windows: Mapping[str, Sequence[Window]] | None = None,
     marks: Mapping[str, str] | None = None,
+    *,
+    plain: bool = False,
 ) -> str:
     """The last line for a small model, which goes by what it reads last. `marks`: the fence of a file, where it is not
     the usual one.
@@ -102,6 +104,8 @@ def reminder(
         wanted = "the SEARCH/REPLACE blocks"
     else:
         wanted = _wanted(paths, windows or {})
+    if plain:
+        return f"{REMINDS}{wanted} with this change, in a code block.\n"
     return f"{REMINDS}{wanted} between the lines {lines} and {ends}, and nothing else.\n"
 
 
@@ -117,9 +121,10 @@ def _wanted(paths: Sequence[str], windows: Mapping[str, Sequence[Window]]) -> st
 
 
 def fence_grammar(path: str, mark: str) -> str:
-    """GBNF of an answer that is one fence and nothing else, for where llama.cpp holds a model to it."""
+    """GBNF of an answer that is one fence and nothing else, for where llama.cpp holds a model to it. Without a `path`
+    the fence may name a language."""
     char = mark[0]
-    opening = json.dumps(f"{mark}{path}\n", ensure_ascii=False)
+    opening = json.dumps(f"{mark}{path}\n", ensure_ascii=False) if path else f'"{mark}" [a-z]* "\\n"'
     return (
         f'root ::= {opening} line+ "{mark}"\n'
         f'line ::= ([^{char}\\n] [^\\n]*)? "\\n" | "{char}" [^{char}\\n] [^\\n]* "\\n"\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from repoagent.agent import Action, Observation, Tool
@@ -94,7 +95,9 @@ def _read(bench: Workbench, draft: Draft, answer: str) -> list[FilePatch]:
     for path in bench.editable & set(texts):
         if text := decode(texts[path].data):
             source = _source_lines(draft, path)
-            files[path] = Shown(path, text.lines, _shown_parts(bench, source, path, text.lines), source)
+            parts = _shown_parts(bench, source, path, text.lines)
+            words = frozenset(re.findall(r"\w+", bench.request.instruction))
+            files[path] = Shown(path, text.lines, parts, source, words)
     missing = [path for path in bench.request.paths if path not in texts]
     return understood(
         patches, files, bench.request.instruction, lambda path: _may_create(bench, path), missing

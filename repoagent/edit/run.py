@@ -14,8 +14,8 @@ from repoagent.agent import run as run_loop
 from repoagent.config import Settings
 from repoagent.edit.briefing import Prepared, prepare
 from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack, output_of
-from repoagent.edit.context import check_fits, end_of, request_key, warmth
-from repoagent.edit.corrections import corrections
+from repoagent.edit.context import Prompt, check_fits, request_key, start_of, warmth
+from repoagent.edit.corrections import corrections, reworded
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.forms import LOOSE
 from repoagent.edit.land import land
@@ -243,20 +243,30 @@ class _Run:
         replies = sum(turn.role == "assistant" for turn in state.turns)
         key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
         most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
-        last = state.turns[-1]
-        if prepared.form in LOOSE and last.meta.get("kind") == "check" and prepared.bench.draft.edits:
-            said = fence(end_of(output_of(last.text)), "output")
-            return tuple(
-                prompt.alone(key=f"{key}{number}", max_output_tokens=most, temperature=warmth(state.turns))
-                for number, prompt in enumerate(corrections(prepared, said))
+        prompts, alone, warm = self.prompts(state)
+        requests = []
+        for number, prompt in enumerate(prompts):
+            part = key if len(prompts) == 1 else f"{key}{number}"
+            requests.append(
+                prompt.alone(key=part, max_output_tokens=most, temperature=warm)
+                if alone
+                else prompt.request(state.turns, state.nonce, key=part, max_output_tokens=most)
             )
-        several = len(prepared.prompts) > 1
-        return tuple(
-            prompt.request(
-                state.turns, state.nonce, key=f"{key}{number}" if several else key, max_output_tokens=most
-            )
-            for number, prompt in enumerate(prepared.prompts)
-        )
+        return tuple(requests)
+
+    def prompts(self, state: State) -> tuple[tuple[Prompt, ...], bool, float | None]:
+        """What is asked next; whether without what was said before; and at what temperature."""
+        prepared, last = self.prepared, state.turns[-1]
+        if prepared.form not in LOOSE:
+            return prepared.prompts, False, None
+        said = [turn.text for turn in state.turns if turn.role == "assistant"]
+        same = said.count(said[-1]) if said else 0
+        if same > 1:
+            return reworded(prepared), True, None if same == 2 else warmth(state.turns)
+        if last.meta.get("kind") == "check" and prepared.bench.draft.edits:
+            output = fence(start_of(output_of(last.text)), "output")
+            return corrections(prepared, output), True, warmth(state.turns)
+        return prepared.prompts, False, None
 
     def insist(self, state: State) -> Observation | None:
         """What a small model is told that gave words alone: it means to edit, and forgets to."""

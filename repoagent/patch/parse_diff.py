@@ -166,7 +166,8 @@ def _is_header(lines: Sequence[str], at: int, hunk: Hunk, body: Sequence[Line]) 
     if hunk.counts is None:
         return True
     old, new = unquote(lines[at][4:]), unquote(lines[at + 1][4:])
-    if NO_FILE in {old, new} or old.split("/")[-1] == new.split("/")[-1]:
+    followed = at + 2 < len(lines) and lines[at + 2].startswith("@@")
+    if followed and (NO_FILE in {old, new} or old.split("/")[-1] == new.split("/")[-1]):
         return True
     left = (
         hunk.counts[0] - sum(line.kind != ADD for line in body),

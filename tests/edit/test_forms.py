@@ -442,3 +442,12 @@ def test_lines_that_were_written_over_are_put_back_where_something_is_to_be_adde
     )
     assert answer(prepared, fenced("c.yml", new)).ok
     assert result(prepared, "c.yml") == new
+
+
+def test_a_part_may_get_the_name_that_the_request_gives_it(repo: GitRepo) -> None:
+    prepared = asked(repo, "Rename Basket.total_price to Basket.sum_price")
+    renamed = TOTAL.replace("total_price", "sum_price")
+    assert answer(prepared, fenced("shop.py", renamed)).ok
+    assert result(prepared) == SHOP.replace(TOTAL, renamed)
+    other = asked(repo, "Rename Basket.total_price to Basket.sum_price")
+    assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok

@@ -119,3 +119,16 @@ def test_the_form_goes_by_what_is_known_of_the_model(repo: GitRepo, run: Run, sc
     assert "the whole new file" in json.dumps(small) and "```diff" not in json.dumps(small)
     assert "```diff" in json.dumps(large)
     assert "```diff" in json.dumps(told)
+
+
+def test_who_says_the_same_again_is_asked_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
+    old = repo.read("src/app.py").decode()
+    wrong, right = old.replace("hello ", "hey "), old.replace("hello ", "hi ")
+    replies = [fenced("src/app.py", text) for text in (wrong, wrong, right)]
+    script.replies(*replies)
+    assert edit(run, "src/app.py", "say hi", "--check", "grep -q 'hi ' src/app.py")[0] == 0
+    first, second, third = script.prompts
+    assert "hey " in second and "hello " not in second
+    assert "hello " in third and "hey " not in third
+    assert first.partition("\n")[0] == third.partition("\n")[0]
+    assert "with this change, in a code block." in third and "info string" not in third

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import unidiff
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from repoagent.patch import (
@@ -79,6 +79,7 @@ def tool_diff(before: bytes, after: bytes) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(edits())
+@example((b"\n\n-- z\n\n\n", b"\n\n++ z\n\n"))  # reads like the header of another file
 def test_a_correct_diff_gives_exactly_the_bytes_after_or_is_refused_as_ambiguous(
     pair: tuple[bytes, bytes],
 ) -> None:

@@ -22,12 +22,14 @@ _BRACED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".java"
 @dataclass(frozen=True)
 class Shown:
     """A file that may be edited, as it is now, and the lines of it that a model was shown; all for no `parts`.
-    `source` are its lines as it was read: what an earlier answer has added may go again."""
+    `source` are its lines as it was read: what an earlier answer has added may go again. `words` are those of the
+    request, which may ask for another name."""
 
     path: str
     lines: tuple[str, ...]
     parts: tuple[tuple[Rows, tuple[str, ...]], ...] = ()  # with the names that they define
     source: tuple[str, ...] = ()
+    words: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,16 @@ def _as_shown(file: Shown, old: Outlined, new: Outlined) -> Rows | None:
         if not names:
             fits = _kept(new.lines, was) >= 3 or len(was) < 5
         else:
-            fits = all(_defined(name, defined) for name in names)
+            fits = all(_defined(name, defined) or _renamed(name, new, old, file.words) for name in names)
         if fits:
             fitting.append(rows)
     return fitting[0] if len(fitting) == 1 and new.lines and not lacks_members(new, old) else None
+
+
+def _renamed(name: str, new: Outlined, old: Outlined, words: frozenset[str]) -> bool:
+    """Whether the request names this definition, and one that the file had not and the answer has."""
+    had = {symbol.name for symbol in old.symbols}
+    return name.rpartition(".")[2] in words and any(s.name in words - had for s in new.symbols)
 
 
 def _was_shown(rows: Rows, file: Shown) -> bool:

@@ -1,0 +1,157 @@
+"""The tasks: folders with an instruction, a source tree, a check that anyone may see, and a judge that is hidden."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bench.local.frozen import May, damage, stray
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent / "tasks"
+_JUDGES = {"judge.py": sys.executable, "judge.mjs": "node"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`outcome` is "solved", "wrong" (the judge says no) or "damaged" (something else changed)."""
+
+    outcome: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    folder: Path
+    language: str
+    instruction: str
+    files: tuple[str, ...]
+    check: str
+    may: tuple[May, ...]
+    keep: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def source(self) -> dict[str, bytes]:
+        return tree(self.folder / "before")
+
+    @property
+    def lines(self) -> int:
+        """How many lines the files to edit have."""
+        return sum(self.source[file].count(b"\n") for file in self.files)
+
+    @property
+    def output_tokens(self) -> int:
+        """Enough to write the files out whole, with some more: about three bytes of code are a token."""
+        return sum(len(self.source[file]) for file in self.files) // 3 + 400
+
+    def place(self, top: Path, variant: str = "") -> None:
+        """Write the source tree to `top`; with a `variant` ("after", "wrong") its files over it."""
+        shutil.copytree(self.folder / "before", top, dirs_exist_ok=True)
+        if variant:
+            shutil.copytree(self.folder / variant, top, dirs_exist_ok=True)
+
+    def passes_check(self, top: Path) -> bool:
+        done = subprocess.run(
+            self.check,
+            shell=True,
+            cwd=top,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment(),
+            check=False,
+        )
+        return done.returncode == 0
+
+    def judge(self, top: Path, after: dict[str, bytes] | None = None) -> Verdict:
+        """What became of the source tree, now at `top` (`after` is its content, where it was read before)."""
+        after = tree(top) if after is None else after
+        if note := self.harm(after):
+            return Verdict("damaged", note)
+        script, program = next(
+            (self.folder / name, by) for name, by in _JUDGES.items() if (self.folder / name).exists()
+        )
+        try:
+            done = subprocess.run(
+                [program, str(script)], cwd=top, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                errors="replace", timeout=60, env={**environment(), "PYTHONPATH": str(top)}, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Verdict("wrong", "the judge did not come to an end")
+        if done.returncode:
+            return Verdict("wrong", _last_words(done.stderr))
+        return Verdict("solved")
+
+    def harm(self, after: dict[str, bytes]) -> str:
+        """What was changed or lost that the task has nothing to do with, or ""."""
+        if others := stray(self.source, after, self.files):
+            return f"{others[0]}: not a file of this task"
+        for file in self.files:
+            places = [place for place in self.may if place.file == file]
+            text = self.source[file].decode()
+            keep = [line for line in self.keep if any(line == own.strip() for own in text.splitlines())]
+            new = after.get(file)
+            if note := damage(text, None if new is None else new.decode(errors="replace"), places, keep):
+                return f"{file}: {note}"
+        return ""
+
+
+def load(folder: Path) -> Task:
+    """Raises KeyError for a task that lacks something, ValueError for a place that is not clear."""
+    data: dict[str, Any] = tomllib.loads((folder / "task.toml").read_text(encoding="utf-8"))
+    places = tuple(
+        May(**{{"from": "start"}.get(name, name): value for name, value in may.items()})
+        for may in data["may"]
+    )
+    return Task(
+        folder,
+        data["language"],
+        data["instruction"],
+        tuple(data["files"]),
+        data["check"],
+        places,
+        tuple(data.get("keep", ())),
+    )
+
+
+def all_tasks() -> list[Task]:
+    """Short ones first."""
+    return sorted(
+        map(load, (path.parent for path in FOLDER.glob("*/task.toml"))),
+        key=lambda task: (task.lines, task.name),
+    )
+
+
+def tree(top: Path) -> dict[str, bytes]:
+    """The files under `top`, without what programs leave behind."""
+    found = {}
+    for path in sorted(top.rglob("*")):
+        name = path.relative_to(top).as_posix()
+        if path.is_file() and not name.startswith((".git/", ".repoagent/")) and "__pycache__" not in name:
+            found[name] = path.read_bytes()
+    return found
+
+
+def environment() -> dict[str, str]:
+    """For checks and judges: nothing is left behind in the tree, and `python3` is this one."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line]
+    return (told or lines or ["no word"])[-1][:200]
