@@ -103,6 +103,8 @@ def _by_edit(
     command = [sys.executable, "-m", "repoagent", "edit", *task.files, task.instruction]
     command += ["--yes", "--json", "--model", model]
     command += ["--format", case.format] if case.format != "auto" else []
+    if case.format in ("diff", "search"):  # elsewhere repoagent knows itself how long a reply can be
+        env = {**env, "REPOAGENT_MAX_OUTPUT_TOKENS": str(task.output_tokens)}
     calls = (turns if case.loop else 1) * len(task.files)  # a small model is asked for each file on its own
     command += ["--max-turns", str(calls), *(["--check", task.check] if case.loop else [])]
     try:
@@ -188,7 +190,6 @@ def _environment(home: Path, task: Task) -> dict[str, str]:
         if name.startswith(_OURS) or name in ("LANG", "TMPDIR", "PYTHONPATH")
     }
     return {
-        "REPOAGENT_MAX_OUTPUT_TOKENS": str(task.output_tokens),
         **kept,
         "PATH": environment()["PATH"],
         "HOME": str(home),

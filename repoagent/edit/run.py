@@ -17,7 +17,7 @@ from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack, output_of
 from repoagent.edit.context import Prompt, check_fits, request_key, start_of, warmth
 from repoagent.edit.corrections import corrections, reworded
 from repoagent.edit.dialogue import Dialogue
-from repoagent.edit.forms import LOOSE
+from repoagent.edit.forms import LOOSE, UNCHANGED
 from repoagent.edit.land import land
 from repoagent.edit.means import Means, means
 from repoagent.edit.preflight import preflight, refuse_untracked
@@ -261,8 +261,8 @@ class _Run:
             return prepared.prompts, False, None
         said = [turn.text for turn in state.turns if turn.role == "assistant"]
         same = said.count(said[-1]) if said else 0
-        if same > 1:
-            return reworded(prepared), True, None if same == 2 else warmth(state.turns)
+        if same > 1 or last.text.startswith(UNCHANGED):
+            return reworded(prepared), True, None if same < 3 else warmth(state.turns)
         if last.meta.get("kind") == "check" and prepared.bench.draft.edits:
             output = fence(start_of(output_of(last.text)), "output")
             return corrections(prepared, output), True, warmth(state.turns)

@@ -132,3 +132,13 @@ def test_who_says_the_same_again_is_asked_in_other_words(repo: GitRepo, run: Run
     assert "hello " in third and "hey " not in third
     assert first.partition("\n")[0] == third.partition("\n")[0]
     assert "with this change, in a code block." in third and "info string" not in third
+
+
+def test_who_sends_back_what_is_there_is_asked_in_other_words(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    old = repo.read("src/app.py").decode()
+    script.replies(fenced("src/app.py", old), fenced("python", old.replace("hello ", "hi ")))
+    assert edit(run, "src/app.py", "say hi")[0] == 0
+    assert "with this change, in a code block." in script.prompts[1]
+    assert repo.read("src/app.py").decode() == old.replace("hello ", "hi ")

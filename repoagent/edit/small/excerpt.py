@@ -14,7 +14,7 @@ def whole_text(source: Source) -> str:
     """The block of a file that is asked for as a whole."""
     if source.data is None:
         return f"File {named(source.path)} does not exist yet: create it.\n\n"
-    return f"{named(source.path)}:\n{_fenced(source.path, shown(source.data))}\n"
+    return f"{named(source.path)}:\n{_fenced(_language(source), shown(source.data))}\n"
 
 
 def excerpt(source: Source, windows: Sequence[Window], others: Sequence[Window] = ()) -> str:
@@ -24,14 +24,14 @@ def excerpt(source: Source, windows: Sequence[Window], others: Sequence[Window] 
     code to write, and makes up the bodies of what an outline lists.
     """
     lines = shown(source.data or b"").removesuffix("\n").split("\n")
-    name = named(source.path)
+    name, language = named(source.path), _language(source)
     said = []
     for other in others:
         what = " and ".join(other.names) or "lines"
-        said.append(f"{what} of {name}, only to read:\n{_fenced(source.path, _part(lines, other))}")
+        said.append(f"{what} of {name}, only to read:\n{_fenced(language, _part(lines, other))}")
     for window in windows:
         what = " and ".join(window.names) or "this part"
-        said.append(f"{what} of {name}:\n{_fenced(source.path, _part(lines, window))}")
+        said.append(f"{what} of {name}:\n{_fenced(language, _part(lines, window))}")
     return "\n".join(said) + "\n"
 
 
@@ -57,13 +57,20 @@ def fence_mark(text: str) -> str:
     return "`" * (1 + max(map(len, starts)))
 
 
-def _fenced(path: str, text: str) -> str:
+def _language(source: Source) -> str:
+    """What a fence says; of a script for any shell not "bash", or a model writes what only bash knows."""
     from repoagent.split import language_of
 
+    data = source.data or b""
+    found = language_of(source.path, data) or ""
+    first = data.split(b"\n", 1)[0]
+    return "sh" if found == "bash" and not re.search(rb"bash|zsh|ksh", first) else found
+
+
+def _fenced(language: str, text: str) -> str:
     mark = fence_mark(text)
-    language = language_of(path, text.encode("utf-8", "replace")) if path else None
     end = "" if text.endswith("\n") or not text else "\n"
-    return f"{mark}{language or ''}\n{text}{end}{mark}\n"
+    return f"{mark}{language}\n{text}{end}{mark}\n"
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ def with_unasked_put_back(
     be added, lines in whose place come others that are nothing like them; and, where it asks for a new name, the
     texts in quotes: a name is no word of what a program says.
     """
-    lines = _with_definitions(path, old, new, _frozen_words(request))
+    lines = _with_definitions(path, old, new, frozen_words(request))
     lines = _with_lost(path, old, lines, set(re.findall(r"\w+", request)), _outlined(path, source))
     if _ADDS.match(request) and not _TAKES.search(request):
         lines = _with_written_over(old, lines)
@@ -45,7 +45,7 @@ def with_unasked_put_back(
 
 def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[str]:
     """The names of definitions that changed, though a clause of the instruction says that they shall not."""
-    words = _frozen_words(instruction)
+    words = frozen_words(instruction)
     found: list[str] = []
     for change in changes if words else ():
         if not change.path or not change.before or change.after is None:
@@ -58,7 +58,8 @@ def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[s
     return found
 
 
-def _frozen_words(instruction: str) -> set[str]:
+def frozen_words(instruction: str) -> set[str]:
+    """The words of the clauses of a request that say what shall stay as it is."""
     clauses = [clause for clause in _CLAUSES.split(f"{instruction} ") if _STAYS.search(clause)]
     return set(re.findall(r"[\w.]+", " ".join(clauses)))
 

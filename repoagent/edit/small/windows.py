@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from repoagent.edit.small.unasked import frozen_words
 from repoagent.patch import decode, differing
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def find_windows(
     symbols = outline(path, data)
     if not places:
         named = mentioned(symbols, instruction, limit)
-        alike = _alike(named, instruction)
-        places = [(s.first_line, s.last_line) for s in named if s not in alike or len(alike) == len(named)]
+        meant = _meant(named, instruction)
+        places = [(s.first_line, s.last_line) for s in meant]
         places = places or _quoted(text.lines, instruction)
     return _windows(path, text.lines, symbols, places, limit)
 
@@ -98,6 +99,12 @@ def find_models(path: str, data: bytes, instruction: str, limit: int) -> tuple[W
     if len(alike) == len(named):
         return ()
     return _windows(path, text.lines, symbols, [(s.first_line, s.last_line) for s in alike], limit)
+
+
+def _meant(named: Sequence[Symbol], instruction: str) -> Sequence[Symbol]:
+    """Without what is to be followed, and what shall stay as it is; all where nothing else is named."""
+    alike, stays = _alike(named, instruction), frozen_words(instruction)
+    return [s for s in named if s not in alike and not {s.name, s.qualified_name} & stays] or named
 
 
 def _alike(named: Sequence[Symbol], instruction: str) -> list[Symbol]:
@@ -173,7 +180,8 @@ def mentioned(symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool 
     """The definitions that a text names, word for word.
 
     A name that is also a plain word counts only beside "function" and the like, or as `name`, name(), or where
-    `plain` says that the text holds nothing but names. Of a holder and its members named together, the members.
+    `plain` says that the text holds nothing but names; of names that may be words, the first one counts: what a
+    request is about comes first. Of a holder and its members named together, the members.
     """
     sure: list[Symbol] = []
     likely: list[Symbol] = []
@@ -181,11 +189,17 @@ def mentioned(symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool 
         rank = _rank(symbol, words, plain=plain)
         if rank:
             (sure if rank == 2 else likely).append(symbol)
-    found = sure or (likely if len({symbol.name for symbol in likely}) == 1 else [])
+    found = sure or _first_named(likely, words)
     full = [s for s in found if "." in s.qualified_name and _has(s.qualified_name, words)]
     found = [s for s in found if s in full or all(s.name != other.name for other in full)]
     holders = [s for s in found if any(_holds(s, other) for other in found)]
     return [_head(s, symbols, limit) for s in found if s not in holders]
+
+
+def _first_named(likely: Sequence[Symbol], words: str) -> list[Symbol]:
+    places = {s.name: re.search(rf"(?<![\w-]){re.escape(s.name)}(?![\w-])", words) for s in likely}
+    order = sorted((match.start(), name) for name, match in places.items() if match)
+    return [s for s in likely if order and s.name == order[0][1]]
 
 
 def _rank(symbol: Symbol, words: str, *, plain: bool) -> int:
