@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
 
-.PHONY: demo test lint unit soak bench reference clean
+.PHONY: demo test lint unit soak bench bench-local reference clean
 
 test: lint unit
 
@@ -26,6 +26,10 @@ demo: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench.edit
+
+# make bench-local ARGS="--model local/PATH.gguf"
+bench-local: $(VENV)/.ready
+	$(BIN)/python -m bench.local $(ARGS)
 
 reference: $(VENV)/.ready
 	$(BIN)/python docs/reference.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from repoagent.llm.survey import Row
 
 VERSION = 1
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @click.group(invoke_without_command=True)
@@ -56,11 +58,10 @@ def show(session: Session, as_json: bool) -> None:
     name_width = max(columns(row.name) for row in [*rows, *others])
     terminal.styled("".join(_model_lines(row, name_width, terminal) for row in rows))
     ready = [row for row in others if row.standing.tried and not row.standing.problem]
-    if ready:
-        terminal.styled(_heading("\nproviders that can be used", terminal))
-        terminal.styled("".join(_provider_line(row, name_width, terminal) for row in ready))
     broken = [row for row in others if row.standing.key and row.standing.problem]
-    terminal.styled("".join(_provider_line(row, name_width, terminal) for row in broken))
+    if ready or broken:
+        terminal.styled(f"\n{paint('providers', 'bold') if terminal.color else 'providers'}\n")
+        terminal.styled("".join(_provider_line(row, name_width, terminal) for row in [*ready, *broken]))
     rest = ", ".join(row.name for row in others if row not in ready and row not in broken)
     terminal.note(f"\nwithout a key or a running server: {rest}", "dim")
     terminal.note(f"prices as of {data_date()}, in US dollars per million tokens; a bill may differ", "dim")
@@ -120,10 +121,6 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _heading(text: str, terminal: Terminal) -> str:
-    return (paint(text.strip(), "bold") if terminal.color else text.strip()).join(("\n", "\n"))
-
-
 def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
     """Two lines: what the name stands for, and how things stand with it."""
     pad = " " * (width + 2)
@@ -136,7 +133,7 @@ def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
         f"{head}{clean(shown(row.spec))}{paint(clean(origin), 'dim') if terminal.color else clean(origin)}\n"
     )
     runs = f"{pad}runs: {clean(row.standing.runs)}\n" if row.standing.runs else ""
-    return first + f"{pad}{_state(row, terminal)}{_facts(row)}\n{runs}"
+    return first + _filled([_state(row, terminal), *_facts(row)], len(pad), terminal) + runs
 
 
 def _state(row: Row, terminal: Terminal) -> str:
@@ -147,7 +144,19 @@ def _state(row: Row, terminal: Terminal) -> str:
     return paint(text, style) if terminal.color else text
 
 
-def _facts(row: Row) -> str:
+def _filled(pieces: list[str], indent: int, terminal: Terminal) -> str:
+    """Pieces with a dot between them, on as many lines as they need, each indented."""
+    lines = [""]
+    for piece in pieces:
+        joined = f"{lines[-1]} · {piece}" if lines[-1] else piece
+        if terminal.shows and lines[-1] and indent + columns(_ESCAPE.sub("", joined)) > terminal.width:
+            lines.append(piece)
+        else:
+            lines[-1] = joined
+    return "".join(f"{' ' * indent}{line}\n" for line in lines)
+
+
+def _facts(row: Row) -> list[str]:
     """The window, the price, the edit format, where the key is from."""
     facts = []
     if row.context:
@@ -163,13 +172,12 @@ def _facts(row: Row) -> str:
     facts.append(f"asked for {row.known.format}")
     if row.standing.key:
         facts.append(f"key: {row.standing.key}")
-    return "".join(f" · {fact}" for fact in facts)
+    return facts
 
 
 def _provider_line(row: Row, width: int, terminal: Terminal) -> str:
-    name = row.name + " " * (width - columns(row.name) + 2)
-    key = f" · key: {row.standing.key}" if row.standing.key else ""
-    return f"{name}{_state(row, terminal)}{key}\n"
+    pieces = [_state(row, terminal), *([f"key: {row.standing.key}"] if row.standing.key else [])]
+    return row.name + _filled(pieces, width + 2, terminal)[len(row.name) :]
 
 
 def _short(origin: str) -> str:

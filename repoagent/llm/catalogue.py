@@ -148,7 +148,10 @@ def _listed_as(spec: str) -> str:
 
 
 def _base(spec: str) -> str:
-    """The model's own name, in lower case: without provider, folders and the ending of a file."""
+    """The model's own name, in lower case: without provider, folders and the ending of a file; of a command all that
+    follows, where a model may be named."""
+    if spec.startswith("command:"):
+        return spec.removeprefix("command:").strip().lower()
     name = spec.removeprefix("local/").rpartition("/")[2].lower()
     return name.removesuffix(".gguf")
 

@@ -108,6 +108,7 @@ def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
         ("local/some.gguf", "function"),
         ("acme/never-heard-of", "diff"),
         ("command:ollama run llama3.2:3b", "function"),
+        ("command:claude -p", "diff"),
     ],
 )
 def test_the_format_a_model_is_asked_for(spec: str, wanted: str) -> None:

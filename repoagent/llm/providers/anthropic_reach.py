@@ -43,9 +43,14 @@ def _ask(base_url: str, key: str | None, token: str | None) -> str:
         with new_http_client() as http:
             answer = http.get(f"{base_url.rstrip('/')}/v1/models?limit=1", headers=headers, timeout=SECONDS)
     except (ModelError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        return brief(f"{base_url} can't be reached ({list(causes(error))[-1]})", secrets)
+        host = base_url.partition("://")[2].partition("/")[0] or base_url
+        return brief(f"{host} can't be reached ({_without_number(list(causes(error))[-1])})", secrets)
     if answer.status_code in {401, 403}:
         return f"{answer.url.host} rejected the key"
     # Gateways need not list their models: that they answer at all is enough.
     failing = answer.status_code >= 500 and answer.status_code != 501
     return f"{answer.url.host} fails ({answer.status_code})" if failing else ""
+
+
+def _without_number(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -22,6 +22,9 @@ The shortest ways to get one:
   --model manual                 you carry prompt and reply to any chat yourself
 To keep a choice: git config --global repoagent.model SPEC"""
 
+SHORTEST_KEY = (
+    6  # characters; what is shorter is a stand-in for a server that wants any, and is in many words
+)
 _PASSING = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
 
 
@@ -171,7 +174,8 @@ def brief(text: str, secrets: Collection[str] = ()) -> str:
     """`text` for a sentence: on one line, without a key, at most 300 characters. The keys go first: half a key
     is not found any more."""
     for secret in secrets:
-        text = text.replace(secret, "[key]")
+        if len(secret) >= SHORTEST_KEY:
+            text = text.replace(secret, "[key]")
     return " ".join(text.split())[:300]
 
 
