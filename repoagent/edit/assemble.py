@@ -24,6 +24,7 @@ from repoagent.edit.proposal import edit_tool
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot
 from repoagent.edit.small.excerpt import excerpt, fence_mark, shown_text, whole_text
+from repoagent.edit.small.unasked import RENAMES
 from repoagent.edit.small.windows import Window, answered_windows, find_models, find_windows, question
 from repoagent.edit.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
 from repoagent.llm import Part, estimate_tokens
@@ -206,7 +207,8 @@ def _windows(
     limit = max(20, min(WHOLE_LINES, asked.output_tokens // 16))
     found: dict[str, tuple[Window, ...]] = {}
     for path, data in edited.items():
-        if whole[path] and (asked.form == "whole" or fits_whole(data, asked.output_tokens, FUNCTION_LINES)):
+        short = asked.form == "whole" or fits_whole(data, asked.output_tokens, FUNCTION_LINES)
+        if whole[path] and (short or RENAMES.search(request.instruction)):  # a name is used all over a file
             continue
         places = [
             (target.first, target.last or target.first)

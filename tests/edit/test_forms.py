@@ -455,3 +455,15 @@ def test_a_part_may_get_the_name_that_the_request_gives_it(repo: GitRepo) -> Non
     assert result(prepared) == SHOP.replace(TOTAL, renamed)
     other = asked(repo, "Rename Basket.total_price to Basket.sum_price")
     assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
+
+
+def test_a_name_is_changed_in_the_whole_file_where_that_is_short(repo: GitRepo) -> None:
+    text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
+    assert (
+        asked(repo, "step_3 shall return 4", "function", targets=[Target("t.py")], text=text).form
+        == "function"
+    )
+    assert (
+        asked(repo, "rename step_3 to last_step", "function", targets=[Target("t.py")], text=text).form
+        == "whole"
+    )

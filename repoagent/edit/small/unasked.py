@@ -16,7 +16,7 @@ _STAYS = re.compile(
     r"|\b(?:do not|don't|never|must not|without) (?:chang|touch|edit|modify|alter)\w*",
     re.IGNORECASE,
 )
-_RENAMES = re.compile(r"\brenam", re.IGNORECASE)
+RENAMES = re.compile(r"\brenam", re.IGNORECASE)
 _ADDS = re.compile(r"\s*(?:please\s+)?(?:add|give|document|support|introduce|include)\b", re.IGNORECASE)
 _TAKES = re.compile(
     r"\b(?:instead|remov|delet|drop|replac|renam|mov|chang|rewrit|turn|only|no longer|rather)", re.IGNORECASE
@@ -40,7 +40,7 @@ def with_unasked_put_back(
     lines = _with_lost(path, old, lines, set(re.findall(r"\w+", request)), _outlined(path, source))
     if _ADDS.match(request) and not _TAKES.search(request):
         lines = _with_written_over(old, lines)
-    return _with_literals(old, lines, request) if _RENAMES.search(request) else lines
+    return _with_literals(old, lines, request) if RENAMES.search(request) else lines
 
 
 def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[str]:
