@@ -90,6 +90,7 @@ file_path = click.Path(path_type=Path, dir_okay=False)
 @click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in placing a hunk.")
 @click.option("--record", type=file_path, metavar="FILE", help="Record it for --model replay:FILE.")
 @click.option("--show-prompt", is_flag=True, help="Print what would be sent, with its tokens; send nothing.")
+@click.option("--count", is_flag=True, help="With --show-prompt: the provider counts it; it is sent there.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
 @json_option
 @pass_session
@@ -122,7 +123,7 @@ def command(session: Session, /, **options: Any) -> Exit:
         _request, given, worktree, terminal, settings.text("edit.scope"), settings.text_or_none("check")
     )
     if given.show_prompt:
-        show_prompt(worktree, ask(), settings, terminal, as_json=given.as_json)
+        show_prompt(worktree, ask(), settings, terminal, as_json=given.as_json, count=given.count)
         return Exit.DONE
     if not (given.yes or given.dry_run or terminal.can_ask):
         raise UsageError(

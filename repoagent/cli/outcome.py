@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from repoagent.cli.text import clean, paint
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit import EditOutcome, EditRequest
+    from repoagent.llm import Part
     from repoagent.repo import WorkTree
 
 VERSION = 1
@@ -112,9 +113,16 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
 
 
 def show_prompt(
-    worktree: WorkTree, request: EditRequest, settings: Settings, terminal: Terminal, *, as_json: bool
+    worktree: WorkTree,
+    request: EditRequest,
+    settings: Settings,
+    terminal: Terminal,
+    *,
+    as_json: bool,
+    count: bool,
 ) -> None:
-    """Print exactly what the first call would send, block by block, and the tokens of each."""
+    """Print exactly what the first call would send, block by block, and the tokens of each: estimated, and with `count`
+    in all as the provider counts them."""
     from repoagent.edit import prepare
     from repoagent.edit.means import asked_for
     from repoagent.llm import Part, estimate_tokens
@@ -136,8 +144,9 @@ def show_prompt(
         }
         for role, part in blocks
     ]
+    whole = _by_provider(settings, blocks) if count else None
     if as_json:
-        terminal.result(json.dumps({"version": VERSION, "blocks": rows}, indent=2) + "\n")
+        terminal.result(json.dumps({"version": VERSION, "counted": whole, "blocks": rows}, indent=2) + "\n")
         return
     for row in rows:
         terminal.result(str(row["text"]))
@@ -146,6 +155,18 @@ def show_prompt(
         breakpoint_ = "  cache breakpoint" if row["cache"] else ""
         terminal.note(f"{row['tokens']:>8,}  {row['role']:<6}  {row['name']}{breakpoint_}")
     terminal.note(f"{sum(estimate_tokens(part.text) for _, part in blocks):>8,}  tokens in all, estimated")
+    if count:
+        terminal.note(
+            f"{whole:>8,}  as the provider counts" if whole else "the provider of this model does not count"
+        )
+
+
+def _by_provider(settings: Settings, blocks: Sequence[tuple[str, Part]]) -> int | None:
+    from repoagent.llm import Message, Request, counted, open_model
+
+    system = tuple(part for role, part in blocks if role == "system")
+    message = Message("user", tuple(part for role, part in blocks if role == "user"))
+    return counted(open_model(settings), Request(system, (message,)))
 
 
 def _spec(settings: Settings) -> str:

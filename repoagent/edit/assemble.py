@@ -10,6 +10,7 @@ from repoagent.config import Settings
 from repoagent.edit import context
 from repoagent.edit.draft import Draft
 from repoagent.edit.forms import (
+    ASKED_LINES,
     FUNCTION_LINES,
     LOOSE,
     WHOLE_LINES,
@@ -97,7 +98,9 @@ def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Pr
     """
     request, sources = gathered.request, gathered.sources
     edited = {path: data for path in request.paths if (data := sources[path].data) is not None}
-    whole = {path: fits_whole(data, asked.output_tokens) for path, data in edited.items()}
+    renames = RENAMES.search(request.instruction) is not None  # a name is used all over a file
+    lines = ASKED_LINES if asked.form == "function" and not renames else WHOLE_LINES
+    whole = {path: fits_whole(data, asked.output_tokens, lines) for path, data in edited.items()}
     windows = _windows(request, edited, whole, asked, answer) if asked.form in LOOSE else {}
     form = choose(asked.form, whole, windows)
     short = asked.is_short
@@ -208,7 +211,7 @@ def _windows(
     found: dict[str, tuple[Window, ...]] = {}
     for path, data in edited.items():
         short = asked.form == "whole" or fits_whole(data, asked.output_tokens, FUNCTION_LINES)
-        if whole[path] and (short or RENAMES.search(request.instruction)):  # a name is used all over a file
+        if whole[path] and (short or RENAMES.search(request.instruction)):
             continue
         places = [
             (target.first, target.last or target.first)

@@ -21,6 +21,7 @@ LOOSE: frozenset[Form] = frozenset({"whole", "function"})  # what a fence is for
 
 RETRIES = 2  # refusals in a row in one form, before another is asked for
 WHOLE_LINES = 150  # of a file that is still written anew as a whole
+ASKED_LINES = 60  # of one that is still written anew as a whole, rather than asked which part of it is meant
 FUNCTION_LINES = 40  # of a file that is written anew as a whole even where a part of it would do
 OUTPUT_TOKENS = 16_000
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from repoagent.llm.ledger import Ledger, state_folder
     from repoagent.llm.rendering import render
-    from repoagent.llm.select import DEFAULT_MODEL, chosen, known, open_model, preload
+    from repoagent.llm.select import DEFAULT_MODEL, chosen, counted, known, open_model, preload
     from repoagent.llm.usage import Limits, Meter, Price, estimate, estimate_tokens, refuse_unpriced
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Wishes",
     "chosen",
     "complete",
+    "counted",
     "estimate",
     "estimate_tokens",
     "known",
@@ -67,7 +68,7 @@ _HOME = {
     "conversation": ("BrokenConversation", "Conversation", "NewerConversation", "Turn", "to_messages"),
     "rendering": ("render",),
     "ledger": ("Ledger", "state_folder"),
-    "select": ("DEFAULT_MODEL", "chosen", "known", "open_model", "preload"),
+    "select": ("DEFAULT_MODEL", "chosen", "counted", "known", "open_model", "preload"),
     "usage": ("Limits", "Meter", "Price", "estimate", "estimate_tokens", "refuse_unpriced"),
 }
 

@@ -13,7 +13,7 @@ from repoagent.config import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalogue
 from repoagent.llm.call import ignore
-from repoagent.llm.model import Model, Wishes
+from repoagent.llm.model import Model, Request, Wishes
 from repoagent.llm.providers.anthropic_client import Platform
 from repoagent.llm.providers.failures import WAYS
 
@@ -96,6 +96,14 @@ def open_model(
     from repoagent.llm.replay import Recorder
 
     return Recorder(model, record)
+
+
+def counted(model: Model, request: Request) -> int | None:
+    """How many tokens the input of `request` is by the provider's own count; None where it has none. The prompt is sent
+    to it for that. Raises ModelError when it can't be asked."""
+    from repoagent.llm.providers.anthropic_api import AnthropicModel, count_tokens
+
+    return count_tokens(model, request) if isinstance(model, AnthropicModel) else None
 
 
 def wishes_of(settings: Settings) -> Wishes:

@@ -94,3 +94,16 @@ def test_no_network(repo: GitRepo, run: Run) -> None:
     assert "127.0.0.1 can't be reached" in done.err
     assert time.monotonic() - started < 30
     assert KEY.encode() not in kept(repo)
+
+
+def test_the_provider_counts_the_prompt(repo: GitRepo, run: Run) -> None:
+    with messages_server("unused") as server:
+        server.count = 4321
+        done = run(
+            "edit", "src/app.py", "x", "--show-prompt", "--count",
+            env={**server.environment, "REPOAGENT_MODEL": "fast"},
+        )  # fmt: skip
+    assert done.code == 0
+    assert "4,321  as the provider counts" in done.err
+    silent = run("edit", "src/app.py", "x", "--show-prompt", "--count")
+    assert "the provider of this model does not count" in silent.err

@@ -339,7 +339,7 @@ def test_a_place_or_an_answer_shows_the_part(repo: GitRepo) -> None:
         ("whole", "make it round", SHOP, "search"),
         ("whole", "change f", "def f():\n    pass\n" * 20, "whole"),
         ("function", "change task_2", SHOP[:2500], "function"),
-        ("function", "make it round", SHOP[:1500], "whole"),
+        ("function", "make it round", SHOP[:900], "whole"),
         ("function", "change f", "def f():\n    pass\n", "whole"),
         ("search", "total_price shall round", SHOP, "search"),
         ("diff", "total_price shall round", SHOP, "diff"),
