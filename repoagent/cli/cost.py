@@ -102,7 +102,7 @@ def command(session: Session, /, by: str, since: str, here: bool, as_json: bool)
         )
         terminal.styled((paint(line, "bold") if terminal.color and number == 0 else line).rstrip() + "\n")
     if any(total.unpriced for total in sums.values()):
-        terminal.note("+ calls whose price is not known (see `repoagent models`)", "dim")
+        terminal.note("some of these calls have no known price: see `repoagent models`", "dim")
     if any(total.estimated for total in sums.values()):
         terminal.note("~ with tokens that were estimated, where the provider did not count them", "dim")
     if limit is not None:

@@ -67,7 +67,7 @@ def show(session: Session, as_json: bool) -> None:
     terminal.note(f"prices as of {data_date()}, in US dollars per million tokens; a bill may differ", "dim")
 
 
-@command.command("test")
+@command.command("test", short_help="Make one smallest real call to a model.")
 @click.argument("name", required=False)
 @json_option
 @pass_session
