@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.small.windows import Window, answered_windows, find_windows, question, rows_now
+from repoagent.edit.small.windows import (
+    Window,
+    answered_windows,
+    find_models,
+    find_windows,
+    question,
+    rows_now,
+)
 from repoagent.patch import FilePatch, SourceText, apply_patches, decode
 from repoagent.patch.problems import PatchRefused
 from tests.edit.long_file import SHOP
@@ -121,3 +128,16 @@ def test_nothing_outside_the_rows_changes(
     assert after.lines[len(after.lines) - (count - last) :] == text.lines[last:]
     assert after.endings[len(after.endings) - (count - last) :] == text.endings[last:]
     assert (after.bom, after.final_newline) == (text.bom, text.final_newline)
+
+
+def test_what_is_to_be_followed_is_no_place_even_if_it_comes_first() -> None:
+    text = b"services:\n  postgres:\n    image: pg\n    healthcheck: x\n\n  redis:\n    image: redis\n\n  web:\n    image: web\n"
+    for request in (
+        "Give redis a healthcheck like the one of postgres",
+        "Like postgres, redis shall have a healthcheck",
+    ):
+        (window,) = find_windows("c.yml", text, request, [], 100)
+        assert window.names == ("services.redis",)
+        (model,) = find_models("c.yml", text, request, 100)
+        assert model.names == ("services.postgres",)
+    assert find_models("c.yml", text, "as postgres does", 100) == ()

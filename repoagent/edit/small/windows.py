@@ -79,9 +79,10 @@ def find_windows(
         return ()
     symbols = outline(path, data)
     if not places:
-        named = mentioned(symbols, instruction, limit)
-        meant = _meant(named, instruction)
-        places = [(s.first_line, s.last_line) for s in meant]
+        aside = {*_alike(symbols, instruction), *_staying(symbols, instruction)}
+        rest = [symbol for symbol in symbols if symbol not in aside]
+        named = mentioned(rest, instruction, limit) or mentioned(symbols, instruction, limit)
+        places = [(s.first_line, s.last_line) for s in named]
         places = places or _quoted(text.lines, instruction)
     return _windows(path, text.lines, symbols, places, limit)
 
@@ -94,21 +95,21 @@ def find_models(path: str, data: bytes, instruction: str, limit: int) -> tuple[W
     if text is None:
         return ()
     symbols = outline(path, data)
-    named = mentioned(symbols, instruction, limit)
-    alike = _alike(named, instruction)
-    if len(alike) == len(named):
+    alike = _alike(symbols, instruction)
+    if not mentioned([symbol for symbol in symbols if symbol not in alike], instruction, limit):
         return ()
     return _windows(path, text.lines, symbols, [(s.first_line, s.last_line) for s in alike], limit)
 
 
-def _meant(named: Sequence[Symbol], instruction: str) -> Sequence[Symbol]:
-    """Without what is to be followed, and what shall stay as it is; all where nothing else is named."""
-    alike, stays = _alike(named, instruction), frozen_words(instruction)
-    return [s for s in named if s not in alike and not {s.name, s.qualified_name} & stays] or named
+def _alike(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
+    """What is to be followed."""
+    return [s for s in symbols if re.search(rf"{_LIKE}{re.escape(s.name)}\b", instruction, re.IGNORECASE)]
 
 
-def _alike(named: Sequence[Symbol], instruction: str) -> list[Symbol]:
-    return [s for s in named if re.search(rf"{_LIKE}{re.escape(s.name)}\b", instruction, re.IGNORECASE)]
+def _staying(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
+    """What shall stay as it is."""
+    stays = frozen_words(instruction)
+    return [symbol for symbol in symbols if {symbol.name, symbol.qualified_name} & stays]
 
 
 def _windows(
@@ -139,7 +140,8 @@ def _around(
         s for s in small if s.kind in _BODIES or (s.kind == "key" and s.last_line - s.first_line < KEYS)
     ]
     if small:
-        chosen = bodies[0] if bodies else small[-1]
+        itself = [s for s in bodies if (s.first_line, s.last_line) == (first, last) and first < last]
+        chosen = (itself or bodies or small[-1:])[0]
         return _trimmed(chosen.first_line, chosen.last_line, lines)
     touched = [s for s in symbols if s.first_line <= last and first <= s.last_line and s not in holding]
     if touched and not holding:
