@@ -24,10 +24,10 @@ _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
 WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
 CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of a failing check that a small model is shown
-_NOISE = re.compile(
+_NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
     r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+$|\.\.\.$|---$|ok \d|not ok \d|"
     r"\S.*\((?:file:|node:)|(?:duration_ms|location|type|failureType|code|name|operator|stack|error|expected|actual|"
-    r"generatedMessage):|\d+: )"
+    r"generatedMessage):\s*(?:\|-|'[^']*'|[\d.]+|true|false)?\s*$|\d+: \d+$)"
 )
 CONTEXT_LIMIT = 32 * 1024  # bytes of repository context, so that a long AGENTS.md can't crowd out the file
 

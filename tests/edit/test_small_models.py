@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from repoagent.edit.context import start_of
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP
@@ -142,3 +143,13 @@ def test_who_sends_back_what_is_there_is_asked_in_other_words(
     assert edit(run, "src/app.py", "say hi")[0] == 0
     assert "with this change, in a code block." in script.prompts[1]
     assert repo.read("src/app.py").decode() == old.replace("hello ", "hi ")
+
+
+def test_what_a_check_says_without_what_it_measures() -> None:
+    tap = "TAP version 13\n# Subtest: x\nnot ok 1 - x\n  ---\n  duration_ms: 6.2\n  error: |-\n    + 100\n    - 50\n  code: 'ERR'\n  ...\n"
+    assert start_of(tap) == "    + 100\n    - 50"
+    python = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n    ^^^\nValueError: no\n\nRan 1 test in 0.1s\n'
+    assert start_of(python) == "    g()\nValueError: no"
+    compiler = "error: cannot find value `x`\n --> src/main.rs:3:1\nname: a thing\n3: syntax error\n"
+    assert start_of(compiler) == compiler.rstrip()
+    assert len(start_of("word\n" * 500)) < 200
