@@ -107,3 +107,20 @@ def test_the_provider_counts_the_prompt(repo: GitRepo, run: Run) -> None:
     assert "4,321  as the provider counts" in done.err
     silent = run("edit", "src/app.py", "x", "--show-prompt", "--count")
     assert "the provider of this model does not count" in silent.err
+
+
+def test_an_overloaded_model_is_replaced(repo: GitRepo, run: Run) -> None:
+    with messages_server([status(529, retry_after=0), status(529, retry_after=0), text(GREET)]) as server:
+        done = run(
+            "edit", "src/app.py", "greet with a comma", "--yes", "--json", "-v",
+            env={**server.environment, "REPOAGENT_MODEL": "best", "REPOAGENT_FALLBACK": "fast"},
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    assert [received.body["model"] for received in server.requests] == [
+        "claude-opus-5-5",
+        "claude-opus-5-5",
+        "claude-haiku-5-5",
+    ]
+    assert done.json["model"] == "anthropic/claude-haiku-5-5"
+    assert "Assisted-by: repoagent:anthropic/claude-haiku-5-5" in repo.git("log", "-1", "--format=%B")
+    assert "the server is overloaded: going on with anthropic/claude-haiku-5-5" in done.err
