@@ -59,10 +59,13 @@ class Task:
         return sum(len(self.source[file]) for file in self.files) // 3 + 400
 
     def place(self, top: Path, variant: str = "") -> None:
-        """Write the source tree to `top`; with a `variant` ("after", "wrong") its files over it."""
+        """Write the source tree to `top`; with a `variant` ("after", "wrong") changed as that patch says."""
         shutil.copytree(self.folder / "before", top, dirs_exist_ok=True)
         if variant:
-            shutil.copytree(self.folder / variant, top, dirs_exist_ok=True)
+            patch = ["git", "apply", str(self.folder / f"{variant}.patch")]
+            # in a folder below a repository git would apply it to that one
+            outside = {**environment(), "GIT_CEILING_DIRECTORIES": str(top.resolve().parent)}
+            subprocess.run(patch, cwd=top, env=outside, check=True)
 
     def passes_check(self, top: Path) -> bool:
         done = subprocess.run(

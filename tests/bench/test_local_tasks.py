@@ -69,7 +69,7 @@ def test_any_stray_change_beside_the_solution_is_damage(task: Task, tmp_path: Pa
 
 @each_task
 def test_a_mistake_is_seen_by_the_judge(task: Task, tmp_path: Path) -> None:
-    if not (task.folder / "wrong").exists():
+    if not (task.folder / "wrong.patch").exists():
         pytest.skip("no mistake was thought of")
     task.place(tmp_path, "wrong")
     assert task.judge(tmp_path).outcome == "wrong"
