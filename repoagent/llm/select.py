@@ -224,7 +224,7 @@ def _unknown(settings: Settings, spec: str) -> str:
     aliases = {**catalogue.aliases(), **settings.names("alias")}
     providers = [*CLAUDES, *names(), *settings.family("providers")]
     if not slash and ":" not in spec:
-        near = get_close_matches(spec, [*aliases, *providers, "manual"], n=1)
+        near = get_close_matches(spec, [*aliases, *providers, "manual"], n=1, cutoff=0.7)
         hint = f"; did you mean {near[0]}{'/NAME' if near and near[0] in providers else ''}?" if near else ""
         if spec == "local":
             hint = " yet: set it with `git config --global repoagent.alias.local local/PATH.gguf`"

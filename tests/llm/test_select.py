@@ -73,6 +73,7 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
         ("fats", "did you mean fast"),
         ("ollama", "did you mean ollama/NAME"),
         ("opneai/gpt-x", "did you mean openai/gpt-x"),
+        ("nope", "no model or alias 'nope': known are"),
         ("acme/some", r"providers\.acme\.base_url"),
         ("local", r"repoagent\.alias\.local"),
     ],

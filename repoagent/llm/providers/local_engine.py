@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from repoagent.errors import ModelError, RepoagentError
+from repoagent.errors import ModelError
 from repoagent.llm.providers.local_machine import available_memory, cores
 from repoagent.llm.providers.local_plan import Found, Plan, find, make_plan
 from repoagent.repo.run import uninterrupted
@@ -59,16 +59,6 @@ class Engine:
 
 _engines: dict[Path, Engine] = {}
 _starting = threading.RLock()
-
-
-def preload(path: str, wished: int | None = None) -> None:
-    """Begin, in a thread, to load the model; never fails and never waits."""
-
-    def begin() -> None:
-        with contextlib.suppress(RepoagentError, OSError):  # said when the model is used
-            _engine(path, wished)
-
-    threading.Thread(target=begin, daemon=True).start()
 
 
 def window_of(path: str, wished: int | None) -> int:

@@ -212,16 +212,6 @@ def test_nothing_of_the_current_folder_is_imported(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "imported").exists()
 
 
-def test_a_preloaded_model_is_used(tmp_path: Path) -> None:
-    path = write_tiny_model(tmp_path / "tiny.gguf")
-    local_engine.preload(str(path))
-    local_engine.preload(str(tmp_path / "none.gguf"))  # says nothing
-    assert soon(lambda: path in local_engine._engines)
-    process = engine_of(path).process
-    LocalModel(str(path)).complete(short(ask()), lambda _: None)
-    assert engine_of(path).process is process
-
-
 def test_a_file_that_was_replaced_is_loaded_anew(tmp_path: Path) -> None:
     path = write_tiny_model(tmp_path / "tiny.gguf")
     LocalModel(str(path)).complete(short(ask()), lambda _: None)
