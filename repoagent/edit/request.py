@@ -46,6 +46,7 @@ class EditRequest:
     strict: bool = False
     fresh: bool = False
     dry_run: bool = False
+    allow_sensitive: bool = False  # files that make git, or a server, run something
     commit: Options = field(default_factory=Options)
     instead_of: str | None = None  # the edit that is taken back first
 

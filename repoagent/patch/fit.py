@@ -14,12 +14,13 @@ class Placement:
     name of the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html",
     "elision", "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly;
     "whole-part" for lines that came anew as a whole; and for a file as a whole "whole-file", "new-file",
-    "deleted", "renamed", "copied", "mode"."""
+    "deleted", "renamed", "copied", "mode". `tolerances` are all that it needed, reading included, sorted."""
 
     path: str
     hunk: int
     line: int
     level: str
+    tolerances: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

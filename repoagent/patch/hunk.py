@@ -23,7 +23,7 @@ class Line:
 class Hunk:
     """One hunk. `start` is the line number that its header gives for the old file (from 1), `counts` the
     declared old and new lengths; both are None when absent. `old_marker` and `new_marker` tell whether that
-    side's last line was marked as having no newline."""
+    side's last line was marked as having no newline. `tolerances` are those that reading it needed."""
 
     lines: tuple[Line, ...]
     number: int = 1
@@ -32,6 +32,7 @@ class Hunk:
     section: str = ""
     old_marker: bool = False
     new_marker: bool = False
+    tolerances: frozenset[str] = frozenset()
 
     @property
     def old(self) -> tuple[Line, ...]:
@@ -76,7 +77,7 @@ class FilePatch:
     or "copy". `whole` holds the complete new text of a whole-file answer, or of the lines `rows` of that file
     (from 0, the second is not included). `form` is "diff", "search-replace"
     or "whole-file"; `block` counts the separate patches of the answer. `cut` tells that the answer seems to
-    end inside it.
+    end inside it. `tolerances` are those that reading the file's name and the patch as a whole needed.
     """
 
     old: str | None
@@ -90,6 +91,7 @@ class FilePatch:
     binary: bool = False
     cut: bool = False
     block: int = 0
+    tolerances: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
