@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from functools import partial
 
 from repoagent.patch.fit import Fit
 from repoagent.patch.held import SLACK, sure, value_of
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk
-from repoagent.patch.match import FUZZY, LEVELS, WHITESPACE, FileIndex, is_blank, same_literals, weight
+from repoagent.patch.match import FUZZY, LEVELS, WHITESPACE, FileIndex, same_literals, weight
 from repoagent.patch.problems import Misfit
 
-_SIMILAR = 0.6  # of two lines of context, by difflib's ratio
+_SIMILAR = 0.6  # of two lines of context: 2 x common characters in order / both lengths
 _MARGIN = 0.85  # a runner-up that scores as much of the best makes the place ambiguous
 _LONGEST = 150
 _WINDOWS = 4
@@ -46,13 +46,17 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Fit]:
         item.kind == DELETE and item.key not in places for item in items
     ):
         return []
-    similar = _Similarity(index)
     found: dict[object, tuple[float, Fit]] = {}
+    most = 0.0
     for window in _windows(items, index):
-        best = _align(items, keys, window, similar, frozenset())
+        gains = [_gains(item, window, index) for item in items]
+        if _bound(gains) < _MARGIN * most:
+            continue
+        best = _align(items, keys, window, gains, frozenset())
         if best is None:
             continue
-        runners = (_align(items, keys, window, similar, pins) for pins in _pins(items, best))
+        most = max(most, best.score)
+        runners = (_align(items, keys, window, gains, pins) for pins in _pins(items, best))
         for alignment in [best, *(runner for runner in runners if runner is not None)]:
             fit = Fit(hunk, alignment.rows, FUZZY)
             effect = _effect(fit)
@@ -62,6 +66,11 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Fit]:
     if not ranked or not sure(ranked[0][1], keys):
         return []
     return [fit for score, fit in ranked if score >= _MARGIN * ranked[0][0]]
+
+
+def _bound(gains: Sequence[Sequence[float | None]]) -> float:
+    """What no alignment in a window can score more than: each line at its best, whatever the order."""
+    return sum(max((gain for gain in row if gain is not None), default=0.0) for row in gains)
 
 
 def _effect(fit: Fit) -> object:
@@ -105,7 +114,7 @@ def _align(
     items: Sequence[_Item],
     keys: Sequence[str],
     window: range,
-    similar: _Similarity,
+    gains: Sequence[Sequence[float | None]],
     forbidden: frozenset[tuple[int, int]],
 ) -> _Alignment | None:
     """The alignment with the best score in the rows of `window`, or None.
@@ -116,21 +125,24 @@ def _align(
     low, width = window.start, len(window)
     ahead = [0.0] * (width + 1)
     choices: list[list[str]] = []
+    skips = [_skip(keys[row]) for row in window]
     for number in range(len(items) - 1, -1, -1):
-        item = items[number]
+        item, gained = items[number], list(gains[number])
+        for other, row in forbidden:
+            if other == number:
+                gained[row - low] = None
+        drop = _DROP * item.value if item.kind == CONTEXT else worst
         here = [worst] * (width + 1)
         choice = [""] * (width + 1)
-        for column in range(width, -1, -1):
-            best, what = worst, ""
-            if item.kind == CONTEXT:
-                best, what = ahead[column] + _DROP * item.value, "drop"
-            if column < width:
-                row = low + column
-                gain = similar.gain(item, row) if (number, row) not in forbidden else None
-                if gain is not None and ahead[column + 1] + gain > best:
-                    best, what = ahead[column + 1] + gain, "match"
-                if not item.fixed and here[column + 1] + _skip(keys[row]) > best:
-                    best, what = here[column + 1] + _skip(keys[row]), "skip"
+        here[width] = ahead[width] + drop
+        choice[width] = "drop" if item.kind == CONTEXT else ""
+        for column in range(width - 1, -1, -1):
+            best, what = ahead[column] + drop, "drop"
+            gain = gained[column]
+            if gain is not None and ahead[column + 1] + gain > best:
+                best, what = ahead[column + 1] + gain, "match"
+            if not item.fixed and here[column + 1] + skips[column] > best:
+                best, what = here[column + 1] + skips[column], "skip"
             here[column], choice[column] = best, what
         ahead = here
         choices.append(choice)
@@ -169,39 +181,27 @@ def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[
         yield frozenset(run)
 
 
-class _Similarity:
-    """How much a hunk's line gains from standing for a line of the file, remembered."""
+def _gains(item: _Item, window: range, index: FileIndex) -> list[float | None]:
+    """How much a hunk's line gains from standing for each line of the window, up to its value; None where they
+    can't be the same line."""
+    keys = index.keys(WHITESPACE)
+    alike = _likeness_to(item.key) if item.kind == CONTEXT and weight(item.key) >= 3 else None
+    return [_gain(item, index.lines[row], keys[row], alike) for row in window]
 
-    def __init__(self, index: FileIndex) -> None:
-        self._index = index
-        self._keys = index.keys(WHITESPACE)
-        self._known: dict[tuple[str, int], float | None] = {}
 
-    def gain(self, item: _Item, row: int) -> float | None:
-        """Up to the item's value; None when they can't be the same line."""
-        if item.key == self._keys[row]:
-            if item.kind == DELETE and not same_literals(item.text, self._index.lines[row]):
-                return None
-            return item.value if item.text == self._index.lines[row] else 0.95 * item.value
-        if item.kind == DELETE or not item.key or not self._keys[row]:
+def _gain(item: _Item, line: str, key: str, alike: Callable[[str], float] | None) -> float | None:
+    if item.key == key:
+        if item.kind == DELETE and not same_literals(item.text, line):
             return None
-        pair = (item.key, row)
-        if pair not in self._known:
-            self._known[pair] = _ratio(item.key, self._keys[row])
-        ratio = self._known[pair]
-        return None if ratio is None else 0.7 * ratio * item.value
+        return item.value if item.text == line else 0.95 * item.value
+    if alike is None or not key:
+        return None
+    ratio = alike(key)
+    return 0.7 * ratio * item.value if ratio else None
 
 
-def _ratio(one: str, other: str) -> float | None:
-    """The similarity of two lines from `_SIMILAR` to 1; None below. Lines of no weight are never similar."""
-    if (
-        weight(one) < 3
-        or is_blank(other)
-        or 2 * min(len(one), len(other)) < _SIMILAR * (len(one) + len(other))
-    ):
-        return None
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    if matcher.quick_ratio() < _SIMILAR:
-        return None
-    ratio = matcher.ratio()
-    return ratio if ratio >= _SIMILAR else None
+def _likeness_to(text: str) -> Callable[[str], float]:
+    """The likeness of a line to `text`, from `_SIMILAR` to 1; 0 below."""
+    from rapidfuzz.distance import Indel
+
+    return partial(Indel.normalized_similarity, text, score_cutoff=_SIMILAR)

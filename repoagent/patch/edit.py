@@ -13,6 +13,7 @@ from repoagent.patch.place import place
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.splice import Splice, end_of_file, merged, spliced, splices
 from repoagent.patch.text import Text, decode, split_lines
+from repoagent.patch.tolerances import PLACING
 from repoagent.patch.verify import check_added, check_result
 from repoagent.patch.whole import whole_splices
 from repoagent.repo.change import FileChange
@@ -45,9 +46,16 @@ def edited(group: Sequence[Target], files: Files, before: bytes | None = None) -
 
 
 def _numbered(group: Sequence[Target]) -> list[Hunk]:
-    """All hunks, counted through from 1; a repeated one once."""
-    hunks = list(dict.fromkeys(replace(hunk, number=1) for target in group for hunk in target.patch.hunks))
-    return [replace(hunk, number=number) for number, hunk in enumerate(hunks, 1)]
+    """All hunks with what reading them and their patch needed, counted through from 1; a repeated one once."""
+    once: dict[Hunk, frozenset[str]] = {}
+    for target in group:
+        for hunk in target.patch.hunks:
+            plain = replace(hunk, number=1, tolerances=frozenset())
+            once[plain] = once.get(plain, frozenset()) | hunk.tolerances | target.patch.tolerances
+    return [
+        replace(hunk, number=number, tolerances=tolerances)
+        for number, (hunk, tolerances) in enumerate(once.items(), 1)
+    ]
 
 
 def _content(
@@ -97,8 +105,13 @@ def _merged(placed: Sequence[Fit], text: Text) -> list[Splice]:
 
 
 def _placement(target: Target, fit: Fit) -> Placement:
-    level = "search-replace" if target.patch.form == "search-replace" and fit.level == EXACT else fit.level
-    return Placement(target.name, fit.hunk.number, fit.first + 1, level)
+    """Where a hunk went. Its level is the loosest thing that placing it needed."""
+    needed = fit.hunk.tolerances | ({fit.level} & PLACING.keys())
+    level = fit.level
+    if level == EXACT:
+        form = "search-replace" if target.patch.form == "search-replace" else EXACT
+        level = next((name for name in PLACING if name in needed), form)
+    return Placement(target.name, fit.hunk.number, fit.first + 1, level, tuple(sorted(needed)))
 
 
 def _whole_placement(path: str, rows: tuple[int, int] | None) -> Placement:

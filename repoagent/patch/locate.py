@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from repoagent.patch.applied import applied_rows
 from repoagent.patch.chains import chained
 from repoagent.patch.fit import Fit
 from repoagent.patch.hunk import ADD, CONTEXT, Hunk, Line
-from repoagent.patch.match import EXACT, HTML, LEVELS, FileIndex, find_old, is_blank
+from repoagent.patch.match import EXACT, LEVELS, FileIndex, find_old, is_blank
 from repoagent.patch.problems import Misfit
 
 
@@ -36,9 +35,8 @@ def fits(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Fit]:
             return found
     if strict:
         return []
-    found = _unescaped(hunk, index)
-    if found or applied_rows(hunk, index):
-        return found
+    if applied_rows(hunk, index):
+        return []
     return _first(chained(reading, index) for reading in readings(hunk)) or _first(
         aligned(reading, index) for reading in readings(hunk)
     )
@@ -108,15 +106,3 @@ def _trimmed(hunk: Hunk) -> Hunk:
     while lines and lines[0].bare and is_blank(lines[0].text):
         lines.pop(0)
     return replace(hunk, lines=tuple(lines))
-
-
-def _unescaped(hunk: Hunk, index: FileIndex) -> list[Fit]:
-    """An answer that came through HTML: what `&lt;` means in old lines, it means in added ones too."""
-    if not any("&" in line.text for line in hunk.old):
-        return []
-    plain = replace(hunk, lines=tuple(replace(line, text=html.unescape(line.text)) for line in hunk.lines))
-    for level in LEVELS:
-        found = fits_at(plain, index, level)
-        if found:
-            return [replace(fit, level=HTML) for fit in found]
-    return []

@@ -13,11 +13,14 @@ from repoagent.patch.locate import fits, fits_at
 from repoagent.patch.match import LEVELS, WHITESPACE, FileIndex
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.text import Text
+from repoagent.patch.transport import undone
 
 
 def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fit]:
-    """The one place of each hunk that changes anything. Raises Misfits."""
+    """The one place of each hunk that changes anything. Raises Misfit or Misfits."""
     index = FileIndex(text.lines)
+    if not strict:
+        hunks = undone(hunks, text.lines)
     wanted: list[Hunk] = []
     options: list[list[Fit]] = []
     problems: list[Misfit] = []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from repoagent.patch.carry import carried
 from repoagent.patch.fit import Fit
 from repoagent.patch.indent import rebased
+from repoagent.patch.match import EXACT
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import Text
 
@@ -24,6 +26,8 @@ class Splice:
 
 def splices(fit: Fit, text: Text, others: Sequence[Fit] = ()) -> list[Splice]:
     """The splices of a placed hunk, in order; `others` are all of the file. Raises Misfit (indentation)."""
+    if fit.level != EXACT:
+        fit = replace(fit, hunk=carried(fit, text.lines))
     fit = replace(fit, hunk=rebased(fit, text.lines, others))
     explicit = _tells_endings(fit, text)
     result: list[Splice] = []

@@ -23,8 +23,8 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Text:
-    """Decoded lines. Lines end at `\\n` only; `endings[i]` is "\\n", "\\r\\n", or "" for a last line without
-    one."""
+    """Decoded lines. Lines end at `\\n`; in a file that has none, at a lone carriage return. `endings[i]` is
+    "\\n", "\\r\\n", "\\r", or "" for a last line without one."""
 
     lines: tuple[str, ...]
     endings: tuple[str, ...]
@@ -46,13 +46,25 @@ class Text:
 def decode(data: bytes) -> Text | None:
     """The lines of `data`, or None when it is binary. `decode(data).encode() == data` always holds.
 
-    UTF-16 is recognised by its byte-order mark; text that is UTF-8 but for a few bytes keeps these as
-    surrogate escapes; anything else is taken as Latin-1. A file with a NUL character in its text is binary.
+    UTF-16 is recognised by its byte-order mark, or by the NULs of plain letters; text that is UTF-8 but for a
+    few bytes keeps these as surrogate escapes; anything else is taken as Latin-1. NUL characters make a file
+    binary unless all else in it is UTF-8 and they are fewer than its lines.
     """
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             return _decoded(data, bom, encoding)
-    return _decoded(data, b"", "utf-8")
+    return _decoded(data, b"", _wide(data) or "utf-8")
+
+
+def _wide(data: bytes) -> str | None:
+    """UTF-16 without a byte-order mark: of letters below U+0100 each other byte is a NUL, and nearly always
+    the same one."""
+    if len(data) % 2 or b"\0" not in data[:64]:
+        return None
+    first, second, half = data[::2].count(0), data[1::2].count(0), len(data) // 2
+    if not first and second >= 0.7 * half:
+        return "utf-16-le"
+    return "utf-16-be" if not second and first >= 0.7 * half else None
 
 
 def _decoded(data: bytes, bom: bytes, encoding: str) -> Text | None:
@@ -61,7 +73,7 @@ def _decoded(data: bytes, bom: bytes, encoding: str) -> Text | None:
     try:
         whole = body.decode(encoding)
     except UnicodeDecodeError:
-        if encoding != "utf-8":
+        if encoding != "utf-8" or b"\0" in body:
             return None
         whole = body.decode("utf-8", "surrogateescape")
         escaped = sum("\udc80" <= char <= "\udcff" for char in whole)
@@ -70,17 +82,18 @@ def _decoded(data: bytes, bom: bytes, encoding: str) -> Text | None:
             errors = "surrogateescape"
         else:
             encoding, whole = "latin-1", body.decode("latin-1")
-    if "\0" in whole:
+    if "\0" in whole and whole.count("\0") > whole.count("\n"):
         return None
     lines, endings = split_lines(whole)
     return Text(lines, endings, encoding, errors, bom)
 
 
 def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Lines without their endings, and the endings: `\\n`, with a `\\r` before it if it has one, or none."""
-    lines = whole.split("\n")
+    """Lines without their endings, and the endings, as `Text` has them."""
+    mark = "\n" if "\n" in whole or "\r" not in whole else "\r"
+    lines = whole.split(mark)
     tail = lines.pop()
-    endings = ["\n"] * len(lines)
+    endings = [mark] * len(lines)
     if "\r\n" in whole:
         for number, line in enumerate(lines):
             if line.endswith("\r"):

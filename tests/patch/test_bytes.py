@@ -26,6 +26,9 @@ SWAP = fenced("@@\n one\n-two\n+zwei\n+drei\n three\n")
             "x\x0cy\u2028z\x85\n".encode() + b"one\nzwei\ndrei\nthree\n",
         ),
         (b"\rone\n\r\none\ntwo\nthree\n", b"\rone\n\r\none\nzwei\ndrei\nthree\n"),
+        (b"a\0b\none\ntwo\nthree\n", b"a\0b\none\nzwei\ndrei\nthree\n"),
+        (b"one\rtwo\rthree\r", b"one\rzwei\rdrei\rthree\r"),
+        (b"one\rtwo\rthree", b"one\rzwei\rdrei\rthree"),
     ],
 )
 def test_line_endings_encodings_and_the_end_of_the_file(before: bytes, expected: bytes) -> None:
@@ -39,6 +42,12 @@ def test_utf_16(codec: str) -> None:
         bom + text.encode(codec) for text in ("one\r\ntwo\r\nthree", "one\r\nzwei\r\ndrei\r\nthree")
     )
     assert after(SWAP, before) == expected
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_byte_order_mark(codec: str) -> None:
+    text = "one\ntwo\nthree\nand a few more letters\n"
+    assert after(SWAP, text.encode(codec)) == text.replace("two", "zwei\ndrei").encode(codec)
 
 
 def test_an_answer_with_crlf_throughout_means_the_lines_of_the_file() -> None:
@@ -79,7 +88,7 @@ def test_characters_that_the_file_can_not_hold_are_refused() -> None:
 
 
 def test_binary_is_refused() -> None:
-    assert reasons(SWAP, b"one\ntwo\nthree\n\0") == {"binary"}
+    assert reasons(SWAP, b"one\ntwo\nthree\n\0\0\0\0") == {"binary"}
     assert reasons(
         "```diff\ndiff --git a/app.py b/app.py\nindex 1..2\nGIT binary patch\nliteral 3\nabc\n```\n"
     ) == {"binary"}

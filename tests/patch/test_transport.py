@@ -1,0 +1,56 @@
+"""Answers that were changed on their way: what their quoted lines show is undone in the added ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.patch.helpers import after, fenced, reasons, run
+
+
+@pytest.mark.parametrize(
+    ("hunk", "source", "expected"),
+    [
+        ("@@\n x = \u201ca\u201d\n+y = \u201cb\u201d\n", b'x = "a"\n', b'x = "a"\ny = "b"\n'),
+        ("@@\n run \u2014all\n+run \u2014one \u2013 x\n", b"run --all\n", b"run --all\nrun --one -- x\n"),
+        ("@@\n if a &lt; b:\n+    c &amp;&amp; d\n", b"if a < b:\n", b"if a < b:\n    c && d\n"),
+        ("@@\n one\n+a &lt; b\n@@\n c &gt; d\n-two\n", b"one\nx\nc > d\ntwo\n", b"one\na < b\nx\nc > d\n"),
+        ("@@\n &amp;lt;\n+&amp;gt;\n", b"&lt;\n", b"&lt;\n&gt;\n"),
+        ("@@\n &lt;\n+&gt;\n", b"&lt;\n", b"&lt;\n&gt;\n"),
+        ("@@\n-one\n+say \u201chi\u201d\n", b"one\n", "say \u201chi\u201d\n".encode()),
+        ("@@\n x = 'a'\n+y = \u201cb\u201d\n", b"x = 'a'\n", "x = 'a'\ny = \u201cb\u201d\n".encode()),
+    ],
+)
+def test_what_old_lines_show_is_undone_in_added_ones(hunk: str, source: bytes, expected: bytes) -> None:
+    assert after(fenced(hunk), source) == expected
+
+
+def test_the_tolerance_is_named() -> None:
+    placement = run(fenced("@@\n if a &lt; b:\n+    c\n"), b"if a < b:\n").placements[0]
+    assert placement.level == "html"
+    assert "html" in placement.tolerances
+
+
+def test_an_escape_that_nothing_explains_is_refused() -> None:
+    assert reasons(fenced("@@\n one\n+a &lt; b\n"), b"one\n") == {"escaped"}
+    assert after(fenced("@@\n one\n+a &lt; b\n"), b"one\n&gt;\n") == b"one\na &lt; b\n&gt;\n"
+    assert after(fenced("@@\n one\n+r('<', '&lt;')\n"), b"one\n") == b"one\nr('<', '&lt;')\n"
+
+
+@pytest.mark.parametrize(
+    ("hunk", "source", "expected"),
+    [
+        ("@@\n-int  x;  // one\n+int  y;  // one\n", b"int\tx;\t// one\n", b"int\ty;\t// one\n"),
+        (
+            '@@\n-"Hi" she said\n+"Hi" he said\n',
+            "\u201cHi\u201d she said\n".encode(),
+            "\u201cHi\u201d he said\n".encode(),
+        ),
+        ("@@\n-a - b\n+a - c - d\n", "a \u2013 b\n".encode(), "a \u2013 c - d\n".encode()),
+        ("@@\n-wait...\n+wait... more\n", "wait\u2026\n".encode(), "wait\u2026 more\n".encode()),
+        ("@@\n-x  =  1\n+x = 2\n", b"x\t=\t1\n", b"x = 2\n"),  # the spaces were changed on purpose
+    ],
+)
+def test_an_added_line_keeps_what_the_file_has_of_the_deleted_one(
+    hunk: str, source: bytes, expected: bytes
+) -> None:
+    assert after(fenced(hunk), source) == expected
