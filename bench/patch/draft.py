@@ -1,0 +1,233 @@
+"""An answer while it is being written: changes -> hunks -> the diffs of files -> fences -> the answer's text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from bench.patch.model import (
+    ADDED,
+    CONTEXT,
+    DELETED,
+    Case,
+    Change,
+    Content,
+    Edit,
+    File,
+    Hunk,
+    Line,
+    Part,
+    Seed,
+)
+
+INTROS = (
+    "Here is the change:", "I've updated the file as you asked.\n\nThe patch:", "Sure! This should do it:",
+    "Below is a minimal diff that makes the change.", "The fix is small. Apply this:", "",
+)  # fmt: skip
+OUTROS = (
+    "Let me know if you need anything else!",
+    "This keeps the behaviour of everything else as it is.",
+    "",
+    "",
+)
+
+
+@dataclass
+class Block:
+    """Some lines of the answer that stand in one fence, the prose above them, and the fence's info string."""
+
+    prose: str
+    lines: list[str]
+    info: str = "diff"
+
+
+@dataclass
+class Draft:
+    """`blur` is how much of the hunks' text can be believed: 0 all and the numbers, 1 the text, 2 the text but for
+    white space and typography, 3 most of it."""
+
+    seed: Seed
+    rng: Random
+    changes: list[Change]
+    parts: list[Part] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    context: int = 3
+    git_head: bool = False
+    separate: bool = False  # a fence for each file
+    info: str = "diff"
+    marks: tuple[str, str] = ("```", "```")
+    intro: str = ""
+    outro: str = ""
+    wraps: list[Callable[[str], str]] = field(default_factory=list)
+    blur: int = 0
+    may_refuse: bool = False
+    form: str = "unified"
+    extra: dict[str, Content] = field(default_factory=dict)  # files that the answer says nothing of
+
+    @property
+    def hunks(self) -> list[Hunk]:
+        return [hunk for part in self.parts for hunk in part.hunks]
+
+    def build(self) -> None:
+        """Changes -> the diffs of files."""
+        self.parts = [Part(change, hunks(change, self.context), []) for change in self.changes]
+        for part in self.parts:
+            part.head = header(part.change, self.git_head or self.rng.random() < 0.3)
+
+    def render(self) -> None:
+        """Diffs of files -> fences."""
+        for number, part in enumerate(self.parts):
+            prose = "\n\n".join(part.prose) or ("" if number else self.intro)
+            if number and not (self.separate or part.prose):
+                self.blocks[-1].lines += part.written()
+            else:
+                if number and not part.prose:
+                    prose = f"And in `{part.change.path}`:"
+                self.blocks.append(Block(prose, part.written(), self.info))
+
+    def text(self) -> str:
+        """Fences -> the answer."""
+        first, last = self.marks
+        pieces: list[str] = []
+        for block in self.blocks:
+            if block.prose:
+                pieces.append(block.prose + "\n")
+            fence = [first + block.info, *block.lines, last] if first else block.lines
+            pieces.append("\n".join(fence) + "\n")
+        if self.outro:
+            pieces.append(self.outro + "\n")
+        answer = "\n".join(pieces)
+        for wrap in self.wraps:
+            answer = wrap(answer)
+        return answer
+
+    def files(self) -> dict[str, Content]:
+        known = {change.before.path: change.before.content for change in self.changes if change.before}
+        return {**known, **self.extra}
+
+    def expected(self) -> dict[str, Content | None]:
+        """Only of the files that differ."""
+        result: dict[str, Content | None] = {}
+        for change in self.changes:
+            if change.before and not change.copy and (change.moved or change.after is None):
+                result[change.before.path] = None
+        for change in self.changes:
+            if change.after:
+                result[change.after.path] = change.after.content
+        return result
+
+    def case(self, name: str, slips: tuple[str, ...], answer: str) -> Case:
+        files = self.files()
+        return Case(
+            name, files, frozenset(files), None, answer, self.expected(), slips,
+            self.seed.repository, self.seed.commit, self.seed.language, self.may_refuse,
+        )  # fmt: skip
+
+
+def draft(seed: Seed, rng: Random) -> Draft:
+    changes = [replace(change, edits=list(change.edits)) for change in seed.changes]
+    return Draft(seed, rng, changes, intro=rng.choice(INTROS), outro=rng.choice(OUTROS))
+
+
+def grouped(edits: Sequence[Edit], context: int) -> list[list[Edit]]:
+    """Edits that come to stand in one hunk."""
+    groups: list[list[Edit]] = []
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        if groups and edit.start - groups[-1][-1].end <= 2 * context:
+            groups[-1].append(edit)
+        else:
+            groups.append([edit])
+    return groups
+
+
+def hunks(change: Change, context: int) -> list[Hunk]:
+    """The hunks of a change with so many lines around."""
+    if change.before is None or change.after is None:
+        return [_whole(change)]
+    found, shift = [], 0
+    for group in grouped(change.edits, context):
+        found.append(_hunk(change.before, change.after, group, context, shift))
+        shift += sum(len(edit.added) - (edit.end - edit.start) for edit in group)
+    return found
+
+
+def shown(line: str) -> str:
+    """As the model sees it: without the carriage return of a CRLF file."""
+    return line.removesuffix("\r")
+
+
+def _hunk(before: File, after: File, group: Sequence[Edit], context: int, shift: int) -> Hunk:
+    last = len(before.lines)
+    start, end = max(0, group[0].start - context), min(last, group[-1].end + context)
+    lines: list[Line] = []
+
+    def old(kind: str, first: int, stop: int) -> None:
+        for row in range(first, stop):
+            bare = row == last - 1 and not before.final_newline
+            lines.append(Line(kind, shown(before.lines[row]), row, bare_end=bare))
+
+    row, added = start, 0
+    for edit in group:
+        old(CONTEXT, row, edit.start)
+        old(DELETED, edit.start, edit.end)
+        reaches_end = edit.end == last
+        for number, text in enumerate(edit.added):
+            bare = reaches_end and number == len(edit.added) - 1 and not after.final_newline
+            lines.append(Line(ADDED, shown(text), bare_end=bare))
+        row = edit.end
+        added += len(edit.added)
+    old(CONTEXT, row, end)
+    return Hunk(start, start + shift, lines, heading(before, start))
+
+
+def _whole(change: Change) -> Hunk:
+    file = change.after or change.before
+    assert file is not None
+    kind = ADDED if change.after else DELETED
+    lines = [Line(kind, shown(text), None if change.after else row) for row, text in enumerate(file.lines)]
+    lines[-1].bare_end = not file.final_newline
+    return Hunk(0, 0, lines)
+
+
+def heading(file: File, row: int) -> str:
+    """What git would write after the `@@`: the nearest line above that begins with a letter."""
+    for line in reversed(file.lines[:row]):
+        if line[:1].isalpha() or line[:1] in "_$":
+            return shown(line)[:80].rstrip()
+    return ""
+
+
+def header(change: Change, git_head: bool) -> list[str]:
+    """The lines above a file's first hunk."""
+    before, after = change.before, change.after
+    old = before.path if before else change.path
+    new = after.path if after else change.path
+    head = [f"diff --git a/{old} b/{new}"]
+    index = True
+    if before is None:
+        head.append(f"new file mode {after.mode if after else ''}")
+    elif after is None:
+        head.append(f"deleted file mode {before.mode}")
+    else:
+        if before.mode != after.mode:
+            head += [f"old mode {before.mode}", f"new mode {after.mode}"]
+        if change.moved or change.copy:
+            word = "copy" if change.copy else "rename"
+            same = 100 if not change.edits else max(50, 99 - len(change.edits) * 4)
+            head += [f"similarity index {same}%", f"{word} from {old}", f"{word} to {new}"]
+        index = bool(change.edits)
+    if index:
+        head.append(
+            "index 3f1c2ab..9d04e17"
+            + (f" {before.mode}" if before and after and before.mode == after.mode else "")
+        )
+    if len(head) == 2 and index and not git_head:
+        head = []
+    if not change.edits and before and after:
+        return head
+    return [
+        *head,
+        "--- " + (f"a/{old}" if before else "/dev/null"),
+        "+++ " + (f"b/{new}" if after else "/dev/null"),
+    ]

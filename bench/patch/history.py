@@ -1,0 +1,165 @@
+"""Real repositories, read only: their commits, their blobs, and what changed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+from bench.patch.model import Change, Edit, File, Seed, read_file
+from bench.patch.repositories import Origin
+
+COMMITS = 3000  # the newest of a repository
+KEPT = 200  # changes of a repository in memory
+MOST_LINES = 120  # changed in one file
+_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M)
+LANGUAGES = {
+    "py": "Python", "js": "JavaScript", "mjs": "JavaScript", "cjs": "JavaScript", "jsx": "JavaScript",
+    "ts": "TypeScript", "tsx": "TSX", "go": "Go", "rs": "Rust", "c": "C", "h": "C", "cc": "C++",
+    "cpp": "C++", "hpp": "C++", "java": "Java", "kt": "Kotlin", "rb": "Ruby", "php": "PHP", "cs": "C#",
+    "sh": "Shell", "md": "Markdown", "txt": "text", "adoc": "text", "rst": "text", "html": "HTML",
+    "css": "CSS", "scss": "CSS", "json": "JSON", "yml": "YAML", "yaml": "YAML", "toml": "TOML",
+    "xml": "XML", "po": "po", "mk": "Make", "am": "Make", "swift": "Swift", "lua": "Lua", "pl": "Perl",
+    "perl": "Perl", "pm": "Perl", "sql": "SQL", "gitignore": "ignore", "test": "text",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file that a commit changed and did not rename."""
+
+    path: str
+    modes: tuple[str, str]
+    blobs: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Commit:
+    name: str
+    entries: tuple[Entry, ...]
+
+
+class Repository:
+    """One clone. Its commits are read once, its blobs by one `git cat-file` that stays."""
+
+    def __init__(self, origin: Origin, path: Path) -> None:
+        self.origin, self.path = origin, path
+        self._blobs: subprocess.Popen[bytes] | None = None
+        self._changes: dict[Entry, Change | None] = {}
+
+    @property
+    def name(self) -> str:
+        return self.origin.name
+
+    @cached_property
+    def commits(self) -> list[Commit]:
+        """Those with a text file that was changed in place, newest first."""
+        output = git(
+            self.path, "log", "--no-merges", "--raw", "-z", "--no-abbrev", "--no-renames", f"--max-count={COMMITS}",
+            "--diff-filter=M", "--format=%x01%H", self.origin.commit, "--",
+        )  # fmt: skip
+        return [commit for commit in _commits(output) if 1 <= len(commit.entries) <= 20]
+
+    def blob(self, name: str) -> bytes | None:
+        """None where the clone has not got it."""
+        if self._blobs is None:
+            command = ["git", "-C", str(self.path), "cat-file", "--batch"]
+            self._blobs = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        assert self._blobs.stdin is not None
+        assert self._blobs.stdout is not None
+        self._blobs.stdin.write(name.encode() + b"\n")
+        self._blobs.stdin.flush()
+        head = self._blobs.stdout.readline().split()
+        if len(head) != 3:
+            return None
+        data = self._blobs.stdout.read(int(head[2]) + 1)
+        return data[:-1]
+
+    def close(self) -> None:
+        if self._blobs is not None:
+            self._blobs.communicate()
+            self._blobs = None
+
+    def seed(self, rng: Random, files: int = 1) -> Seed | None:
+        """`files` changed files of some commit, or None where this draw has not so many."""
+        commit = rng.choice(self.commits)
+        entries = list(commit.entries)
+        rng.shuffle(entries)
+        changes: list[Change] = []
+        for entry in entries[:8]:
+            if entry not in self._changes:
+                if len(self._changes) >= KEPT:
+                    self._changes.clear()
+                self._changes[entry] = self._change(entry)
+            change = self._changes[entry]
+            if change is not None:
+                changes.append(change)
+            if len(changes) == files:
+                return Seed(self.name, commit.name, language(changes[0].path), tuple(changes))
+        return None
+
+    def _change(self, entry: Entry) -> Change | None:
+        sides: list[File] = []
+        for blob, mode in zip(entry.blobs, entry.modes, strict=True):
+            data = self.blob(blob) if mode in ("100644", "100755") else None
+            if data is None or len(data) > 2_000_000:
+                return None
+            file = read_file(entry.path, data, mode)
+            if file is None or not 20 <= len(file.lines) <= 30_000:
+                return None
+            sides.append(file)
+        before, after = sides
+        if before.bom != after.bom or before.lines[0].endswith("\r") != after.lines[0].endswith("\r"):
+            return None
+        found = list(edits(self.path, entry, after))
+        size = sum(edit.end - edit.start + len(edit.added) for edit in found)
+        if not 1 <= len(found) <= 14 or size > MOST_LINES:
+            return None
+        if any(
+            len(line) > 400 for edit in found for line in (*edit.added, *before.lines[edit.start : edit.end])
+        ):
+            return None
+        return Change(before, after, found)
+
+
+def edits(path: Path, entry: Entry, after: File) -> Iterator[Edit]:
+    """What git sees changed between the two blobs."""
+    output = git(
+        path, "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--text", *entry.blobs
+    )  # fmt: skip
+    for match in _HUNK.finditer(output):
+        start, old, begin, new = (int(number) if number else 1 for number in match.groups())
+        first, row = start - (old > 0), begin - (new > 0)
+        yield Edit(first, first + old, after.lines[row : row + new])
+
+
+def _commits(output: bytes) -> Iterator[Commit]:
+    for record in output.split(b"\x01")[1:]:
+        name, _, rest = record.partition(b"\0")
+        fields = rest.lstrip(b"\n").split(b"\0")
+        entries = []
+        for index in range(0, len(fields) - 1, 2):
+            modes = fields[index].lstrip(b":\n").split(b" ")
+            if len(modes) == 5:
+                old, new, before, after, _ = (word.decode() for word in modes)
+                path = fields[index + 1].decode(errors="replace")
+                entries.append(Entry(path, (old, new), (before, after)))
+        yield Commit(name.decode().strip(), tuple(entries))
+
+
+def language(path: str) -> str:
+    name = path.rpartition("/")[2]
+    if name in ("Makefile", "GNUmakefile"):
+        return "Make"
+    return LANGUAGES.get(name.rpartition(".")[2].lower(), "other")
+
+
+def git(path: Path, *args: str) -> bytes:
+    command = ["git", "-C", str(path), "-c", "core.quotepath=false", *args]
+    return subprocess.run(command, capture_output=True, check=True).stdout

@@ -1,0 +1,204 @@
+"""What a case is made of: files, changes of them, and the answer while it is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+CONTEXT, DELETED, ADDED, OTHER = " ", "-", "+", "?"
+MARKER = "\\ No newline at end of file"
+Content = tuple[bytes, str]  # a file's bytes and git's mode
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as lines; in a CRLF file each line ends in a carriage return."""
+
+    path: str
+    lines: tuple[str, ...]
+    final_newline: bool = True
+    mode: str = "100644"
+    encoding: str = "utf-8"
+    bom: bytes = b""
+
+    @property
+    def data(self) -> bytes:
+        text = "\n".join(self.lines) + ("\n" if self.final_newline and self.lines else "")
+        errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
+        return self.bom + text.encode(self.encoding, errors)
+
+    @property
+    def content(self) -> Content:
+        return self.data, self.mode
+
+
+def read_file(path: str, data: bytes, mode: str = "100644") -> File | None:
+    """The file, or None where it isn't plain UTF-8 text with one kind of line ending."""
+    if b"\0" in data or not data:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    bom = b""
+    if text.startswith("\ufeff"):
+        text, bom = text[1:], b"\xef\xbb\xbf"
+    final = text.endswith("\n")
+    lines = (text[:-1] if final else text).split("\n")
+    returns = sum(line.endswith("\r") for line in lines)
+    if any("\r" in line[:-1] for line in lines) or returns not in (0, len(lines) - (not final), len(lines)):
+        return None
+    return File(path, tuple(lines), final, mode, bom=bom)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Rows `start:end` (from 0) become `added`."""
+
+    start: int
+    end: int
+    added: tuple[str, ...]
+
+
+def edited(lines: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
+    result = list(lines)
+    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
+        result[edit.start : edit.end] = edit.added
+    return tuple(result)
+
+
+@dataclass
+class Change:
+    """One file before and after; `before` is None for a new file, `after` for one that goes."""
+
+    before: File | None
+    after: File | None
+    edits: list[Edit] = field(default_factory=list)
+    copy: bool = False
+
+    @property
+    def path(self) -> str:
+        file = self.after or self.before
+        assert file is not None
+        return file.path
+
+    @property
+    def moved(self) -> bool:
+        return bool(self.before and self.after and self.before.path != self.after.path)
+
+    def rewrite(self, lines: Callable[[Sequence[str]], Sequence[str]]) -> None:
+        """Do the same to each line (one to one) of the file before and of what is added."""
+        assert self.before is not None
+        assert self.after is not None
+        self.before = replace(self.before, lines=tuple(lines(self.before.lines)))
+        self.edits = [replace(edit, added=tuple(lines(edit.added))) for edit in self.edits]
+        self.after = replace(self.after, lines=edited(self.before.lines, self.edits))
+
+    def both(self, **values: object) -> None:
+        """Give the file before and after these values."""
+        if self.before:
+            self.before = replace(self.before, **values)  # type: ignore[arg-type]
+        if self.after:
+            self.after = replace(self.after, **values)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Some changes of one real commit."""
+
+    repository: str
+    commit: str
+    language: str
+    changes: tuple[Change, ...]
+    others: tuple[str, ...] = ()
+
+
+@dataclass
+class Line:
+    """`row` is the line of the file before, from 0 (None: an added or an invented one); `raw` is what is written for
+    it instead of its kind and text; `bare_end` that no newline follows in the file."""
+
+    kind: str
+    text: str
+    row: int | None = None
+    raw: str | None = None
+    bare_end: bool = False
+
+    def written(self) -> list[str]:
+        shown = self.kind + self.text if self.raw is None else self.raw
+        return [shown, MARKER] if self.bare_end else [shown]
+
+
+@dataclass
+class Hunk:
+    """`old` and `new` are the rows, from 0, where it begins; `header` None: no `@@` line at all."""
+
+    old: int
+    new: int
+    lines: list[Line]
+    heading: str = ""
+    header: str | None = ""
+    numbered: bool = True  # whether its numbers are right
+
+    def counts(self) -> tuple[int, int]:
+        kinds = [line.kind for line in self.lines]
+        return len(kinds) - kinds.count(ADDED), len(kinds) - kinds.count(DELETED)
+
+    def numbers(self) -> tuple[int, int, int, int]:
+        old, new = self.counts()
+        return self.old + (old > 0), old, self.new + (new > 0), new
+
+    def number(self, *numbers: int) -> None:
+        """Write these numbers, whatever they are."""
+        a, b, c, d = numbers
+        self.header = f"@@ -{span(a, b)} +{span(c, d)} @@" + (f" {self.heading}" if self.heading else "")
+
+    def written(self) -> list[str]:
+        if self.header == "":
+            self.number(*self.numbers())
+        head = [] if self.header is None else [self.header]
+        return [*head, *(text for line in self.lines for text in line.written())]
+
+
+def span(start: int, count: int) -> str:
+    return str(start) if count == 1 else f"{start},{count}"
+
+
+@dataclass
+class Part:
+    """The diff of one file, as it will be written."""
+
+    change: Change
+    hunks: list[Hunk]
+    head: list[str]
+    prose: list[str] = field(default_factory=list)  # above it, outside of its fence
+
+    def written(self) -> list[str]:
+        return [*self.head, *(text for hunk in self.hunks for text in hunk.written())]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`expected` of a path is None where the file must be gone; `expected` None: the answer must be refused.
+    With `may_refuse`, a refusal is as good as the right bytes."""
+
+    name: str
+    files: dict[str, Content]
+    scope: frozenset[str]
+    creates: frozenset[str] | None  # the new files that may be made; None: any
+    answer: str
+    expected: dict[str, Content | None] | None
+    slips: tuple[str, ...]
+    repository: str
+    commit: str
+    language: str
+    may_refuse: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition("#")[0]
+
+    @property
+    def lines(self) -> int:
+        """Of its longest file."""
+        return max((data.count(b"\n") for data, _ in self.files.values()), default=0)

@@ -1,0 +1,253 @@
+"""The corpus of bench/patch on a small repository, and a judge that can say no."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bench.patch.__main__ import main
+from bench.patch.appliers import available, baseline, diff_of, ours
+from bench.patch.canonical import wrong_with
+from bench.patch.corpus import kinds, make, plan
+from bench.patch.draft import draft
+from bench.patch.history import Repository
+from bench.patch.judge import APPLIED, REFUSED, RIGHT, WRONG, Result, verdict
+from bench.patch.model import Case
+from bench.patch.registry import REFUSALS, SLIPS
+from bench.patch.repositories import Origin
+from bench.patch.unique import told_apart
+
+METHOD = '''
+    def step_{n}_{m}(self, value, limit={m}00):
+        """Return "value {m}" of store {n}, at most <limit> of it."""
+        found = self.items_{n}[{m}] + "first item {m} of {n}"
+
+        for item in self.parts_{n}_{m}:
+            if len(found) == limit && item != {m}:
+                self.stop_{n}_{m}(item, again=True)
+            found += item * {m}{n}
+
+        # all that was added since step {m} was done in {n} goes away
+        self.clear_{n}_{m}(found)
+        return found + {m}{n}
+'''
+
+
+def _module(n: int) -> str:
+    """A class of eight methods, no two lines of which are the same but for blank ones."""
+    head = f'"""Store {n}."""\n\nimport os\nimport re{n}\n\n\nclass Store{n}:\n    kept_{n} = 1  \n    named_{n} = "a name"\n'
+    return head + "".join(METHOD.format(n=n, m=m) for m in range(8))
+
+
+def _changed(text: str, n: int) -> str:
+    """Four ways to change a module: far apart, by insertion, at one place and deeper, and all over."""
+
+    def put(old: str, new: str) -> None:
+        nonlocal text
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+
+    way = n % 4
+    if way in (0, 3):
+        for m in (1, 4, 6):
+            put(f'"first item {m} of {n}"', f'"other item {m} of {n}"')
+    if way in (1, 3):
+        put(
+            f"        self.clear_{n}_3(found)\n",
+            f"        self.clear_{n}_3(found)\n        self.note_{n}(3)\n        self.log_{n}(3)\n",
+        )
+    if way in (2, 3):
+        deeper = f"            if item:\n                for part in item:\n                    found += part{n}\n\n        self.x{n}()\n"
+        put(f"            found += item * 5{n}\n", deeper)
+    if way == 3:
+        put("import os\n", "import sys\n")
+        put(f"        return found + 7{n}\n", f"        return found - 7{n}\n")
+        put(
+            f"                self.stop_{n}_0(item, again=True)\n            found += item * 0{n}\n",
+            f"                self.end_{n}(item)\n            found = item{n}\n",
+        )
+    return text
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
+    """Twelve modules; each commit changes three of them at several places."""
+    import subprocess
+
+    top = tmp_path_factory.mktemp("corpus")
+
+    def git(*args: str) -> str:
+        named = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false")
+        return subprocess.run(
+            ["git", *named, *args], cwd=top, capture_output=True, text=True, check=True
+        ).stdout
+
+    git("init", "-q")
+    paths = [Path(top, "src", f"store_{number}.py") for number in range(12)]
+    paths[0].parent.mkdir()
+    for number, path in enumerate(paths):
+        path.write_text(_module(number))
+    git("add", "-A")
+    git("commit", "-qm", "all")
+    for way in range(4):
+        for number in range(way, 12, 4):
+            paths[number].write_text(_changed(paths[number].read_text(), number))
+        git("commit", "-qam", f"change {way}")
+    made = Repository(Origin("some/stores", git("rev-parse", "HEAD").strip(), "dev"), top)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def case(repository: Repository) -> Case:
+    """A plain diff of one file."""
+    found = (make("exact", number, 1, [repository]) for number in range(20))
+    return next(made for made in found if made is not None and len(made.files) == 1)
+
+
+@pytest.mark.parametrize("kind", ["exact", "html-escaped", "search-replace", "3 slips", "either or"])
+def test_a_case_is_always_the_same(repository: Repository, kind: str) -> None:
+    one, again = (make(kind, 3, 7, [repository]) for _ in range(2))
+    assert one is not None
+    assert one == again
+    other = make(kind, 3, 8, [repository])
+    assert other is None or other.answer != one.answer
+
+
+def test_the_bytes_that_are_expected_are_those_of_the_commit(repository: Repository, case: Case) -> None:
+    assert case.expected
+    for path, content in case.expected.items():
+        name = f"{case.commit}:{path}"
+        assert content == (repository.blob(name), "100644")
+        assert case.files[path] == (repository.blob(f"{case.commit}^:{path}"), "100644")
+
+
+@pytest.mark.parametrize(
+    ("kind", "has", "has_not"),
+    [
+        ("missing-numbers", ["--- a/src/", "@@"], ["@@ -1"]),
+        ("no-fence", ["+++ b/src/"], ["```"]),
+        ("windows-path", ["+++ C:\\Users\\dev\\project\\src\\store_"], ["+++ b/"]),
+        ("quoted", ["> ```diff", "> @@ -"], ["\n@@"]),
+        ("crlf-answer", ["\r\n@@ -"], ["+\n"]),
+        ("search-replace", ["<<<<<<< SEARCH\n", "\n=======\n", "\n>>>>>>> REPLACE\n"], ["@@", "+++"]),
+        ("envelope", ["*** Begin Patch\n*** Update File: src/store_", "*** End Patch"], ["+++ b/"]),
+        ("new-file", ["--- /dev/null", "new file mode 100644", "@@ -0,0 +1,"], []),
+        ("deleted-file", ["+++ /dev/null", "deleted file mode 100644"], []),
+        ("renamed-and-edited", ["rename from src/store_", "rename to src/moved/new_store_"], []),
+        ("mode-changed", ["old mode 100644\nnew mode 100755"], ["@@"]),
+        ("html-escaped-quotes", ["&amp;&amp;"], ["&& "]),
+        ("fused-hunks", ["@@ -"], []),
+        ("whole-file-info", ["```src/store_"], ["@@", "+++"]),
+    ],
+)
+def test_a_slip_looks_as_it_should(
+    repository: Repository, kind: str, has: list[str], has_not: list[str]
+) -> None:
+    made = make(kind, 0, 1, [repository])
+    assert made is not None
+    assert all(text in made.answer for text in has)
+    assert not any(text in made.answer for text in has_not)
+
+
+def test_the_judge_takes_only_the_right_bytes_and_modes(case: Case) -> None:
+    assert case.expected
+    right = {path: content for path, content in case.expected.items() if content}
+    assert verdict(case, Result(right)) == RIGHT
+    assert verdict(case, Result(None)) == REFUSED
+    assert verdict(case, Result(dict(case.files))) == WRONG
+    assert verdict(case, Result({**right, "other": (b"", "100644")})) == WRONG
+    path, (data, _) = next(iter(right.items()))
+    for wrong in ((data + b"\n", "100644"), (data.replace(b"\n", b"\r\n"), "100644"), (data, "100755")):
+        assert verdict(case, Result({**right, path: wrong})) == WRONG
+
+
+def test_the_judge_wants_a_refusal_where_there_must_be_one(case: Case) -> None:
+    must = replace(case, expected=None)
+    assert verdict(must, Result(None)) == RIGHT
+    assert verdict(must, Result(dict.fromkeys(case.files, (b"x", "100644")))) == APPLIED
+
+
+def test_a_plain_diff_is_right_for_every_applier(case: Case) -> None:
+    for result in (ours(case), *(baseline(case, command) for command in available().values())):
+        assert verdict(case, result) == RIGHT
+
+
+def test_a_canonical_diff_that_is_wrong_is_seen(case: Case) -> None:
+    diff = ours(case).diff
+    assert wrong_with(case, diff, git=True) == ""
+    path = next(iter(case.files))
+    stale = replace(case, files={path: (b"another file\n", "100644")})
+    assert "git apply --check" in wrong_with(stale, diff, git=True)
+    assert "unidiff" in wrong_with(case, diff.replace("\n@@ -", "\n@@ -1,1 +1,1 @@\n@@ -", 1), git=False)
+
+
+def test_every_kind_that_must_be_refused_can_be_made(repository: Repository) -> None:
+    unmade = [kind for kind in sorted(REFUSALS) if make(kind, 0, 1, [repository]) is None]
+    assert unmade == []
+    assert len(REFUSALS) >= 50
+
+
+def test_most_slips_can_be_made_from_so_small_a_repository(repository: Repository) -> None:
+    rare = {kind for kind in SLIPS if make(kind, 0, 3, [repository]) is None}
+    assert len(rare) < len(SLIPS) / 8, sorted(rare)
+
+
+def test_a_place_that_is_there_twice_is_not_asked_for(repository: Repository) -> None:
+    seed = repository.seed(Random(1))
+    assert seed is not None
+    made = draft(seed, Random(1))
+    change = made.changes[0]
+    assert change.before
+    made.build()
+    made.blur = 1
+    assert told_apart(made)
+    change.before = replace(change.before, lines=change.before.lines * 2)
+    assert not told_apart(made)
+    made.blur = 0
+    assert told_apart(made)
+
+
+def test_each_kind_gets_as_many_cases_as_the_others_of_its_group() -> None:
+    found = plan(2000)
+    groups = kinds()
+    assert len(found) == len(set(found)) == 2000
+    for names in groups.values():
+        counts = [sum(kind == name for kind, _ in found) for name in names]
+        assert max(counts) - min(counts) <= 1
+    assert {kind for kind, _ in plan(30, ["quoted"])} == {
+        kind for names in groups.values() for kind in names if "quoted" in kind
+    }
+
+
+def test_the_diff_is_cut_out_of_its_fences() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    assert diff_of(f"Look:\n\n```python\nprint()\n```\n\n```diff\n{diff}```\nDone.\n") == diff
+    assert diff_of(diff) == diff
+
+
+def test_the_table_and_the_exit_code(
+    repository: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "--repo",
+        str(repository.path),
+        "--jobs",
+        "1",
+        "--cases",
+        "6",
+        "--only",
+        "exact",
+        "--json",
+        str(tmp_path / "found"),
+    ]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "repoagent" in said
+    assert "git apply, lenient" in said
+    assert "100.00 %" in said
+    assert len((tmp_path / "found").read_text().splitlines()) == 6
