@@ -30,6 +30,10 @@ class RepoagentError(Exception):
 
     exit_code: ClassVar[Exit] = Exit.REFUSED
 
+    def details(self) -> dict[str, object]:
+        """What a program may want to know beside the sentence, as JSON data."""
+        return {}
+
 
 class NothingDone(RepoagentError):
     """No change was needed, or the user or the model declined."""

@@ -2,8 +2,10 @@
 
 `apply_answer` is the whole of it; the modules are read in its order:
 
-- `spans`, `parse`, `parse_diff`, `parse_blocks`: the answer's text -> `FilePatch` and `Hunk`
-- `paths`: which file is meant, and which names are never written
+- `marks`, `wrapping`, `numbering`, `bare`, `fences`, `spans`: where in the answer the patches stand, and
+  their lines as they read
+- `parse`, `parse_diff`, `hunks`, `envelope`, `parse_blocks`, `heredoc`, `prose`: these -> `FilePatch` and `Hunk`
+- `names`, `paths`, `target`, `decide`, `strict`: which file is meant, and which names are never written
 - `place`, `locate`, `match`, `chains`, `align`, `held`, `choose`, `explain`: a hunk -> its place, or why not
 - `indent`, `splice`, `whole`: a placed hunk -> changed lines of the file, all else untouched to the byte
 - `verify`: what may not happen, whatever the answer says

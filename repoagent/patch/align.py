@@ -9,12 +9,13 @@ from functools import partial
 
 from repoagent.patch.fit import Fit
 from repoagent.patch.held import SLACK, sure, value_of
-from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk
+from repoagent.patch.hunk import ADD, DELETE, Hunk
 from repoagent.patch.match import FUZZY, LEVELS, WHITESPACE, FileIndex, same_literals, weight
 from repoagent.patch.problems import Misfit
 
 _SIMILAR = 0.6  # of two lines of context: 2 x common characters in order / both lengths
 _MARGIN = 0.85  # a runner-up that scores as much of the best makes the place ambiguous
+_LOCAL = 0.5  # of what holds a change in place must be lost without that
 _LONGEST = 150
 _WINDOWS = 4
 _DROP, _SKIP = -0.3, -0.2
@@ -22,11 +23,12 @@ _DROP, _SKIP = -0.3, -0.2
 
 @dataclass(frozen=True)
 class _Item:
-    """A line that the file should hold. `fixed`: no line of the file may be skipped right before it."""
+    """A line that the file should hold. `firm`: as it is, it can't be left out; `fixed`: no line of the file may be
+    skipped right before it."""
 
     text: str
     key: str
-    kind: str
+    firm: bool
     value: float
     fixed: bool
 
@@ -42,30 +44,38 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Fit]:
     items = _items(hunk)
     keys = index.keys(WHITESPACE)
     places = index.places(WHITESPACE)
-    if not 0 < len(items) <= _LONGEST or any(
-        item.kind == DELETE and item.key not in places for item in items
-    ):
+    if not 0 < len(items) <= _LONGEST or any(item.firm and item.key not in places for item in items):
         return []
-    found: dict[object, tuple[float, Fit]] = {}
-    most = 0.0
+    found: list[tuple[_Alignment, Fit, list[list[float | None]], range]] = []
     for window in _windows(items, index):
         gains = [_gains(item, window, index) for item in items]
-        if _bound(gains) < _MARGIN * most:
+        if found and _bound(gains) < _MARGIN * max(entry[0].score for entry in found):
             continue
         best = _align(items, keys, window, gains, frozenset())
-        if best is None:
-            continue
-        most = max(most, best.score)
-        runners = (_align(items, keys, window, gains, pins) for pins in _pins(items, best))
-        for alignment in [best, *(runner for runner in runners if runner is not None)]:
-            fit = Fit(hunk, alignment.rows, FUZZY)
-            effect = _effect(fit)
-            if alignment.score > found.get(effect, (0.0, fit))[0]:
-                found[effect] = alignment.score, fit
-    ranked = sorted(found.values(), key=lambda entry: -entry[0])
-    if not ranked or not sure(ranked[0][1], keys):
+        if best is not None:
+            found.append((best, Fit(hunk, best.rows, FUZZY), gains, window))
+    if not found:
         return []
-    return [fit for score, fit in ranked if score >= _MARGIN * ranked[0][0]]
+    best, fit, gains, window = max(found, key=lambda entry: entry[0].score)
+    if not sure(fit, keys):
+        return []
+    elsewhere = [other for alignment, other, _, _ in found if alignment.score >= _MARGIN * best.score]
+    rivals = [
+        Fit(hunk, runner.rows, FUZZY)
+        for pins in _pins(items, best)
+        if (runner := _align(items, keys, window, gains, pins)) is not None
+        and _rivals(best, runner, sum(gains[number][row - window.start] or 0.0 for number, row in pins))
+    ]
+    effects = {_effect(other): other for other in [*rivals, *elsewhere, fit]}
+    return [fit, *(other for effect, other in effects.items() if effect != _effect(fit))]
+
+
+def _rivals(best: _Alignment, runner: _Alignment, at_stake: float) -> bool:
+    """Does an alignment that does without the best one's holds of a change come too close to it? `at_stake` is
+    what these holds gain. One that leaves lines of the hunk out is no rival of one that has them all."""
+    if None not in best.rows and None in runner.rows:
+        return False
+    return best.score - runner.score < _LOCAL * at_stake
 
 
 def _bound(gains: Sequence[Sequence[float | None]]) -> float:
@@ -88,8 +98,9 @@ def _items(hunk: Hunk) -> list[_Item]:
             changed = True
             continue
         key = LEVELS[WHITESPACE](line.text)
-        items.append(_Item(line.text, key, line.kind, value_of(line.text), changed or line.kind == DELETE))
-        changed = line.kind == DELETE
+        gone = line.kind == DELETE
+        items.append(_Item(line.text, key, gone or line.held, value_of(line.text), changed or gone))
+        changed = gone
     return items
 
 
@@ -131,11 +142,11 @@ def _align(
         for other, row in forbidden:
             if other == number:
                 gained[row - low] = None
-        drop = _DROP * item.value if item.kind == CONTEXT else worst
+        drop = worst if item.firm else _DROP * item.value
         here = [worst] * (width + 1)
         choice = [""] * (width + 1)
         here[width] = ahead[width] + drop
-        choice[width] = "drop" if item.kind == CONTEXT else ""
+        choice[width] = "" if item.firm else "drop"
         for column in range(width - 1, -1, -1):
             best, what = ahead[column] + drop, "drop"
             gain = gained[column]
@@ -185,13 +196,13 @@ def _gains(item: _Item, window: range, index: FileIndex) -> list[float | None]:
     """How much a hunk's line gains from standing for each line of the window, up to its value; None where they
     can't be the same line."""
     keys = index.keys(WHITESPACE)
-    alike = _likeness_to(item.key) if item.kind == CONTEXT and weight(item.key) >= 3 else None
+    alike = _likeness_to(item.key) if not item.firm and weight(item.key) >= 3 else None
     return [_gain(item, index.lines[row], keys[row], alike) for row in window]
 
 
 def _gain(item: _Item, line: str, key: str, alike: Callable[[str], float] | None) -> float | None:
     if item.key == key:
-        if item.kind == DELETE and not same_literals(item.text, line):
+        if item.firm and not same_literals(item.text, line):
             return None
         return item.value if item.text == line else 0.95 * item.value
     if alike is None or not key:

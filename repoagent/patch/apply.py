@@ -16,6 +16,8 @@ from repoagent.patch.target import targets
 from repoagent.patch.text import SourceText
 from repoagent.repo.change import FileChange
 
+LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some forty times the memory
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -56,7 +58,11 @@ def apply_answer(
 
 
 def read_answer(answer: str, *, loose: bool = False) -> tuple[FilePatch, ...]:
-    """The patches of an answer as written; `loose` as in `patch_spans`. Raises PatchRefused for a broken one."""
+    """The patches of an answer as written; `loose` as in `patch_spans`. Raises PatchRefused for a broken one, and for
+    one of more than LARGEST characters."""
+    if len(answer) > LARGEST:
+        text = f"it has {len(answer):,} characters, and at most {LARGEST:,} are read: send it in parts."
+        raise PatchRefused([Problem("", 0, "too-large", text)])
     try:
         return tuple(parse(answer, loose=loose))
     except Misfit as misfit:

@@ -54,15 +54,32 @@ def _narrowed(
 ) -> Sequence[Fit]:
     if hunk.old_marker:
         fits = [fit for fit in fits if fit.last == len(index.lines) - 1] or fits
+    for heading in hunk.headings[:-1]:
+        outer = _under_heading(heading, fits, index)
+        fits = fits if outer is None else outer
     under = _under_heading(hunk.section, fits, index)
     if under is not None:
+        if _contradicted(hunk, fits, under):
+            return fits
         fits = under
     if fits and fits[0].level == FUZZY:
-        return fits
+        best, *rest = fits
+        sure = _at_number(number, hunk, fits, chosen) == [best] and all(
+            fit.first != best.first for fit in rest
+        )
+        return [best] if sure else fits
     fits = _in_order(number, fits, chosen) or fits
     if len(fits) <= 1:
         return fits
     return _at_number(number, hunk, fits, chosen)
+
+
+def _contradicted(hunk: Hunk, fits: Sequence[Fit], under: Sequence[Fit]) -> bool:
+    """Does a header that is right in its counts name a place by number which is none of those under its heading?"""
+    if hunk.start is None or not hunk.exact_counts or not under:
+        return False
+    rows = [fit.first for fit in fits]
+    return hunk.start - 1 in rows and hunk.start - 1 not in [fit.first for fit in under]
 
 
 def _under_heading(section: str, fits: Sequence[Fit], index: FileIndex) -> Sequence[Fit] | None:

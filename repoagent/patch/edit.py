@@ -11,10 +11,10 @@ from repoagent.patch.hunk import ADD, FilePatch, Hunk
 from repoagent.patch.match import EXACT, is_blank
 from repoagent.patch.place import place
 from repoagent.patch.problems import Misfit, Misfits
-from repoagent.patch.splice import Splice, end_of_file, merged, spliced, splices
-from repoagent.patch.text import Text, decode, split_lines
+from repoagent.patch.splice import Splice, end_of_file, merged, overlap, spliced, splices
+from repoagent.patch.text import Text, as_in, decode, split_lines
 from repoagent.patch.tolerances import PLACING
-from repoagent.patch.verify import check_added, check_result
+from repoagent.patch.verify import check_added, check_conflict, check_result
 from repoagent.patch.whole import whole_splices
 from repoagent.repo.change import FileChange
 
@@ -68,12 +68,18 @@ def _content(
     )
     whole = [(target.patch.rows, target.patch.whole) for target in group if target.patch.whole is not None]
     if not hunks and not whole:
+        if not moved and not any(target.patch.mode for target in group):
+            raise Misfit(
+                "cut-off", "the diff names this file and holds no change of it. Send it again, complete."
+            )
         return data, moved or (Placement(first.name, 0, 1, "mode"),)
     text = decode(data)
     if text is None:
         raise Misfit(
             "binary", "this file is binary, or in an encoding that is not known; it can't be edited as text."
         )
+    whole = [(rows, as_in(text, lines)) for rows, lines in whole if lines is not None]
+    hunks = _as_in(text, hunks)
     if whole:
         if hunks or (len(set(whole)) > 1 and any(rows is None for rows, _ in whole)):
             raise Misfit("overlap", "the answer holds this file in more than one form. Send one.")
@@ -87,8 +93,19 @@ def _content(
         parts = _merged(placed, text)
         final_newline = end_of_file(placed, text)
         placements = tuple(_placement(first, fit) for fit in placed)
-    check_added([line for part in parts for line in part.lines], text.lines)
+    added = [line for part in parts for line in part.lines]
+    check_added(added, text.lines)
+    check_conflict(added, text.lines)
     return _encoded(spliced(text, parts, final_newline)), moved + placements
+
+
+def _as_in(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
+    if text.encoding != "latin-1":
+        return hunks
+    return [
+        replace(hunk, lines=tuple(replace(line, text=as_in(text, line.text)) for line in hunk.lines))
+        for hunk in hunks
+    ]
 
 
 def _merged(placed: Sequence[Fit], text: Text) -> list[Splice]:
@@ -101,6 +118,11 @@ def _merged(placed: Sequence[Fit], text: Text) -> list[Splice]:
             problems.append(problem)
     if problems:
         raise Misfits(problems)
+    for fit in placed:
+        kept = [row for row, end in fit.claimed() if row < end]
+        for part in parts:
+            if part.hunk != fit.hunk.number and any(part.start <= row < part.end for row in kept):
+                raise overlap(fit.hunk.number, part.hunk, part.start)
     return merged(parts)
 
 
@@ -136,10 +158,10 @@ def _new(group: Sequence[Target], files: Files) -> Outcome:
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
     if len(bodies) > 1:
         raise Misfit("overlap", "the answer holds several versions of this new file. Send one.")
-    text = _new_text(first.patch)
+    text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes of another encoding than UTF-8
     data = _encoded(text)
     path = first.name
-    check_added(text.lines, ())
+    check_added([line for line in text.lines if any(map(str.isalpha, line))], ())
     check_result(path, b"", data, files.parses_worse)
     change = FileChange(None, path, None, data, None, first.patch.mode or "100644")
     return Outcome(change, (Placement(path, 0, 1, "new-file"),))
@@ -166,5 +188,5 @@ def _deleted(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcom
         raise Misfit("malformed", "the diff deletes the file and adds lines to it. Send one or the other.")
     text = decode(data) if hunks else None
     if text is not None:
-        place([hunk for hunk in hunks if hunk.old], text)
+        place(_as_in(text, [hunk for hunk in hunks if hunk.old]), text)
     return Outcome(FileChange(path, None, data, None, mode, None), (Placement(path, 0, 1, "deleted"),))

@@ -13,6 +13,8 @@ from repoagent.patch.match import LEVELS, WHITESPACE, FileIndex, is_blank, weigh
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import numbered
 
+_ALIKE = 300  # characters of a line that are compared
+
 
 def misfit(hunk: Hunk, index: FileIndex) -> Misfit:
     """Why `hunk` has no place, with the nearest lines of the file as they are."""
@@ -20,7 +22,9 @@ def misfit(hunk: Hunk, index: FileIndex) -> Misfit:
     if rows:
         return already(hunk, rows)
     missing = _missing(hunk, index)
-    reason = "deleted-line-missing" if any(line.kind == DELETE for line in missing) else "not-found"
+    reason = (
+        "deleted-line-missing" if any(line.kind == DELETE or line.held for line in missing) else "not-found"
+    )
     what = "the file has no place for this hunk"
     if missing:
         quoted = "\n".join(f"  {line.kind}{line.text}" for line in missing[:5])
@@ -70,7 +74,8 @@ def _nearest(hunk: Hunk, index: FileIndex) -> int | None:
     shared = ((sum(word in text for word in words), -row) for row, text in enumerate(index.lines))
     best, best_row = 0.5, None
     for _, row in heapq.nlargest(50, shared):
-        ratio = SequenceMatcher(None, index.lines[-row].strip(), telling.text.strip(), autojunk=False).ratio()
+        there, wanted = index.lines[-row].strip()[:_ALIKE], telling.text.strip()[:_ALIKE]
+        ratio = SequenceMatcher(None, there, wanted, autojunk=False).ratio()
         if ratio > best:
             best, best_row = ratio, -row
     return best_row

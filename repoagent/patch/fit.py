@@ -70,6 +70,15 @@ class Fit:
             result.append(Change(*self._range(first, position), tuple(added)))
         return result
 
+    def claimed(self) -> tuple[tuple[int, int], ...]:
+        """The rows `start:end` that it changes, or says it leaves as they are by adding again what it deletes."""
+        held = (
+            (row, row + 1)
+            for line, row in zip(self.hunk.old, self.rows, strict=True)
+            if line.held and row is not None
+        )
+        return (*((change.start, change.end) for change in self.changes()), *held)
+
     def _range(self, first: int, last: int) -> tuple[int, int]:
         """The rows of `hunk.old[first:last]`; for none, the gap beside a neighbour with a row."""
         taken = [row for row in self.rows[first:last] if row is not None]

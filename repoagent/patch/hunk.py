@@ -9,21 +9,26 @@ from dataclasses import dataclass, replace
 CONTEXT, DELETE, ADD = " ", "-", "+"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk. `bare`: it came without a first column; `cr`: it ended in a carriage return."""
+    """One line of a hunk. `bare`: it came without a first column; `cr`: it ended in a carriage return; `held`: it
+    is context that was written as deleted and added again, so the file must have it as it is."""
 
     kind: str
     text: str
     bare: bool = False
     cr: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True)
 class Hunk:
     """One hunk. `start` is the line number that its header gives for the old file (from 1), `counts` the
     declared old and new lengths; both are None when absent. `old_marker` and `new_marker` tell whether that
-    side's last line was marked as having no newline. `tolerances` are those that reading it needed."""
+    side's last line was marked as having no newline. `section` is the heading after `@@`, the last where there
+    are several one after another (`headings`, outermost first). `at_end` tells that the old lines end the file.
+    `otherwise` are other readings of the same text, for which the file decides. `tolerances` are those that
+    reading it needed."""
 
     lines: tuple[Line, ...]
     number: int = 1
@@ -33,6 +38,9 @@ class Hunk:
     old_marker: bool = False
     new_marker: bool = False
     tolerances: frozenset[str] = frozenset()
+    headings: tuple[str, ...] = ()
+    at_end: bool = False
+    otherwise: tuple[Hunk, ...] = ()
 
     @property
     def old(self) -> tuple[Line, ...]:
@@ -75,9 +83,12 @@ class FilePatch:
 
     `old` and `new` are names as written (None: not given); `action` is "edit", "create", "delete", "rename"
     or "copy". `whole` holds the complete new text of a whole-file answer, or of the lines `rows` of that file
-    (from 0, the second is not included). `form` is "diff", "search-replace"
+    (from 0, the second is not included). `form` is "diff", "envelope", "search-replace"
     or "whole-file"; `block` counts the separate patches of the answer. `cut` tells that the answer seems to
-    end inside it. `tolerances` are those that reading the file's name and the patch as a whole needed.
+    end inside it. `revises`: the words before its block take back what came before; `completes`:
+    that what it does not speak of stays; `alternative`: they offer
+    it as one of several choices. `tolerances` are those that reading the file's name and the patch as a whole
+    needed.
     """
 
     old: str | None
@@ -91,6 +102,9 @@ class FilePatch:
     binary: bool = False
     cut: bool = False
     block: int = 0
+    revises: bool = False
+    completes: bool = False
+    alternative: bool = False
     tolerances: frozenset[str] = frozenset()
 
     @property
@@ -108,10 +122,10 @@ def settle(lines: Sequence[Line]) -> tuple[Line, ...]:
         tail = 0
         while tail < min(len(deleted), len(added)) - head and _same(deleted[-1 - tail], added[-1 - tail]):
             tail += 1
-        settled += [replace(line, kind=CONTEXT) for line in deleted[:head]]
+        settled += [replace(line, kind=CONTEXT, held=True) for line in deleted[:head]]
         settled += deleted[head : len(deleted) - tail]
         settled += added[head : len(added) - tail]
-        settled += [replace(line, kind=CONTEXT) for line in deleted[len(deleted) - tail :]]
+        settled += [replace(line, kind=CONTEXT, held=True) for line in deleted[len(deleted) - tail :]]
         settled += rest
     return tuple(settled)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
 from repoagent.patch.fit import Fit
-from repoagent.patch.hunk import ADD, DELETE, Hunk
+from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line
 from repoagent.patch.match import EXACT, LEVELS, WHITESPACE, indent_of, is_blank
 from repoagent.patch.problems import Misfit
 
 Pair = tuple[str, str]
-Table = tuple[tuple[str, str], ...]
-Shift = Callable[[str], str | None]
+Table = dict[str, str]
+Shift = Callable[[str], "str | None"]
 _UNITS = (2, 3, 4, 8)
 
 
@@ -21,68 +23,94 @@ def rebased(fit: Fit, lines: Sequence[str], others: Sequence[Fit] = ()) -> Hunk:
     the file.
 
     The lines that hunk and file have in common show how the hunk's indentation (`h`) becomes the file's
-    (`f`): not at all, by a constant prefix more or less, or from spaces to tabs and back. Raises Misfit
-    ("indentation") when the lines disagree or leave a choice.
+    (`f`): not at all, by a constant prefix more or less, by another number of spaces for each step, or from
+    spaces to tabs and back. Raises Misfit ("indentation") when the lines disagree or leave a choice.
     """
     hunk = fit.hunk
-    if fit.level == EXACT and hunk.exact_counts:
+    held = _pairs(fit, lines, lambda line: line.held)
+    added = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)} | {h for h, _ in held}
+    if not added or (fit.level == EXACT and hunk.exact_counts):
         return hunk
-    every = _pairs(fit, lines, {" ", DELETE})
-    added = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
+    context, deleted = _pairs(fit, lines, _is_context), _pairs(fit, lines, _is_deleted)
+    every = context | deleted
+    elsewhere = {
+        pair for other in others for kind in (_is_context, _is_deleted) for pair in _pairs(other, lines, kind)
+    }
+    file = _File.of(lines, elsewhere)
     if not any(h or f for h, f in every) and any(added):
-        every |= _elsewhere(others, added, lines, hunk.number)
-    if all(h == f for h, f in every) or not added:
-        return hunk
-    own = _pairs(fit, lines, {DELETE})
-    outcomes: set[Table] = set()
-    for pairs in (every, own):
-        outcomes = _outcomes(pairs, added) if pairs else set()
-        if outcomes:
-            break
-    if not own and _forgotten_space(every):
-        outcomes |= {tuple((indent, indent) for indent in sorted(added))}
-        outcomes = _likelier(outcomes, {indent_of(line) for line in lines})
-    if len(outcomes) != 1:
+        if not _foreign(added, file):
+            return hunk
+        if all(h == f for h, f in elsewhere):
+            raise _unclear(hunk.number)
+        every |= elsewhere
+    if all(h == f for h, f in every) or _some_forgotten_spaces(context, deleted):
+        return hunk  # nothing is held elsewhere then: what is held counts as deleted
+    table = _table(every, added, file)
+    if table is None and any(f and not h for h, f in deleted):
+        table = _beside_flush(every, added, _goes_with_flush(fit, lines), file)
+    elif table is None and any(h and f for h, f in deleted):
+        table = _table(deleted, added, file)
+    if not deleted and _forgotten_space(every):
+        kept = {indent: indent for indent in added}
+        choices = [some for some in (table, kept) if some and all(new in file.known for new in some.values())]
+        table = choices[0] if len(choices) == 1 or (choices and choices[0] == kept) else None
+    if table is None or any(table[h] != f for h, f in held):
         raise _unclear(hunk.number)
-    table = dict(outcomes.pop())
     return replace(
         hunk,
         lines=tuple(
-            replace(line, text=table[indent_of(line.text)] + line.text.lstrip())
-            if line.kind == ADD and not is_blank(line.text)
-            else line
-            for line in hunk.lines
+            replace(line, text=_moved(line.text, table)) if line.kind == ADD else line for line in hunk.lines
         ),
     )
 
 
-def _pairs(fit: Fit, lines: Sequence[str], kinds: set[str]) -> set[Pair]:
-    """(indentation in the hunk, in the file) of the lines of these kinds, alike but for white space."""
+@dataclass(frozen=True)
+class _File:
+    """How a file is indented: the indentations of its lines, the spaces that most of its steps have, and what all
+    hunks of the file show together."""
+
+    known: frozenset[str]
+    unit: int
+    pairs: frozenset[Pair]
+
+    @staticmethod
+    def of(lines: Sequence[str], pairs: Iterable[Pair]) -> _File:
+        indents = [indent_of(line) for line in lines if not is_blank(line)]
+        steps = Counter(len(two) - len(one) for one, two in pairwise(indents) if len(two) > len(one))
+        unit = max(steps, key=lambda step: (steps[step], step), default=1)
+        return _File(frozenset(indents), unit, frozenset(pairs))
+
+    def in_step(self, indent: str) -> bool:
+        """Could a line of this file stand so deep?"""
+        if indent in self.known:
+            return True
+        if "\t" in indent:
+            return any(other.startswith("\t") for other in self.known)
+        return len(indent) % self.unit == 0
+
+
+def _is_context(line: Line) -> bool:
+    return line.kind == CONTEXT and not line.held
+
+
+def _is_deleted(line: Line) -> bool:
+    return line.kind == DELETE or line.held
+
+
+def _pairs(fit: Fit, lines: Sequence[str], kind: Callable[[Line], bool]) -> set[Pair]:
+    """(indentation in the hunk, in the file) of the old lines of this kind, alike but for white space."""
     same = LEVELS[WHITESPACE]
     return {
         (indent_of(line.text), indent_of(lines[row]))
         for line, row in zip(fit.hunk.old, fit.rows, strict=True)
-        if row is not None
-        and line.kind in kinds
-        and not is_blank(line.text)
-        and same(line.text) == same(lines[row])
+        if row is not None and kind(line) and not is_blank(line.text) and same(line.text) == same(lines[row])
     }
 
 
-def _elsewhere(others: Sequence[Fit], added: set[str], lines: Sequence[str], hunk: int) -> set[Pair]:
-    """What other hunks show about tabs and spaces, where this one's lines all stand at column 0.
-
-    Raises Misfit when nothing shows it, and the added lines are indented by what the file never uses for
-    that.
-    """
-    pairs = {pair for other in others for pair in _pairs(other, lines, {" ", DELETE})}
-    used = {char for line in lines if not is_blank(line) for char in indent_of(line)[:1]}
-    foreign = {indent[0] for indent in added if indent} - used
-    if not used or not foreign:
-        return set()
-    if all(h == f for h, f in pairs):
-        raise _unclear(hunk)
-    return pairs
+def _foreign(added: set[str], file: _File) -> bool:
+    """Are lines indented by a character that the file, which indents, never uses for that?"""
+    used = {indent[0] for indent in file.known if indent}
+    return bool(used) and bool({indent[0] for indent in added if indent} - used)
 
 
 def _unclear(hunk: int) -> Misfit:
@@ -94,25 +122,75 @@ def _unclear(hunk: int) -> Misfit:
     )
 
 
-def _outcomes(pairs: set[Pair], added: Iterable[str]) -> set[Table]:
-    """The tables (indentation -> new indentation) of all shifts that explain every pair and know every added
-    line.
+def _moved(text: str, table: Mapping[str, str]) -> str:
+    """A line at its new indentation; one of white space alone only where lines with text stand as deep."""
+    indent = text if is_blank(text) else indent_of(text)
+    return text if not text else table.get(indent, indent) + text[len(indent) :]
 
-    The plainest kind of shift that explains anything decides.
-    """
-    for shifts in _kinds(pairs):
-        found = set()
+
+def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
+    """The new indentation of each added one, by the plainest shift that explains every pair; None when there is
+    none, or two that are as plain. What is out of step with the file is taken only when nothing else is there;
+    of shifts that could be meant the one that explains the other hunks too."""
+    shown = dict(pairs)
+    if len(shown) == len(pairs) and added <= shown.keys():
+        return {indent: shown[indent] for indent in added}
+    found: list[tuple[int, Table]] = []
+    for rank, shifts in enumerate(_kinds(pairs)):
         for shift in shifts:
-            table = [(indent, shift(indent)) for indent in sorted(added)]
-            known = tuple((indent, new) for indent, new in table if new is not None)
-            if len(known) == len(table) and all(shift(h) == f for h, f in pairs):
-                found.add(known)
-        if found:
-            return found
-    return set()
+            table = {indent: new for indent in added if (new := shift(indent)) is not None}
+            if len(table) == len(added) and all(shift(h) == f for h, f in pairs):
+                beyond = any(shift(h) != f for h, f in file.pairs)
+                found.append(((2 * _strays(table, file) + beyond) * 10 + rank, table))
+    best = min((score for score, _ in found), default=0)
+    tables = [table for score, table in found if score == best]
+    if not tables or best >= 20 or any(table != tables[0] for table in tables):
+        return None
+    return tables[0]
 
 
-def _kinds(pairs: set[Pair]) -> Iterable[list[Shift]]:
+def _strays(table: Table, file: _File) -> bool:
+    return any(
+        not file.in_step(new) and file.in_step(indent) for indent, new in table.items() if new != indent
+    )
+
+
+def _beside_flush(pairs: set[Pair], added: set[str], with_flush: set[str], file: _File) -> Table | None:
+    """Where deleted lines came without any indentation the others tell. Where all that is added beside those came
+    without it too, it goes to where they are in the file (`with_flush`), if nothing else begins there."""
+    rest = {(h, f) for h, f in pairs if h or not f}
+    if not rest:
+        return None
+    if with_flush == {""} or "" not in added:
+        return _table(rest | {("", "")} if "" in added else rest, added, file)
+    if len(with_flush) != 1 or ("", "") in rest:
+        return None
+    table = _table(rest, added - {""}, file)
+    return None if table is None else {**table, "": next(iter(with_flush))}
+
+
+def _goes_with_flush(fit: Fit, lines: Sequence[str]) -> set[str]:
+    """Where in the file the deleted lines begin that came without indentation, in runs of changes of which all that
+    is added came without it too; "" for lines without it that are added in other runs, or beside indented ones."""
+    rows = iter(fit.rows)
+    found: set[str] = set()
+    for context, run in groupby(fit.hunk.lines, key=lambda line: line.kind == CONTEXT):
+        there: set[str] = set()
+        added: set[str] = set()
+        for line in run:
+            row = next(rows) if line.kind != ADD else None
+            if context or is_blank(line.text):
+                continue
+            if line.kind == ADD:
+                added.add(indent_of(line.text))
+            elif row is not None and not indent_of(line.text):
+                there.add(indent_of(lines[row]))
+        if "" in added:
+            found |= (there - {""} or {""}) if added == {""} else {""}
+    return found
+
+
+def _kinds(pairs: set[Pair]) -> Iterator[list[Shift]]:
     """Kinds of shift, plainest first: none, a constant prefix, another unit, another unit and depth."""
     h, f = max(pairs)
     yield [str]
@@ -123,14 +201,25 @@ def _kinds(pairs: set[Pair]) -> Iterable[list[Shift]]:
         if h.endswith(f)
         else []
     )
-    yield [shift for unit in _UNITS for shift in (_to_tabs(unit, 0), _to_spaces(unit, 0))]
     yield [
-        shift
-        for unit in _UNITS
-        for shift in (
-            _to_tabs(unit, f.count("\t") - len(h) // unit),
-            _to_spaces(unit, len(f) // unit - h.count("\t")),
-        )
+        *(shift for unit in _UNITS for shift in (_to_tabs(unit, 0), _to_spaces(unit, 0))),
+        *(_rescaled(unit, other, 0) for unit in _UNITS for other in _UNITS if unit != other),
+    ]
+    yield [
+        *(
+            shift
+            for unit in _UNITS
+            for shift in (
+                _to_tabs(unit, f.count("\t") - len(h) // unit),
+                _to_spaces(unit, len(f) // unit - h.count("\t")),
+            )
+        ),
+        *(
+            _rescaled(unit, other, len(f) // other - len(h) // unit)
+            for unit in _UNITS
+            for other in _UNITS
+            if unit != other
+        ),
     ]
 
 
@@ -150,11 +239,26 @@ def _to_spaces(unit: int, offset: int) -> Shift:
     return shift
 
 
+def _rescaled(unit: int, other: int, offset: int) -> Shift:
+    """Steps of `unit` spaces in the hunk are steps of `other` in the file."""
+
+    def shift(indent: str) -> str | None:
+        depth = len(indent) // unit + offset
+        return (
+            " " * (other * depth)
+            if not indent.strip(" ") and len(indent) % unit == 0 and depth >= 0
+            else None
+        )
+
+    return shift
+
+
+def _some_forgotten_spaces(context: set[Pair], deleted: set[Pair]) -> bool:
+    """Are some lines of context one space short, and all others of the hunk where they are in the file?"""
+    others = {pair for pair in context if not _forgotten_space({pair})} | deleted
+    return any(h or f for h, f in others) and all(h == f for h, f in others)
+
+
 def _forgotten_space(pairs: set[Pair]) -> bool:
     """Are all context lines one space short? Then they may have lost their first column, not their depth."""
     return all(f == f" {h}" for h, f in pairs)
-
-
-def _likelier(outcomes: set[Table], present: set[str]) -> set[Table]:
-    """The outcomes whose indentations the file knows."""
-    return {outcome for outcome in outcomes if all(new in present for _, new in outcome)}

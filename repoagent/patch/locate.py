@@ -29,12 +29,15 @@ def fits(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Fit]:
             "three unchanged lines before and after the change.",
             hunk.number,
         )
-    for level in [EXACT] if strict else LEVELS:
-        found = fits_at(hunk, index, level)
-        if found:
-            return found
     if strict:
-        return []
+        return fits_at(hunk, index, EXACT)
+    quoted = _signs_as_text(hunk, index)
+    shown = any(line.bare and not is_blank(line.text) for line in hunk.lines)
+    for option in filter(None, [quoted, hunk] if shown else [hunk, quoted]):
+        for level in LEVELS:
+            found = fits_at(option, index, level)
+            if found:
+                return found
     if applied_rows(hunk, index):
         return []
     return _first(chained(reading, index) for reading in readings(hunk)) or _first(
@@ -52,8 +55,13 @@ def fits_at(hunk: Hunk, index: FileIndex, level: str) -> list[Fit]:
     for option in readings(hunk):
         for start in find_old(option.old, index, level):
             fit = Fit(option, tuple(range(start, start + len(option.old))), level)
-            found.setdefault(tuple(fit.changes()), fit)
+            found.setdefault(_effect(fit), fit)
     return list(found.values())
+
+
+def _effect(fit: Fit) -> object:
+    """What a fit comes to. A hunk that changes the newline at the end alone does so where it stands."""
+    return tuple(fit.changes()) or fit.rows
 
 
 def _numbered_blank(hunk: Hunk, index: FileIndex) -> bool:
@@ -85,6 +93,20 @@ def readings(hunk: Hunk) -> Iterator[Hunk]:
         if option.lines and option.lines not in seen:
             seen.add(option.lines)
             yield option
+
+
+def _signs_as_text(hunk: Hunk, index: FileIndex) -> Hunk | None:
+    """Where context came without its first column, a line of the file that begins with `+` or `-` looks like a
+    change: the hunk with those as context, if some of its changes are left."""
+    present = index.places(EXACT)
+    lines = tuple(
+        replace(line, kind=CONTEXT, text=line.kind + line.text, bare=True)
+        if line.kind != CONTEXT and line.kind + line.text in present
+        else line
+        for line in hunk.lines
+    )
+    option = replace(hunk, lines=lines, tolerances=hunk.tolerances | {"bare-context"})
+    return option if lines != hunk.lines and option.changes else None
 
 
 def _blank_as_added(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -24,7 +24,8 @@ _TYPOGRAPHY = str.maketrans(
 )
 
 
-_LITERAL = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`")
+_LITERAL = re.compile(r"\"[^\"]*\"?|'[^']*'?|`[^`]*`?")
+_WORD = re.compile(r"\w+")
 
 
 def _punctuation(text: str) -> str:
@@ -84,13 +85,16 @@ def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
-    deleted = [(offset, line.text) for offset, line in enumerate(old) if line.kind == DELETE]
+    deleted = [(offset, line.text) for offset, line in enumerate(old) if line.kind == DELETE or line.held]
     return [row for row in rows if all(same_literals(text, index.lines[row + at]) for at, text in deleted)]
 
 
 def same_literals(one: str, other: str) -> bool:
-    """Are two lines, equal but for white space, equal inside their quotes too?"""
-    return one.strip() == other.strip() or _LITERAL.findall(one) == _LITERAL.findall(other)
+    """Are two lines, equal but for white space, equal inside their quotes too, and parted into the same words?"""
+    one, other = one.strip(), other.strip()
+    if one == other:
+        return True
+    return _LITERAL.findall(one) == _LITERAL.findall(other) and _WORD.findall(one) == _WORD.findall(other)
 
 
 @lru_cache(maxsize=10_000)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from repoagent.patch.envelope import parse_envelope
+from repoagent.patch.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL
+from repoagent.patch.heredoc import parse_heredocs
 from repoagent.patch.hunk import FilePatch
 from repoagent.patch.parse_blocks import parse_search_replace, parse_whole
 from repoagent.patch.parse_diff import parse_diff
-from repoagent.patch.spans import CODE, DIFF, SEARCH_REPLACE, Block, blocks
+from repoagent.patch.problems import Misfit
+from repoagent.patch.prose import alternative, completes, revises
+from repoagent.patch.spans import Block, blocks, too_large
 
 
 def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
@@ -19,20 +24,47 @@ def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
     then None.
     """
     found = blocks(answer, loose=loose)
+    if too_large(answer, found):
+        raise Misfit("too-large", "the answer is too large to be read. Send the change in parts.")
     patches: list[FilePatch] = []
     name: str | None = None
+    end = 0
     for number, block in enumerate(found):
-        if block.span.kind == SEARCH_REPLACE:
+        prose = answer[end : block.span.start]
+        end = block.span.end
+        kind = block.span.kind
+        if kind == SEARCH_REPLACE:
             some = parse_search_replace(block, name)
             name = some[-1].new if some else name
-        elif block.span.kind == DIFF:
+        elif kind == DIFF:
             some = _named(parse_diff(block.lines), block)
-        elif block.span.kind == CODE and len(found) > 1 and not loose:
+            some = _inherited(some, block, patches, found[number - 1] if number else None)
+        elif kind == ENVELOPE:
+            some = parse_envelope(block.lines, closed=block.closed)
+        elif kind == SHELL:
+            some = parse_heredocs(block.lines)
+        elif kind == CODE and len(found) > 1 and not loose:
             some = []
         else:
             some = [parse_whole(_with_name(block) if loose else block)]
-        patches += [replace(patch, block=number) for patch in some]
+        patches += _marked(some, block, number, prose)
     return patches
+
+
+def _marked(some: Sequence[FilePatch], block: Block, number: int, prose: str) -> list[FilePatch]:
+    """The patches of a block with its number, what its wrapping needed, and what was said right before it."""
+    again, choice = number > 0 and revises(prose), alternative(prose)
+    return [
+        replace(
+            patch,
+            block=number,
+            revises=again,
+            completes=number > 0 and completes(prose),
+            alternative=choice,
+            tolerances=patch.tolerances | block.tolerances,
+        )
+        for patch in some
+    ]
 
 
 def _with_name(block: Block) -> Block:
@@ -53,4 +85,18 @@ def _named(patches: Sequence[FilePatch], block: Block) -> list[FilePatch]:
         last = named[-1].hunks[-1]
         ended = last.exact_counts if block.fenced else not (last.short and block.lines[-1].strip())
         named[-1] = replace(named[-1], cut=not ended)
+    if named and not block.closed and not named[-1].hunks and named[-1].action == "create":
+        named[-1] = replace(named[-1], cut=True)
     return named
+
+
+def _inherited(
+    some: Sequence[FilePatch], block: Block, earlier: Sequence[FilePatch], before: Block | None
+) -> list[FilePatch]:
+    """A bare `@@` after prose goes on with the file of the bare diff before it: no header stands between."""
+    if not some or block.fenced or before is None or before.fenced or before.span.kind != DIFF or not earlier:
+        return list(some)
+    first, last = some[0], earlier[-1]
+    if first.old is not None or first.new is not None or last.action != "edit":
+        return list(some)
+    return [replace(first, old=last.old, new=last.new), *some[1:]]

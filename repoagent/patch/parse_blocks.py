@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line
-from repoagent.patch.paths import name_on_line
+from repoagent.patch.linediff import differing
+from repoagent.patch.marks import DIVIDER, REPLACE, SEARCH
+from repoagent.patch.names import name_in_comment
 from repoagent.patch.problems import Misfit
-from repoagent.patch.spans import DIVIDER, REPLACE, SEARCH, Block
+from repoagent.patch.spans import Block
+
+_CONFLICT = re.compile(r"<{7} (?!SEARCH|ORIGINAL)\S|<{7}$")
+_CONFLICT_END = re.compile(r">{7} (?!REPLACE|UPDATED)\S|>{7}$")
+_START = re.compile(r":start_line:[ \t]*(\d{1,9})[ \t]*$")
+_END = re.compile(r":end_line:[ \t]*\d{1,9}[ \t]*$")
+_MOST_DIVIDERS = 40
 
 
 def parse_search_replace(block: Block, inherited: str | None) -> list[FilePatch]:
     """The blocks in order, those of one file next to each other as one patch. A block without a name of its
-    own is for the file of the block before it (`inherited` for the first)."""
+    own is for the file of the block before it (`inherited` for the first).
+
+    A text that holds a divider of its own is read in every way that it can be; the file decides (see
+    `Hunk.otherwise`). Raises Misfit for markers out of order, and for a block without an end.
+    """
     patches: list[FilePatch] = []
+    hunks: list[Hunk] = []
     name = block.name or inherited
-    search: list[str] | None = None
-    replacement: list[str] | None = None
-    before = ""
+    body: list[str] | None = None
+    opening = before = ""
+    current = name
+
+    def close() -> None:
+        if hunks:
+            patches.append(FilePatch(None, current, "search-replace", hunks=tuple(hunks)))
+            hunks.clear()
+
     for line in (line.removesuffix("\r") for line in block.lines):
         if SEARCH.match(line):
-            if search is not None:
+            if body is not None:
                 raise _broken(name)
-            search, name = [], name_on_line(before) or name
+            body, opening, name = [], line, name_in_comment(before) or name
         elif REPLACE.match(line):
-            if search is None or replacement is None:
+            if body is None:
                 raise _broken(name)
-            _add(patches, name, _hunk(search, replacement))
-            search = replacement = None
-        elif DIVIDER.match(line) and search is not None:
-            if replacement is not None:
-                raise _broken(name)
-            replacement = []
-        elif replacement is not None:
-            replacement.append(line)
-        elif search is not None:
-            search.append(line)
+            if name != current:
+                close()
+            current = name
+            hunks.append(replace(_hunk(body, opening, name), number=len(hunks) + 1))
+            body = None
+        elif body is not None:
+            body.append(line)
         before = line if line.strip() else before
-    if search is not None:
+    if body is not None:
         raise Misfit(
             "cut-off", f"the SEARCH/REPLACE block for {name or 'a file'} has no end; send it again, complete."
         )
+    close()
     return patches
 
 
@@ -53,23 +71,61 @@ def _broken(name: str | None) -> Misfit:
     )
 
 
-def _add(patches: list[FilePatch], name: str | None, hunk: Hunk) -> None:
-    if patches and patches[-1].new == name:
-        last = patches[-1]
-        patches[-1] = replace(last, hunks=(*last.hunks, replace(hunk, number=len(last.hunks) + 1)))
-    else:
-        patches.append(FilePatch(None, name, "search-replace", hunks=(hunk,)))
+def _hunk(body: Sequence[str], opening: str, name: str | None) -> Hunk:
+    """The text between the markers as a hunk, with all its readings."""
+    start, body = _numbered(body)
+    dividers = _dividers(body, opening)
+    if not dividers or len(dividers) > _MOST_DIVIDERS:
+        raise _broken(name)
+    if len(dividers) == 1:
+        row = dividers[0]
+        return replace(_changed(body[:row], body[row + 1 :]), start=start)
+    # A divider that comes in anew is more likely a slip than meant.
+    rows = dividers[len(dividers) // 2 :]
+    hunks = [replace(_changed(body[:row], body[row + 1 :]), start=start) for row in rows]
+    return replace(hunks[0], otherwise=tuple(hunks))
 
 
-def _hunk(search: list[str], replacement: list[str]) -> Hunk:
+def _numbered(body: Sequence[str]) -> tuple[int | None, Sequence[str]]:
+    """The line number that some tools have written first in a block, and the text after it."""
+    at, start = 0, None
+    while at < min(2, len(body)) and (_START.match(body[at]) or _END.match(body[at])):
+        found = _START.match(body[at])
+        start = int(found[1]) if found else start
+        at += 1
+    if at and at < len(body) and re.fullmatch(r"-{5,9}\s*", body[at]):
+        at += 1
+    return start, body[at:]
+
+
+def _dividers(body: Sequence[str], opening: str) -> list[int]:
+    """The rows that can part SEARCH from REPLACE: not those inside a conflict of the text's own, and those as long
+    as the opening marker before others."""
+    rows: list[int] = []
+    inner = 0
+    last = max((row for row, line in enumerate(body) if _CONFLICT_END.match(line)), default=-1)
+    for row, line in enumerate(body):
+        if row < last and _CONFLICT.match(line):
+            inner += 1
+        elif _CONFLICT_END.match(line) and inner:
+            inner -= 1
+        elif not inner and DIVIDER.match(line):
+            rows.append(row)
+    length = len(opening) - len(opening.lstrip(opening[0]))
+    same = [row for row in rows if len(body[row].rstrip()) == length]
+    return same or rows
+
+
+def _changed(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
     """The same as a hunk: lines equal on both sides are context, so that they keep the file's bytes."""
     lines: list[Line] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, search, replacement, autojunk=False).get_opcodes():
-        if tag == "equal":
-            lines += [Line(CONTEXT, text) for text in search[i1:i2]]
-        else:
-            lines += [Line(DELETE, text) for text in search[i1:i2]]
-            lines += [Line(ADD, text) for text in replacement[j1:j2]]
+    at = 0
+    for i1, i2, j1, j2 in differing(search, replacement):
+        lines += [Line(CONTEXT, text) for text in search[at:i1]]
+        lines += [Line(DELETE, text) for text in search[i1:i2]]
+        lines += [Line(ADD, text) for text in replacement[j1:j2]]
+        at = i2
+    lines += [Line(CONTEXT, text) for text in search[at:]]
     return Hunk(tuple(lines))
 
 

@@ -1,25 +1,38 @@
-"""Unified diffs as models write them. Counts and numbers are noted, never trusted to find a hunk's end."""
+"""Unified diffs as models write them: which files they are for, and their hunks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from repoagent.patch.hunk import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line, settle
-from repoagent.patch.paths import NO_FILE, unquote
-from repoagent.patch.spans import is_file_header, is_signature
+from repoagent.patch.hunk import FilePatch, Hunk
+from repoagent.patch.hunks import combined, read_hunk, transport_crlf
+from repoagent.patch.marks import (
+    COMBINED,
+    COMMAND,
+    LONGEST,
+    is_file_header,
+    is_index,
+    is_lone_header,
+    is_mail,
+    is_signature,
+)
+from repoagent.patch.paths import is_no_file, plain_name, unquote
 
-_GIT = re.compile(r'diff --git ("(?:[^"\\]|\\.)*"|\S.*?) ("(?:[^"\\]|\\.)*"|\S+)\s*$')
-_SAME_NAME = re.compile(r"diff --git a/(.+) b/\1\s*$")
-_NUMBERS = re.compile(r"@@+ *-(\d+)(?:,(\d+))? +\+(\d+)(?:,(\d+))? *(?:@@+)?(.*)$")
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_GIT = re.compile(rf"({_QUOTED}|\S+) +({_QUOTED}|\S+)[ \t\r]*$")
 _MODE = re.compile(r"(new file mode|deleted file mode|new mode|old mode) (\d{6})\s*$")
 _MOVE = re.compile(r"(rename|copy) (from|to) (.+)$")
+_MAIL_HEAD = re.compile(r"(?:From|Date|Subject|Author|AuthorDate|Commit|Merge|X-[\w-]+|Message-I[dD]): ")
 
 
 def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
-    """The files of one diff. `lines` are those of one block, without its fence."""
-    if _transport_crlf(lines):
+    """The files of one diff. `lines` are those of one block, without its fence and what it was wrapped in.
+
+    Raises Misfit for a combined diff.
+    """
+    if transport_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
     at = 0
@@ -30,77 +43,145 @@ def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
     return patches
 
 
-def _transport_crlf(lines: Sequence[str]) -> bool:
-    """Did the answer as a whole come with CRLF? Then its first header has one too."""
-    headers = (line for line in lines if line.startswith(("@@", "--- ", "+++ ", "diff --git ")))
-    return next(headers, "").endswith("\r")
-
-
 def _file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
     """The file part that starts at line `at` (None where there is only prose), and the line after it."""
+    at = _after_mail_head(lines, at)
     patch, first = FilePatch(None, None), at
     hunks: list[Hunk] = []
+    sides: set[str] = set()  # which of `---` and `+++` were there
+    moved = False
     while at < len(lines):
         line = lines[at]
         if is_signature(lines, at):
             at += 2
             break
-        if line.startswith("diff --git ") or is_file_header(lines, at):
-            if hunks or (at > first and not _continues(patch, line)):
+        if COMBINED.match(line):
+            raise combined()
+        begins = COMMAND.match(line) is not None or is_index(lines, at)
+        if begins or is_file_header(lines, at):
+            if hunks or (at > first and not _continues(patch, begins=begins and not _plain_command(line))):
                 break
-            if line.startswith("diff --git "):
-                patch, at = _git_names(patch, line), at + 1
+            if not begins and _of_another(patch, lines[at], lines[at + 1]):
+                break
+            if begins:
+                patch, at = _command_names(patch, line), at + 1
             else:
                 patch, at = _header_names(patch, lines[at], lines[at + 1]), at + 2
-        elif not hunks and _lone_header(lines, at):
-            patch, at = _with_name(patch, line.startswith("-"), line[4:]), at + 1
+                sides = {"old", "new"}
+        elif not hunks and is_lone_header(lines, at):
+            patch, at = _with_name(patch, line.startswith("-"), plain_name(line[4:])), at + 1
+        elif hunks and is_lone_header(lines, at):
+            break
+        elif is_mail(line):
+            if hunks or patch != FilePatch(None, None):
+                break
+            at = max(at + 1, _after_mail_head(lines, at))
         elif line.startswith("@@") or line[:1] in {" ", "+", "-"}:
-            hunk, at = _hunk(lines, at, len(hunks) + 1)
+            hunk, at = read_hunk(lines, at, len(hunks) + 1)
             if hunk.lines:
                 hunks.append(hunk)
         else:
+            moved = moved or line.startswith("similarity index ")
             patch, at = _extended(patch, line), at + 1
     if not hunks and patch == FilePatch(None, None):
         return None, at
-    return replace(patch, hunks=tuple(hunks)), at
+    if moved and patch.action == "edit" and patch.old and patch.new and _differ(patch.old, patch.new):
+        patch = replace(patch, action="rename")
+    if hunks and len(sides) < 2:
+        patch = replace(patch, tolerances=patch.tolerances | {"header"})
+    return replace(patch, hunks=tuple(hunks), cut=not hunks and _is_cut(patch, sides)), at
+
+
+def _is_cut(patch: FilePatch, sides: Set[str]) -> bool:
+    """Does a file without hunks ask for nothing, so that the rest of it must be missing?"""
+    if patch.action == "edit":
+        return patch.mode is None and not patch.binary
+    return patch.action == "create" and bool(sides)
+
+
+def _after_mail_head(lines: Sequence[str], at: int) -> int:
+    """The first line of the diff in a mail or a commit that begins at line `at`; `at` itself for none."""
+    number = at
+    while number < len(lines) and not lines[number].strip():
+        number += 1
+    if number == len(lines) or not (is_mail(lines[number]) or _MAIL_HEAD.match(lines[number])):
+        return at
+    for later in range(number + 1, len(lines)):
+        if COMMAND.match(lines[later]) or is_file_header(lines, later) or lines[later].startswith("@@"):
+            return later
+    return len(lines)
 
 
 def _with_name(patch: FilePatch, old: bool, name: str) -> FilePatch:
-    return replace(patch, old=unquote(name)) if old else replace(patch, new=unquote(name))
+    return replace(patch, old=name) if old else replace(patch, new=name)
 
 
-def _lone_header(lines: Sequence[str], at: int) -> bool:
-    """A `--- name` or `+++ name` whose other half was forgotten stands right before a hunk's `@@`."""
-    return lines[at].startswith(("--- ", "+++ ")) and at + 1 < len(lines) and lines[at + 1].startswith("@@")
+def _plain_command(line: str) -> bool:
+    """`diff -u a b` under an `Index:` line belongs to it."""
+    return COMMAND.match(line) is not None and not line.startswith("diff --")
 
 
-def _continues(patch: FilePatch, line: str) -> bool:
+def _continues(patch: FilePatch, *, begins: bool) -> bool:
     """`---`/`+++` after a `diff --git` line belong to it; prose before any name belongs to nothing."""
-    return (patch.old is None and patch.new is None) or not line.startswith("diff --git ")
+    return (patch.old is None and patch.new is None) or not begins
 
 
-def _git_names(patch: FilePatch, line: str) -> FilePatch:
-    same = _SAME_NAME.match(line)
-    if same:
-        return replace(patch, old=f"a/{same.group(1)}", new=f"b/{same.group(1)}")
-    names = _GIT.match(line)
+def _of_another(patch: FilePatch, old_line: str, new_line: str) -> bool:
+    """Are the names after `---` and `+++` of another file than those of the lines above them?"""
+    if patch.old is None and patch.new is None:
+        return False
+    above = [name for name in (patch.old, patch.new) if name]
+    below = [plain_name(line[4:]) for line in (old_line, new_line) if not is_no_file(line[4:])]
+    return bool(below) and not any(_alike(one, other) for one in above for other in below)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Can two names be of one file: but for their first folder, or one the end of the other?"""
+    one, other = one.strip('"').replace("\\", "/"), other.strip('"').replace("\\", "/")
+    ones, others = {one, one.partition("/")[2]} - {""}, {other, other.partition("/")[2]} - {""}
+    return bool(ones & others) or f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
+
+
+def _differ(old: str, new: str) -> bool:
+    return re.sub(r"^a/", "", old) != re.sub(r"^b/", "", new)
+
+
+def _command_names(patch: FilePatch, line: str) -> FilePatch:
+    """The names of a `diff --git a/x b/x`, `diff -u x y` or `Index: x` line."""
+    line = line.rstrip()
+    if len(line) > LONGEST:
+        return patch
+    if line.startswith("Index: "):
+        name = plain_name(line[len("Index: ") :])
+        return replace(patch, old=name, new=name)
+    rest = line[len("diff ") :]
+    while rest.startswith("-"):
+        rest = rest.partition(" ")[2].lstrip()
+    half = (len(rest) - 5) // 2
+    if rest[:2] == "a/" and rest[half + 2 : half + 5] == " b/" and rest[2 : half + 2] == rest[half + 5 :]:
+        return replace(patch, old=rest[: half + 2], new=rest[half + 3 :])
+    half = len(rest) // 2
+    if rest[:half] == rest[half + 1 :] and rest[half : half + 1] == " ":
+        return replace(patch, old=rest[:half], new=rest[:half])
+    names = _GIT.match(rest)
     return replace(patch, old=unquote(names.group(1)), new=unquote(names.group(2))) if names else patch
 
 
 def _header_names(patch: FilePatch, old_line: str, new_line: str) -> FilePatch:
-    old, new = unquote(old_line[4:]), unquote(new_line[4:])
+    old, new = old_line[4:], new_line[4:]
     if patch.action in {"rename", "copy"}:
         return patch
-    action = patch.action
-    if old == NO_FILE:
-        action, old = "create", new
-    elif new == NO_FILE:
-        action, new = "delete", old
-    return replace(patch, old=old, new=new, action=action)
+    if is_no_file(old):
+        return replace(patch, old=plain_name(new), new=plain_name(new), action="create")
+    if is_no_file(new):
+        return replace(patch, old=plain_name(old), new=plain_name(old), action="delete")
+    return replace(patch, old=plain_name(old), new=plain_name(new))
 
 
 def _extended(patch: FilePatch, line: str) -> FilePatch:
     """One of git's extended header lines; any other line is passed over."""
+    if len(line) > LONGEST:
+        return patch
     mode, move = _MODE.match(line), _MOVE.match(line)
     if mode and mode.group(1) == "new file mode":
         return replace(patch, action="create", mode=mode.group(2))
@@ -109,79 +190,9 @@ def _extended(patch: FilePatch, line: str) -> FilePatch:
     if mode and mode.group(1) == "new mode":
         return replace(patch, mode=mode.group(2))
     if move:
-        return _with_name(replace(patch, action=move.group(1)), move.group(2) == "from", move.group(3))
+        return _with_name(
+            replace(patch, action=move.group(1)), move.group(2) == "from", unquote(move.group(3))
+        )
     if line.startswith(("Binary files ", "GIT binary patch")):
         return replace(patch, binary=True)
     return patch
-
-
-def _hunk(lines: Sequence[str], at: int, number: int) -> tuple[Hunk, int]:
-    """The hunk at line `at`, and the line after it. A hunk may lack its `@@` line."""
-    hunk = Hunk((), number)
-    if lines[at].startswith("@@"):
-        hunk, at = _hunk_header(lines[at], number), at + 1
-    body: list[Line] = []
-    old_marker = new_marker = False
-    while at < len(lines):
-        line = lines[at]
-        if (
-            line.startswith(("@@", "diff --git "))
-            or _is_header(lines, at, hunk, body)
-            or is_signature(lines, at)
-        ):
-            break
-        if line.startswith("\\"):
-            kind = body[-1].kind if body else CONTEXT
-            old_marker, new_marker = old_marker or kind != ADD, new_marker or kind != DELETE
-        else:
-            body.append(_line(line))
-        at += 1
-    if hunk.counts is not None and hunk.counts[0] == hunk.counts[1] == 0:
-        hunk = replace(hunk, counts=None)
-    body = _without_spare_blanks(body, hunk.counts)
-    return replace(hunk, lines=settle(body), old_marker=old_marker, new_marker=new_marker), at
-
-
-def _hunk_header(line: str, number: int) -> Hunk:
-    found = _NUMBERS.match(line)
-    if found is None:
-        return Hunk((), number, section=line.strip("@ .\r\t"))
-    start, old, _new_start, new, section = found.groups()
-    counts = (int(old or 1), int(new or 1)) if len(start) < 10 else None
-    return Hunk((), number, int(start), counts, section.strip(" .\t\r"))
-
-
-def _line(line: str) -> Line:
-    carriage = line.endswith("\r")
-    text = line[:-1] if carriage else line
-    if text[:1] in {CONTEXT, DELETE, ADD}:
-        return Line(text[0], text[1:].removeprefix("\ufeff"), cr=carriage)
-    return Line(CONTEXT, text.removeprefix("\ufeff"), bare=True, cr=carriage)
-
-
-def _is_header(lines: Sequence[str], at: int, hunk: Hunk, body: Sequence[Line]) -> bool:
-    """Is `--- x` / `+++ y` inside a hunk the next file's header? It can also delete `-- x` and add `++ y`."""
-    if not is_file_header(lines, at):
-        return False
-    if hunk.counts is None:
-        return True
-    old, new = unquote(lines[at][4:]), unquote(lines[at + 1][4:])
-    followed = at + 2 < len(lines) and lines[at + 2].startswith("@@")
-    if followed and (NO_FILE in {old, new} or old.split("/")[-1] == new.split("/")[-1]):
-        return True
-    left = (
-        hunk.counts[0] - sum(line.kind != ADD for line in body),
-        hunk.counts[1] - sum(line.kind != DELETE for line in body),
-    )
-    return min(left) < 1
-
-
-def _without_spare_blanks(body: list[Line], counts: tuple[int, int] | None) -> list[Line]:
-    """Cut blank lines between this hunk and what follows it, as far as the header does not count them."""
-    while body and body[-1].bare and not body[-1].text:
-        if counts is not None and sum(line.kind != ADD for line in body) <= counts[0]:
-            break
-        if counts is None and len(body) > 1 and not body[-2].bare:
-            break
-        body.pop()
-    return body

@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection
 
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
-_PREFIX = re.compile(r"[abciow12]/(?=.)")
+_PREFIX = re.compile(r"(?:[abciow12]|old|new|orig|original|modified|updated|before|after|left|right)/(?=.)")
+_SHORT_PREFIX = re.compile(r"[abciow12]/(?=.)")
+_DATE = re.compile(
+    r"(?<=\S)\s+(?:\d{4}-\d\d-\d\d[ T]\d\d:|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] [ \d]?\d )"
+)
+_REMARK = re.compile(
+    r"(?<=\S)\s+\((?:original|modified|updated|new|old|before|after|current|deleted|working copy|nonexistent"
+    r"|revision \d+|new file|unchanged|fixed|patched)[^()]{0,40}\)$",
+    re.IGNORECASE,
+)
 NO_FILE = "/dev/null"
 
 
 def unquote(name: str) -> str:
-    """A name in a header, without git's C-quoting, time stamp, trailing white space and back-ticks."""
+    """A name in a header, without git's C-quoting, what follows a tab, and trailing white space."""
     name = name.rstrip("\r")
     if name.startswith('"'):
         close = re.match(r'"((?:[^"\\]|\\.)*)"', name)
         return _unescape(close.group(1)) if close else name
-    return name.split("\t")[0].rstrip().strip("`")
+    return name.split("\t")[0].rstrip()
+
+
+def plain_name(name: str) -> str:
+    """A name after `---` or `+++`, as `unquote`, also without a date or remark after it, `file://`, and what
+    Markdown puts around it."""
+    if name.startswith('"'):
+        return unquote(name)
+    name = unquote(name).strip()
+    name = _DATE.split(name, maxsplit=1)[0].strip() if len(name) < 4000 else name
+    name = _REMARK.sub("", name) if len(name) < 4000 else name
+    for mark in ("**", "__", "`", "'", '"'):
+        if len(name) > 2 * len(mark) and name.startswith(mark) and name.endswith(mark):
+            name = name[len(mark) : -len(mark)]
+    return re.sub(r"^file://(?:localhost)?(?=/)", "", name)
+
+
+def is_no_file(name: str) -> bool:
+    """Does a name after `---` or `+++` stand for no file?"""
+    return plain_name(name) in {NO_FILE, "dev/null", "a/dev/null", "b/dev/null", "NUL", "nul"}
 
 
 def _unescape(quoted: str) -> str:
@@ -53,46 +82,74 @@ def bad_path(path: str, *, known: bool = False) -> str | None:
     for part in path.split("/"):
         if part in {"", ".", ".."}:
             return f"the path has the component {part!r}; write it from the top of the repository"
-        if _plain(part) in {".git", "git~1", ".repoagent", "repoag~1"}:
+        if _reserved(part):
             return f"{part!r} belongs to git or repoagent and is never edited"
     return None
 
 
+_LONGEST_PART, _LONGEST = 255, 4095  # bytes that file systems take
+
+
 def _odd(path: str) -> str | None:
-    """What a new file should not be called: some system would take it for another."""
-    if any(char < " " or char == "\x7f" for char in path):
+    """What a new file should not be called: some system would take it for another, or a reader would."""
+    if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in path):
         return "the path holds a control character"
+    if _INVISIBLE.search(path):
+        return "the path holds an invisible character or one that turns the direction of writing"
+    if any("\ud800" <= char <= "\udfff" for char in path):
+        return "the path is not valid UTF-8"
     if "\\" in path:
         return "the path holds a backslash; separate folders with `/`"
+    if path.startswith("~/"):
+        return "the path is in a home folder; paths are relative to the top of the repository"
     if re.match(r"[A-Za-z]:", path):
         return "the path is absolute; paths are relative to the top of the repository"
-    for part in path.split("/"):
+    parts = path.split("/")
+    if len(path.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in parts):
+        return "the path is too long"
+    for part in parts:
         if part not in {".", ".."} and part != part.rstrip(". "):
             return f"the component {part!r} ends in a dot or a space"
     return None
 
 
-_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
 
 
 def _plain(part: str) -> str:
     """A path component as the most forgiving file system would read it."""
-    return _INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower()
+    folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", part)).casefold()
+    return folded.translate(_LOOKALIKE).split(":")[0].rstrip(". ").strip()
+
+
+_LOOKALIKE = str.maketrans({"\u0131": "i", "\u0307": None})  # what some tables of case take for an i
+_SHORT_NAME = re.compile(r"(?:git|repoag|gi[0-9a-f]{4}|re[0-9a-f]{4})~\d+")
+
+
+def _reserved(part: str) -> bool:
+    """Does a path component belong to git or to repoagent, under any of its names?"""
+    plain = _plain(part)
+    return plain in {".git", ".repoagent"} or _SHORT_NAME.fullmatch(plain) is not None
 
 
 def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
     """The paths that the names of a header can stand for, likeliest first, for each side."""
     names = [name for name in (old, new) if name not in {None, NO_FILE}]
-    prefixed = bool(names) and all(name is not None and _PREFIX.match(name) for name in names)
-    return _spelled(old, prefixed), _spelled(new, prefixed)
+    prefixed = bool(names) and all(name is not None and _SHORT_PREFIX.match(name) for name in names)
+    folders = (
+        len(names) == 2 and old != new and all(name is not None and _PREFIX.match(name) for name in names)
+    )
+    return _spelled(old, prefixed or folders), _spelled(new, prefixed or folders)
 
 
 def _spelled(name: str | None, prefixed: bool) -> list[str]:
     if name is None or name == NO_FILE:
         return []
     while name.startswith("./"):
-        name = name[2:]
-    without = _PREFIX.sub("", name, count=1)
+        name = name[2:].lstrip("/")
+    without = (_PREFIX if prefixed else _SHORT_PREFIX).sub("", name, count=1)
     both = [without, name] if prefixed else [name, without]
     return list(dict.fromkeys(both))
 
@@ -100,14 +157,18 @@ def _spelled(name: str | None, prefixed: bool) -> list[str]:
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     """The one known path that `names` (spellings of one name) mean, or None.
 
-    As given first; then the longest common tail, if it is whole on one side and single. A name with `..` has
-    no tail.
+    As given first; then with `\\` for `/`, as Windows writes it; then the longest common tail, if it is whole on one
+    side and single. A name with `..` has no tail.
     """
     for name in names:
         if name in known:
             return name
+    names = [name.replace("\\", "/") for name in names]
     for name in names:
-        if ".." in name.split("/"):
+        if name in known:
+            return name
+    for name in names:
+        if ".." in name.split("/") or not name.strip("/"):
             continue
         tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
         longest = max((_common_tail(path, name) for path in tails), default=0)
@@ -124,51 +185,3 @@ def _common_tail(one: str, other: str) -> int:
             break
         count += 1
     return count
-
-
-_FILE = re.compile(r"[\w@+~\[\](){}$.#-]+(?:/[\w@+~\[\](){}$.#-]+)*")
-_PLAIN_NAMES = {
-    "Makefile",
-    "Dockerfile",
-    "LICENSE",
-    "Jenkinsfile",
-    "Rakefile",
-    "Gemfile",
-    "Justfile",
-    "CODEOWNERS",
-}
-
-
-def _is_name(word: str) -> bool:
-    if _FILE.fullmatch(word) is None or "://" in word:
-        return False
-    last = word.rsplit("/", 1)[-1]
-    return last in _PLAIN_NAMES or re.search(r"\w\.[A-Za-z]\w{0,11}$|^\.[A-Za-z][\w.-]+$", last) is not None
-
-
-def name_on_line(line: str) -> str | None:
-    """The file that a line names and does nothing else: `src/a.py`, `### File: src/a.py`, **`src/a.py`**:"""
-    text = re.sub(r"^[#>\s]*(?:[-*] +|\d+[.)] +)?", "", line.strip())
-    text = re.sub(
-        r"\s*\((?:new|updated|modified|complete|full|whole|entire)[^)]*\)\s*:?$",
-        "",
-        text,
-        flags=re.IGNORECASE,
-    )
-    text = text.strip("*_ :")
-    text = re.sub(r"^(?:file ?name|file ?path|file|path)\**\s*:\**\s*", "", text, flags=re.IGNORECASE)
-    text = text.strip("*: ").strip("`\"'").strip("*: ")
-    return text if _is_name(text.lstrip("/")) else None
-
-
-def name_in_info(info: str) -> str | None:
-    """The file that a fence's info string names: ```python src/a.py, ```src/a.py, ```python
-    title="src/a.py"."""
-    for number, word in enumerate(info.split()):
-        value = re.sub(r"^\{?(?:title|file|filename|path|name)=", "", word).rstrip("}").strip("\"'`")
-        language, colon, tail = value.partition(":")
-        if colon and language.isalnum() and len(language) > 1 and _is_name(tail.lstrip("/")):
-            return tail
-        if _is_name(value.lstrip("/")) and (number or "/" in value or "." in value or value in _PLAIN_NAMES):
-            return value
-    return None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from repoagent.errors import Refused
+
+MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the text of a refusal
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,25 @@ class PatchRefused(Refused):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         head = "The change was refused; nothing of it was applied."
-        super().__init__("\n\n".join([head, *map(str, self.problems)]))
+        shown = [_shortened(str(problem)) for problem in self.problems[:MOST_SHOWN]]
+        more = len(self.problems) - len(shown)
+        super().__init__("\n\n".join([head, *shown, *([f"… and {more} more like these."] if more else [])]))
+
+    def details(self) -> dict[str, object]:
+        """The problems, one by one."""
+        return {"problems": [asdict(problem) for problem in self.problems]}
 
     @property
     def reasons(self) -> frozenset[str]:
         """The reason codes of all problems."""
         return frozenset(problem.reason for problem in self.problems)
+
+
+def _shortened(text: str) -> str:
+    """`text` without its middle if it is long: what is wrong stands first, what to send last."""
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    return f"{text[: 3 * LONGEST_SHOWN // 4]} … {text[-LONGEST_SHOWN // 4 :]}"
 
 
 class NoPatch(Refused):

@@ -1,4 +1,4 @@
-"""Where in an answer the patches stand: fenced, bare, SEARCH/REPLACE, whole files under a name.
+"""Where in an answer the patches stand: fenced, bare, SEARCH/REPLACE, envelopes, whole files under a name.
 
 `blocks` is the first pass of the parser; `patch_spans` is what others need of it, to leave those characters
 alone.
@@ -6,28 +6,46 @@ alone.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from repoagent.patch.paths import name_in_info, name_on_line
+from repoagent.patch.bare import bare_diff_end
+from repoagent.patch.envelope import envelope_end
+from repoagent.patch.fences import (
+    CODE,
+    DIFF,
+    ENVELOPE,
+    SEARCH_REPLACE,
+    fenced,
+    kind_and_name,
+    name_before,
+)
+from repoagent.patch.marks import (
+    DIRECTIVE,
+    REPLACE,
+    SEARCH,
+    Fence,
+    fence_on,
+    interesting,
+    starts_diff,
+)
+from repoagent.patch.numbering import number_before, without_numbers
+from repoagent.patch.wrapping import (
+    is_quoted,
+    undecorated,
+    unquoted,
+    without_margin,
+)
 
-DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file", "code"
-_DIFF_LANGUAGES = {"diff", "patch", "udiff", "unified", "unified-diff", "git-diff", "gitdiff"}
-
-_FENCE = re.compile(r"( {0,12})(`{3,}|~{3,})[ \t]*([^`]*?)[ \t]*\r?$")
-_LATE_FENCE = re.compile(r"(?:(?!```).)*?[^`\s][ \t]*()(`{3,})([^`\s]+)[ \t]*\r?$")
-SEARCH = re.compile(r"<{5,9} ?SEARCH\b.*$")
-DIVIDER = re.compile(r"={5,9}\s*$")
-REPLACE = re.compile(r">{5,9} ?REPLACE\b.*$")
-_GIT = re.compile(r"diff --git \S")
-_NUMBERS = re.compile(r"@@ +-\d+(?:,(\d{1,9}))? +\+\d+(?:,(\d{1,9}))? +@@")
+_DEPTH = 8  # quotations, lists and the like within each other
+_MOST_LINES = 4_000_000
+_MOST_BLOCKS = 20_000
 
 
 @dataclass(frozen=True)
 class Span:
-    """The characters `answer[start:end]` are a patch of this kind: "diff", "search-replace", "whole-file",
-    or "code" (see `patch_spans`)."""
+    """The characters `answer[start:end]` are a patch of this kind: "diff", "envelope", "search-replace",
+    "whole-file", "shell", or "code" (see `patch_spans`)."""
 
     start: int
     end: int
@@ -36,7 +54,8 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """A span with its lines (not the fences), the file name that goes with it, and whether it was closed."""
+    """A span with its lines (not the fences) as they read without what they were wrapped in, the file name that goes
+    with it, whether it was closed, and what of the wrapping is a tolerance."""
 
     span: Span
     lines: tuple[str, ...]
@@ -44,6 +63,21 @@ class Block:
     fenced: bool
     closed: bool
     info: str = ""
+    tolerances: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Region:
+    """A block whose place is given in lines, of which the first may begin at a `column`."""
+
+    first: int
+    after: int
+    kind: str
+    lines: Sequence[str]
+    name: str | None
+    fence: Fence | None
+    closed: bool
+    tolerances: frozenset[str] = frozenset()
 
 
 def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
@@ -57,82 +91,81 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
 
 
 def blocks(answer: str, *, loose: bool = False) -> list[Block]:
-    """All patches of an answer, and the fences of kind "code" which name no file."""
-    lines = answer.split("\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    """All patches of an answer, and the fences of kind "code" which name no file. None of one that is too large (see
+    `too_large`)."""
+    if answer.count("\n") > _MOST_LINES:
+        return []
+    raw = answer.split("\n")
+    lines, decoration = undecorated(raw)
     found: list[Block] = []
-    at = 0
-    while at < len(lines):
-        fence = _FENCE.match(lines[at]) or (_LATE_FENCE.match(lines[at]) if loose else None)
-        if fence:
-            body, after, closed = _fenced(lines, at, fence)
-            kind, name = _kind_and_name(fence.group(3), body, lines[:at])
-        elif SEARCH.match(lines[at]):
-            after, closed = _search_replace_end(lines, at)
-            body, kind, name = lines[at:after], SEARCH_REPLACE, _name_before(lines[:at])
-        elif _starts_diff(lines, at):
-            after = _bare_diff_end(lines, at)
-            body, kind, name, closed = lines[at:after], DIFF, None, after < len(lines)
-        else:
-            at += 1
-            continue
-        start = starts[at] + (fence.start(2) if fence and fence.re is _LATE_FENCE else 0)
-        span = Span(start, min(starts[after], len(answer)), kind)
-        info = fence.group(3) if fence else ""
-        found.append(Block(span, tuple(body), name, fence is not None, closed, info))
-        at = after
+    row = start = 0
+    for region in _regions(lines, loose):
+        start += sum(map(len, raw[row : region.first])) + region.first - row
+        end = start + sum(map(len, raw[region.first : region.after])) + region.after - region.first
+        column = region.fence.column if region.fence else 0
+        span = Span(start + column, min(end, len(answer)), region.kind)
+        info = region.fence.info if region.fence else ""
+        names = region.tolerances | decoration
+        name, is_fenced = region.name, region.fence is not None
+        found.append(Block(span, tuple(region.lines), name, is_fenced, region.closed, info, names))
+        row, start = region.after, end
+        if len(found) > _MOST_BLOCKS:
+            break
     return found
 
 
-def _fenced(lines: Sequence[str], at: int, fence: re.Match[str]) -> tuple[Sequence[str], int, bool]:
-    """The body of the fence that opens at line `at`, the line after it, and whether it was closed.
+def too_large(answer: str, found: Sequence[Block]) -> bool:
+    """Has an answer more lines, or more patches in it (`found`), than are read? No answer has; junk can."""
+    return len(found) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
-    A fence closes at the column where it opened (0, or that of a list's text), so none in a line of a hunk
-    does. In a whole Markdown file a fence with a language opens one of the file's own, which the next bare
-    fence closes.
-    """
-    margin, mark, info = fence.groups()
-    name = name_in_info(info) or _name_before(lines[:at]) or ""
-    nests = name.lower().endswith((".md", ".markdown", ".mdx"))
-    depth = 0
-    for number in range(at + 1, len(lines)):
-        inner = _FENCE.match(lines[number])
-        if inner is None or inner.group(1) != margin or not inner.group(2).startswith(mark):
+
+def _regions(lines: Sequence[str], loose: bool, depth: int = 0) -> Iterator[_Region]:
+    at = floor = 0  # what is above `floor` belongs to another patch
+    while at < len(lines):
+        line = lines[at]
+        if not interesting(line) and not (loose and "```" in line):
+            at += 1
             continue
-        if inner.group(3):
-            depth += nests
-        elif depth:
-            depth -= 1
-        else:
-            return _without(margin, lines[at + 1 : number]), number + 1, True
-    return _without(margin, lines[at + 1 :]), len(lines), False
+        region = _fenced(lines, at, loose) or _unfenced(lines, at)
+        if region is not None:
+            yield region
+            at = floor = region.after
+            continue
+        inner, first, after, name = _unwrapped(lines, at, floor)
+        if inner is None or depth == _DEPTH:
+            at += 1
+            continue
+        for region in _regions(inner, loose, depth + 1):
+            names = region.tolerances | {name}
+            yield replace(region, first=first + region.first, after=first + region.after, tolerances=names)
+        at = floor = max(after, at + 1)
 
 
-def _without(margin: str, lines: Sequence[str]) -> list[str]:
-    return [line.removeprefix(margin) for line in lines]
+def _fenced(lines: Sequence[str], at: int, loose: bool) -> _Region | None:
+    fence = fence_on(lines[at], late=loose)
+    if fence is None:
+        return None
+    body = fenced(lines, at, fence)
+    kind, name, inner, names = kind_and_name(fence.info, body.lines, lines, at)
+    forgiven = names | body.tolerances if kind not in {CODE, "whole-file"} else frozenset[str]()
+    return _Region(at, body.after, kind, inner, name, fence, body.closed, forgiven)
 
 
-def _kind_and_name(info: str, body: Sequence[str], before: Sequence[str]) -> tuple[str, str | None]:
-    name = name_in_info(info) or _name_before(before)
-    language = info.split(maxsplit=1)[0].lower() if info.split() else ""
-    if any(SEARCH.match(line) for line in body):
-        return SEARCH_REPLACE, name
-    first = next((number for number, line in enumerate(body) if line.strip()), None)
-    if language in _DIFF_LANGUAGES:
-        return (DIFF, name) if first is not None else (CODE, None)
-    if first is not None and _starts_diff(body, first):
-        return DIFF, name
-    return (WHOLE_FILE, name) if name else (CODE, None)
-
-
-def _name_before(before: Sequence[str]) -> str | None:
-    """The file named by the line directly before a block; one blank line may stand between."""
-    for line in before[-1:-3:-1]:
-        if line.strip():
-            return name_on_line(line)
-    return None
+def _unfenced(lines: Sequence[str], at: int) -> _Region | None:
+    """A patch that begins at line `at` and has no fence."""
+    if SEARCH.match(lines[at]):
+        after, closed = _search_replace_end(lines, at)
+        kind, name = SEARCH_REPLACE, name_before(lines, at)
+    elif DIRECTIVE.match(lines[at]):
+        after, closed = envelope_end(lines, at)
+        kind, name = ENVELOPE, None
+    elif starts_diff(lines, at):
+        after = bare_diff_end(lines, at)
+        closed = after < len(lines)
+        kind, name = DIFF, name_before(lines, at) if lines[at].startswith("@@") else None
+    else:
+        return None
+    return _Region(at, after, kind, lines[at:after], name, None, closed)
 
 
 def _search_replace_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
@@ -144,58 +177,33 @@ def _search_replace_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
     return len(lines), False
 
 
-def is_file_header(lines: Sequence[str], at: int) -> bool:
-    """Do lines `at` and `at + 1` read `--- old` and `+++ new`?"""
-    return lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
-
-
-def is_signature(lines: Sequence[str], at: int) -> bool:
-    """Does `git format-patch` end here, with `-- ` and its version?"""
-    if lines[at].rstrip() != "--" or at + 1 == len(lines):
-        return False
-    return re.match(r"\d+\.\d+[\w.]*\s*$", lines[at + 1]) is not None
-
-
-def _starts_diff(lines: Sequence[str], at: int) -> bool:
+def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str] | None, int, int, str]:
+    """The lines around `at` without the quotation, the margin or the numbers before them (None when they have
+    none), the first of them and the line after them, and what was taken off."""
     line = lines[at]
-    if _GIT.match(line) or is_file_header(lines, at):
-        return True
-    if not line.startswith("@@"):
-        return False
-    return _NUMBERS.match(line) is not None or (at + 1 < len(lines) and lines[at + 1][:1] in {" ", "+", "-"})
+    if is_quoted(line):
+        first, after = _run(lines, at, floor, is_quoted)
+        return unquoted(lines[first:after]), first, after, "quoted"
+    margin = line[: len(line) - len(line.lstrip(" \t"))]
+    if margin and not number_before(line):
+        after = at + 1
+        while after < len(lines) and (lines[after].startswith(margin) or not lines[after].strip()):
+            after += 1
+        return without_margin(lines[at:after], margin), at, after, "indented"
+    if number_before(line):
+        _, after = _run(lines, at, at, number_before)
+        inner = without_numbers(lines[at:after])
+        return inner if inner is not None else [], at, after, "numbered"
+    return None, at, at + 1, ""
 
 
-_HEADER = re.compile(
-    r"(?:diff --git |index [0-9a-f]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
-    r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|--- |\+\+\+ |@@)"
-)
-
-
-def _bare_diff_end(lines: Sequence[str], at: int) -> int:
-    """The line after a diff without a fence: it ends at the first line that can't belong to it.
-
-    After a hunk that has all the lines its header declares, and a blank line, `- x` is a bullet and not a
-    deletion.
-    """
-    last = at
-    left: tuple[int, int] | None = None  # lines that the hunk's header still promises, old and new
-    blanks = 0
-    for number in range(at, len(lines)):
-        line = lines[number]
-        if is_signature(lines, number):
-            return number + 2
-        if _HEADER.match(line) and not (line.startswith("--- ") and not is_file_header(lines, number)):
-            counts = _NUMBERS.match(line)
-            left = (int(counts.group(1) or 1), int(counts.group(2) or 1)) if counts else None
-        elif line[:1] in {" ", "+", "-", "\\"}:
-            if blanks and left == (0, 0):
-                break
-            if left is not None and line[0] != "\\":
-                left = (left[0] - blanks - (line[0] != "+"), left[1] - blanks - (line[0] != "-"))
-        elif line.strip():
-            break
-        else:
-            blanks += 1
-            continue
-        last, blanks = number, 0
-    return last + 1
+def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool]) -> tuple[int, int]:
+    """The lines around `at`, from `floor` on, that are all of this kind, or blank between such."""
+    first = at
+    while first > floor and same(lines[first - 1]):
+        first -= 1
+    after = number = at + 1
+    while number < len(lines) and (same(lines[number]) or not lines[number].strip()):
+        number += 1
+        after = number if lines[number - 1].strip() else after
+    return first, after

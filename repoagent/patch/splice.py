@@ -56,15 +56,19 @@ def merged(parts: Iterable[Splice]) -> list[Splice]:
             continue
         same_gap = last is not None and last.start == last.end == part.start == part.end
         if last is not None and (part.start < last.end or same_gap):
-            raise Misfit(
-                "overlap",
-                f"hunks {last.hunk} and {part.hunk} both change the file around line {part.start + 1}. "
-                "Send one hunk "
-                "that holds both changes.",
-                part.hunk,
-            )
+            raise overlap(last.hunk, part.hunk, part.start)
         result.append(part)
     return result
+
+
+def overlap(one: int, other: int, row: int) -> Misfit:
+    """Two hunks that change the same lines."""
+    return Misfit(
+        "overlap",
+        f"hunks {one} and {other} both change the file around line {row + 1}. Send one hunk that holds both "
+        "changes.",
+        other,
+    )
 
 
 def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:

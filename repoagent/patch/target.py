@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
+from repoagent.patch.decide import decided
 from repoagent.patch.files import Files, Target
 from repoagent.patch.hunk import FilePatch
 from repoagent.patch.locate import fits
 from repoagent.patch.match import EXACT, FileIndex
 from repoagent.patch.paths import NO_FILE, bad_path, known_path, spellings
-from repoagent.patch.problems import Misfit, PatchRefused
+from repoagent.patch.problems import Misfit, Misfits, PatchRefused, Problem
+from repoagent.patch.strict import check_strict
 from repoagent.patch.text import decode
 from repoagent.patch.whole import looks_whole
 
@@ -30,6 +33,7 @@ def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
             problems.append(misfit.at(patch.name))
             continue
         if target is not None:
+            problems += _not_strict(target, files)
             groups.setdefault(target.source or target.name, []).append(target)
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
@@ -37,6 +41,15 @@ def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
     if problems:
         raise PatchRefused(problems)
     return list(groups.values())
+
+
+def _not_strict(target: Target, files: Files) -> list[Problem]:
+    if files.strict:
+        try:
+            check_strict([target.patch])
+        except Misfits as error:
+            return [misfit.at(target.name) for misfit in error.misfits]
+    return []
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:
@@ -53,20 +66,19 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
         return _nameless(patch, files)
     if patch.action in {"rename", "copy"}:
         return _moved(patch, files)
-    old, new = spellings(patch.old, patch.new)
-    if patch.form != "diff" and patch.new is not None and patch.new in files.sources:
-        new = [patch.new]  # only a diff puts `a/` and `b/` before a name
+    old, new = spellings(patch.old or patch.new, patch.new or patch.old)
+    if patch.form != "diff" and patch.new is not None:
+        old = new = [patch.new.removeprefix("./"), *new]  # only a diff puts `a/` and `b/` before a name
     if patch.action == "create":
-        return _created(patch, new or old, files)
-    known = known_path(new, files.sources)
-    earlier = known_path(old, files.sources)
-    if known is not None and (earlier is None or earlier == known or patch.old == patch.new):
-        return _allowed(Target(patch, known, None if patch.action == "delete" else known), files)
+        return _created(patch, new, files)
+    known, earlier = _known(patch, new, files), _known(patch, old, files)
+    if known is not None and (earlier is None or earlier == known):
+        return _allowed(Target(patch, known, None if patch.action == "delete" else known), files, new)
     if known is not None and earlier is not None:
         raise Misfit(
             "unknown-file", f"its header names two files, {earlier} and {known}. Name one, on both lines."
         )
-    if earlier is not None and patch.new is not None:
+    if earlier is not None:
         _refuse_bad(new)
         raise Misfit(
             "unknown-file",
@@ -74,7 +86,21 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
             "it on both lines; "
             "to rename it, add `rename from` and `rename to`.",
         )
-    return _created(patch, new or old, files)
+    return _created(patch, new, files)
+
+
+def _known(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
+    """The known file that is meant. Only what the file's own lines confirm may name it by a tail: a whole text, or
+    additions alone, could be for a new file of that name, and a deletion or a mode for any."""
+    path = known_path(names, files.sources)
+    if path is None or path in names or path in {name.replace("\\", "/") for name in names}:
+        return path
+    if any(hunk.old for hunk in patch.hunks):
+        return path
+    clean = names[0] if names else ""
+    if patch.action == "delete" or (patch.whole is None and not patch.hunks):
+        return path if clean.startswith("/") else None
+    return None if bad_path(clean) is None and files.may_create(clean) else path
 
 
 def _refuse_bad(names: Sequence[str]) -> None:
@@ -83,8 +109,11 @@ def _refuse_bad(names: Sequence[str]) -> None:
         raise Misfit("bad-path", f"{reason}.")
 
 
-def _allowed(target: Target, files: Files) -> Target:
-    """`target` if its source may be changed. Raises Misfit."""
+def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
+    """`target` if its source may be changed, with the readings that its file decides for. Raises Misfit.
+
+    `names` are the spellings of the name that led to it.
+    """
     source = target.source or ""
     if reason := bad_path(source, known=True):
         raise Misfit("bad-path", f"{reason}.")
@@ -95,7 +124,10 @@ def _allowed(target: Target, files: Files) -> Target:
     entry = files.sources[source]
     if entry.mode == "120000" and target.path is not None and (target.path == source or target.patch.hunks):
         raise Misfit("symlink", "this is a symbolic link; its target can't be edited as text.")
-    return target
+    patch = decided(target.patch, entry.data)
+    if names and source not in names:
+        patch = replace(patch, tolerances=patch.tolerances | {"path"})
+    return replace(target, patch=patch)
 
 
 def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
@@ -127,22 +159,35 @@ def _may_create(path: str, files: Files) -> str:
 
 
 def _moved(patch: FilePatch, files: Files) -> Target:
-    """`rename from`/`rename to`, or `copy from`/`copy to`; their names have no prefix."""
+    """`rename from`/`rename to`, or `copy from`/`copy to`; their names have no prefix, but models write one."""
     if not patch.old or not patch.new or NO_FILE in {patch.old, patch.new}:
         raise Misfit("malformed", f"a {patch.action} needs both its `from` and its `to` line.")
-    old, new = ([patch.old], [patch.new])
+    old, new = [patch.old], patch.new.removeprefix("./")
     source = known_path(old, files.sources)
+    if source is None or source != patch.old:
+        olds, news = spellings(patch.old, patch.new)
+        exact = [(one, two) for one, two in zip(olds, news, strict=False) if one in files.sources]
+        cut = patch.old.removesuffix(source) if source is not None and patch.old.endswith(source) else ""
+        if exact:
+            source, new = exact[0]
+        elif cut and patch.new.startswith(cut):
+            new = patch.new.removeprefix(cut)
+        else:
+            source = None
     if source is None:
         _refuse_bad(old)
         raise Misfit(
             "unknown-file", f"there is no {patch.old} here. The files that may be changed: {files.named()}."
         )
-    _refuse_bad(new)
-    if patch.new in files.sources:
-        raise Misfit("exists", f"{patch.new} exists already; nothing can be moved onto it.")
-    path = _may_create(patch.new, files)
+    _refuse_bad([new])
+    if new in files.sources:
+        raise Misfit("exists", f"{new} exists already; nothing can be moved onto it.")
+    path = _may_create(new, files)
     if patch.action == "copy" and files.sources[source].mode == "120000":
         raise Misfit("symlink", "this is a symbolic link; it can't be copied.")
+    patch = decided(patch, files.sources[source].data)
+    if source != patch.old:
+        patch = replace(patch, tolerances=patch.tolerances | {"path"})
     if patch.action == "rename":
         return _allowed(Target(patch, source, path), files)
     return Target(patch, source, path)
@@ -168,6 +213,8 @@ def _nameless(patch: FilePatch, files: Files) -> Target | None:
     name = next(iter(names))
     if name not in files.sources:
         raise Misfit("unknown-file", f"the present content of {name} is not known.")
+    if patch.form != "whole-file":
+        patch = replace(patch, tolerances=patch.tolerances | {"header"})
     return _allowed(Target(patch, name, name), files)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,14 @@ def split_lines(whole: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         lines.append(tail)
         endings.append("")
     return tuple(lines), tuple(endings)
+
+
+def as_in(text: Text, line: str) -> str:
+    """A line of an answer as `text` would have it: bytes that are no UTF-8, surrogates in the answer, are characters of
+    a Latin-1 file. A diff of such a file, as git prints it, holds them."""
+    if text.encoding != "latin-1":
+        return line
+    return _ESCAPED.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)
 
 
 def numbered(lines: Iterable[tuple[int, str]]) -> str:

@@ -10,8 +10,10 @@ READING = {
     "blank-context": "A blank line of the file stands in the hunk without its leading space.",
     "bare-context": "Lines of context have lost their leading space.",
     "quoted": "The diff stands in a quotation, with `>` before each line.",
-    "numbered": "The lines of the diff have line numbers before them.",
+    "numbered": "The lines of the diff have line numbers before them, or right after their signs.",
     "indented": "The diff as a whole is indented, in a list or a quotation.",
+    "colours": "The diff was copied with a terminal's colour codes.",
+    "invisible": "Marks of no width stand before a line.",
     "marked-context": "A line is deleted and added again unchanged.",
 }
 """Forgiven while an answer is read."""

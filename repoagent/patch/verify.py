@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -9,6 +10,7 @@ from repoagent.patch.hunk import is_elision, is_spoken_elision
 from repoagent.patch.match import is_blank
 from repoagent.patch.problems import Misfit
 
+_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")
 ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 
 
@@ -31,6 +33,17 @@ def check_added(added: Sequence[str], before: Sequence[str]) -> None:
     for line in added:
         if line not in present and is_spoken_elision(line):
             raise _elided(line)
+
+
+def check_conflict(added: Sequence[str], before: Sequence[str]) -> None:
+    """Raises Misfit when the added lines hold a merge conflict, in a file that had none."""
+    marks = [line[:7] for line in added if _CONFLICT.match(line)]
+    if {"<" * 7, "=" * 7, ">" * 7} <= set(marks) and not any(_CONFLICT.match(line) for line in before):
+        raise Misfit(
+            "conflict-markers",
+            "the added lines hold a merge conflict (`<<<<<<<`, `=======`, `>>>>>>>`). Send what shall stand there "
+            "in the end.",
+        )
 
 
 def _elided(line: str) -> Misfit:

@@ -185,7 +185,12 @@ def second(source: bytes) -> bytes:
 
 def test_the_heading_decides_and_a_number_does_not_overrule_it() -> None:
     assert after(fenced(f"@@ def b():\n{RETURN}"), TWICE) == second(TWICE)
-    assert after(fenced(f"@@ -2,2 +2,2 @@ def b():\n{RETURN}"), TWICE) == second(TWICE)
+    assert after(fenced(f"@@ -1,2 +1,2 @@ def b():\n{RETURN}"), TWICE) == second(TWICE)
+    assert after(fenced(f"@@ -2,9 +2,9 @@ def b():\n{RETURN}"), TWICE) == second(TWICE)
+
+
+def test_a_heading_and_a_right_header_that_name_two_places_are_refused() -> None:
+    assert reasons(fenced(f"@@ -2,2 +2,2 @@ def b():\n{RETURN}"), TWICE) == {"ambiguous"}
 
 
 def test_the_number_decides_if_the_header_is_right_in_every_way() -> None:
@@ -232,7 +237,9 @@ def test_already_applied() -> None:
 
 def test_strict_takes_only_what_fits_exactly() -> None:
     source = APP.replace(b"def greet(name):\n", b"def greet(name):  \n")
-    answer = hunk(" def greet(name):", '-    """Say hello."""', '+    """Say hi."""')
+    answer = hunk(" def greet(name):", '-    """Say hello."""', '+    """Say hi."""').replace(
+        "@@", "@@ -4,2 +4,2 @@"
+    )
     assert reasons(answer, source, strict=True) == {"not-found"}
     assert after(answer, source) != source
 
@@ -247,3 +254,17 @@ def test_an_exact_place_is_not_sure_when_the_rest_of_the_answer_is_shifted() -> 
     shifted = "@@\n def f(self):\n-    go()\n+    run()\n"
     assert after(fenced("@@\n-stop()\n+end()\n"), source).endswith(b"\ngo()\nend()\n")
     assert reasons(fenced(f"{shifted}@@\n-stop()\n+end()\n"), source) == {"ambiguous"}
+
+
+@pytest.mark.parametrize(
+    ("hunk", "source", "expected"),
+    [
+        ("@@\none\n+ two\n-three\n+drei\n", b"one\n+ two\nthree\n", b"one\n+ two\ndrei\n"),
+        ("@@\n- a\n- b\n+- x\n- c\n", b"- a\n- b\n- c\n", b"- a\n- b\n- x\n- c\n"),
+        ("@@\nlist:\n- a\n-- b\n+- x\n- c\n", b"list:\n- a\n- b\n- c\n", b"list:\n- a\n- x\n- c\n"),
+    ],
+)
+def test_context_without_its_first_column_can_begin_with_a_sign(
+    hunk: str, source: bytes, expected: bytes
+) -> None:
+    assert after(fenced(hunk), source) == expected

@@ -38,6 +38,20 @@ EVIL = [
     "dir./x",
     "x ",
     "..",
+    ".g\u0131t/config",
+    ".\uff47it/config",
+    "\u2024git/config",
+    "git~2/config",
+    "GI7EBA~1/config",
+    ".git\u00ad/config",
+    ".repoagent\u200d/x",
+    "a\u202ex",
+    "a\u2066b",
+    "a\u2028b",
+    "a\x85b",
+    "a\udc80b",
+    "x" * 256,
+    "x/" * 2100 + "y",
 ]
 
 

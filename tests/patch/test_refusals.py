@@ -145,3 +145,25 @@ def test_the_door_is_light() -> None:
     code = "import sys, repoagent.patch; print([name for name in sys.modules if 'patch.' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_file_without_a_change_of_it() -> None:
+    assert reasons("```diff\n--- a/app.py\n+++ b/app.py\n```\n") == {"cut-off"}
+
+
+def test_a_merge_conflict_is_no_answer() -> None:
+    hunk = "@@\n one\n-two\n+<<<<<<< HEAD\n+zwei\n+=======\n+deux\n+>>>>>>> theirs\n"
+    assert reasons(fenced(hunk), b"one\ntwo\n") == {"conflict-markers"}
+    assert after(fenced("@@\n one\n+Title\n+=======\n"), b"one\ntwo\n") == b"one\nTitle\n=======\ntwo\n"
+    source = b"<<<<<<< HEAD\n"
+    assert after(fenced("@@\n <<<<<<< HEAD\n+a\n+=======\n+b\n+>>>>>>> x\n"), source).startswith(source)
+
+
+def test_what_was_written_as_deleted_and_added_again_must_be_there() -> None:
+    hunk = "@@\n name = 'a'\n-version = '0.15.2'\n+version = '0.15.2'\n-sum = 1\n+sum = 2\n"
+    assert reasons(fenced(hunk), b"name = 'a'\nversion = '0.15.1'\nsum = 1\n") == {"deleted-line-missing"}
+
+
+def test_a_newline_at_the_end_alone_goes_to_the_end() -> None:
+    hunk = "@@\n a\n-b\n\\ No newline at end of file\n+b\n"
+    assert after(fenced(hunk), b"a\nb\nc\na\nb") == b"a\nb\nc\na\nb\n"

@@ -1,0 +1,186 @@
+"""A fence's lines: where it ends, what stands in it, and which file it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repoagent.patch.heredoc import is_heredoc
+from repoagent.patch.marks import (
+    DIFF_LANGUAGES,
+    DIRECTIVE,
+    REPLACE,
+    SEARCH,
+    Fence,
+    fence_on,
+    starts_diff,
+)
+from repoagent.patch.names import name_in_comment, name_in_info, name_in_lead, name_on_line
+from repoagent.patch.wrapping import margin_of, unwrapped, without_margin
+
+DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file", "code"
+ENVELOPE, SHELL = "envelope", "shell"
+_MARKED = frozenset("<>+-")
+_SHELLS = {
+    "",
+    "sh",
+    "bash",
+    "zsh",
+    "shell",
+    "console",
+    "terminal",
+    "shell-session",
+    "shellsession",
+    "sh-session",
+}
+_MARKDOWN = (".md", ".markdown", ".mdx")
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """The lines of a fence, the line after it, whether it was closed, and what reading it needed."""
+
+    lines: list[str]
+    after: int
+    closed: bool
+    tolerances: frozenset[str] = frozenset()
+
+
+def fenced(lines: Sequence[str], at: int, fence: Fence) -> Fenced:
+    """The body of the fence that opens at line `at`.
+
+    A fence closes at the column where it opened (0, or that of a list's text), or left of it; so none in a line
+    of a hunk does. Where nothing closes it there, the next bare fence does that is indented a little. In a
+    whole Markdown file a fence with a language opens one of the file's own, which the next bare fence closes; in
+    a SEARCH/REPLACE block none counts.
+    """
+    name = name_in_info(fence.info) or name_before(lines, at) or ""
+    end = _end(lines, at, fence, name)
+    closed = end is not None
+    if end is None:
+        end = _late_end(lines, at, fence)
+        closed = end is not None and bool(fence.margin)  # else it may be a line of a hunk that was cut
+    body = lines[at + 1 : end if end is not None else len(lines)]
+    margin = fence.margin
+    if margin:
+        common = margin_of(body)
+        margin = margin if common.startswith(margin) else common if margin.startswith(common) else ""
+    after = len(lines) if end is None else end + 1
+    names = frozenset({"indented"} if margin else ())
+    return Fenced(without_margin(body, margin), after, closed, names)
+
+
+def _end(lines: Sequence[str], at: int, fence: Fence, name: str) -> int | None:
+    depth = 0
+    nests = name.lower().endswith(_MARKDOWN)
+    patched = fence.info.split(maxsplit=1)[:1] in ([language] for language in DIFF_LANGUAGES)
+    opened = marker = 0  # the SEARCH line that is open, and the marker that follows it
+    for number in range(at + 1, len(lines)):
+        line = lines[number]
+        if line[:1] in _MARKED and _marker(line):
+            opened = number if SEARCH.match(line) else 0
+        elif patched and line.startswith("+++ "):
+            nests = line.rstrip().lower().endswith(_MARKDOWN)
+        inner = fence_on(line) if "```" in line or "~~~" in line else None
+        if (
+            inner is None
+            or not inner.mark.startswith(fence.mark)
+            or not _at_margin(inner.margin, fence.margin)
+        ):
+            continue
+        if opened:
+            marker = marker if marker > number else _next_marker(lines, number)
+            if marker < len(lines) and REPLACE.match(lines[marker]):
+                continue
+        if inner.info:
+            depth += nests
+        elif depth:
+            depth -= 1
+        else:
+            return number
+    return None
+
+
+def _next_marker(lines: Sequence[str], at: int) -> int:
+    """The next line after `at` that begins or ends a SEARCH/REPLACE block; the number of lines for none."""
+    return next((number for number in range(at + 1, len(lines)) if _marker(lines[number])), len(lines))
+
+
+def _marker(line: str) -> bool:
+    return line[:1] in _MARKED and (SEARCH.match(line) or REPLACE.match(line)) is not None
+
+
+def _at_margin(inner: str, margin: str) -> bool:
+    return inner == margin or (len(inner) < len(margin) and len(margin.expandtabs(4)) > 1)
+
+
+def _late_end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
+    """The first bare fence that is indented more, where none stands at the right column."""
+    for number in range(at + 1, len(lines)):
+        inner = fence_on(lines[number])
+        if inner is None or not inner.mark.startswith(fence.mark):
+            continue
+        if inner.info:
+            if not inner.margin:
+                return None
+        elif fence.margin or len(inner.margin) > 1:
+            return number
+    return None
+
+
+def kind_and_name(
+    info: str, body: Sequence[str], lines: Sequence[str], at: int
+) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
+    """What a fence's body is, which file is named beside it, its lines unwrapped, and what that needed."""
+    name = name_in_info(info) or name_before(lines, at)
+    language = info.split(maxsplit=1)[0].lower() if info.split() else ""
+    if any(line[:1] in "<-" and SEARCH.match(line) for line in body if line):
+        return SEARCH_REPLACE, name, body, frozenset()
+    first = next((number for number, line in enumerate(body) if line.strip()), None)
+    if first is None:
+        return (CODE, None, body, frozenset()) if language in DIFF_LANGUAGES else _plain(name, body)
+    inner, names = (
+        unwrapped(body) if language in DIFF_LANGUAGES or _wrapped(body[first]) else (body, frozenset())
+    )
+    if _envelope(inner, first):
+        return ENVELOPE, name, inner, names
+    comment = name_in_comment(inner[first])
+    second = next((n for n in range(first + 1, len(inner)) if inner[n].strip()), first) if comment else first
+    if language in DIFF_LANGUAGES or starts_diff(inner, first) or starts_diff(inner, second):
+        return DIFF, name or comment or _lead(lines, at), inner, names
+    if language in _SHELLS and is_heredoc(body):
+        return SHELL, None, body, frozenset()
+    return _plain(name, body)
+
+
+def _plain(name: str | None, body: Sequence[str]) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
+    return (WHOLE_FILE if name else CODE), name, body, frozenset()
+
+
+def _wrapped(line: str) -> bool:
+    """Can the first line of a diff stand here behind a quotation, a number or white space?"""
+    return any(mark in line[:80] for mark in ("--- ", "@@", "diff -", "Index: ", "*** "))
+
+
+def _envelope(lines: Sequence[str], first: int) -> bool:
+    for line in lines[first : first + 4]:
+        if DIRECTIVE.match(line):
+            return True
+        if line.strip() and "apply_patch" not in line and not line.startswith(("#!", "cd ", "set ")):
+            return False
+    return False
+
+
+def name_before(lines: Sequence[str], at: int) -> str | None:
+    """The file named by the line directly before a block; one blank line may stand between."""
+    for line in lines[max(0, at - 2) : at][::-1]:
+        if line.strip():
+            return name_on_line(line)
+    return None
+
+
+def _lead(lines: Sequence[str], at: int) -> str | None:
+    for line in lines[max(0, at - 2) : at][::-1]:
+        if line.strip():
+            return name_in_lead(line)
+    return None

@@ -1,0 +1,82 @@
+"""Files that are named beside a patch: on a line of its own, in a fence's info string, in a comment."""
+
+from __future__ import annotations
+
+import re
+
+_FILE = re.compile(r"[\w@+~\[\](){}$.#-]+(?:/[\w@+~\[\](){}$.#-]+)*")
+_PLAIN_NAMES = {
+    "Makefile",
+    "Dockerfile",
+    "LICENSE",
+    "Jenkinsfile",
+    "Rakefile",
+    "Gemfile",
+    "Justfile",
+    "CODEOWNERS",
+}
+
+
+def _is_name(word: str) -> bool:
+    if _FILE.fullmatch(word) is None or "://" in word:
+        return False
+    last = word.rsplit("/", 1)[-1]
+    return last in _PLAIN_NAMES or re.search(r"\w\.[A-Za-z]\w{0,11}$|^\.[A-Za-z][\w.-]+$", last) is not None
+
+
+def name_on_line(line: str) -> str | None:
+    """The file that a line names and does nothing else: `src/a.py`, `### File: src/a.py`, **`src/a.py`**:"""
+    if len(line) > 400:
+        return None
+    text = re.sub(r"^[#>\s]*(?:[-*] +|\d+[.)] +)?", "", line.strip())
+    text = re.sub(
+        r"\s*\((?:new|updated|modified|complete|full|whole|entire)[^)]*\)\s*:?$",
+        "",
+        text,
+        flags=re.IGNORECASE,
+    )
+    text = text.strip("*_ :")
+    text = re.sub(r"^(?:file ?name|file ?path|file|path)\**\s*:\**\s*", "", text, flags=re.IGNORECASE)
+    text = text.strip("*: ").strip("`\"'").strip("*: ")
+    return text if _is_name(text.lstrip("/")) else None
+
+
+def name_in_info(info: str) -> str | None:
+    """The file that a fence's info string names: ```python src/a.py, ```src/a.py, ```python
+    title="src/a.py"."""
+    for number, word in enumerate(info.split()):
+        value = re.sub(r"^\{?(?:title|file|filename|path|name)=", "", word).rstrip("}").strip("\"'`")
+        language, colon, tail = value.partition(":")
+        if colon and re.fullmatch(r"\w[\w+#-]+", language) and _is_name(tail.lstrip("/")):
+            return tail
+        if _is_name(value.lstrip("/")) and (number or "/" in value or "." in value or value in _PLAIN_NAMES):
+            return value
+    return None
+
+
+_COMMENT = re.compile(r"[ \t]*(?:#+|//+|--|/\*+|<!--|;+|%)\s*(.*?)\s*(?:\*/|-->)?\s*$")
+_LEAD = re.compile(
+    r"(?:(?:and|then|now|next|also|first|finally|second|third|lastly),? )?"
+    r"(?:in|for|to|change[sd]? (?:to|in|for)|updates? (?:to|for|in)|edits? (?:to|for|in)|diff (?:for|of|to)"
+    r"|patch (?:for|of|to)|update|edit|modify|fix|change|patch)(?: the)?(?: file)?",
+    re.IGNORECASE,
+)
+
+
+def name_in_comment(line: str) -> str | None:
+    """The file that a comment, or the first line of a fence, names and nothing else: `# src/a.py`."""
+    if len(line) > 400:
+        return None
+    found = _COMMENT.match(line)
+    return name_on_line(found.group(1) if found else line)
+
+
+def name_in_lead(line: str) -> str | None:
+    """The file that the words before a diff name: `In src/a.py:`, `Then change **src/a.py**:`."""
+    text = line.strip()
+    if len(text) > 400 or not text.endswith(":"):
+        return None
+    words = text[:-1].rstrip("*_ ").rsplit(maxsplit=1)
+    if len(words) != 2 or _LEAD.fullmatch(words[0].strip("*_# >")) is None:
+        return None
+    return name_on_line(words[1])

@@ -1,0 +1,152 @@
+"""Diffs with line numbers before their lines, or right after the signs, and the same without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from repoagent.patch.marks import COMMAND, NUMBERS
+
+_START_NUMBER = re.compile(r"[ \t|:│]{0,20}\d")
+_SINGLE = re.compile(r"[ \t]*(\d{1,7})([ \t]*[|:│]?[ \t]*)")
+_COLUMNS = re.compile(r"(?=[ |:│]*\d)[ \d|:│]*[ |:│](?=[-+])")
+_TABBED = re.compile(r"(?=\t?\d)(\d{0,7})\t(\d{0,7})\t")
+_INSIDE = re.compile(r"([ +-])[ \t]*(\d{1,7})[ \t]*[|:│\t]( ?)")
+_FIRST = (
+    " ",
+    "+",
+    "-",
+    "\\",
+    "@@",
+    "---",
+    "+++",
+    "diff ",
+    "index ",
+    "new ",
+    "old ",
+    "deleted ",
+    "rename ",
+    "***",
+)
+
+
+def common_start(texts: Sequence[str]) -> str:
+    """What all texts begin with, "" for none."""
+    if not texts:
+        return ""
+    first, last = min(texts), max(texts)
+    same = 0
+    while same < min(len(first), len(last)) and first[same] == last[same]:
+        same += 1
+    return first[:same]
+
+
+def without_numbers(lines: Sequence[str], counts: tuple[int, int] | None = None) -> list[str] | None:
+    """Lines without the number, or the two numbers, before each of them; None where that is not what they have.
+
+    `12 | -old`, `12: -old`, `12\\t-old`, ` 12  -old`, and for both sides `12  13   same`. `counts` are the lengths that
+    the header of these lines declares, if they are those of one hunk.
+    """
+    full = [line for line in lines if line.strip()]
+    if not full or not all(_START_NUMBER.match(line) for line in full):
+        return None
+    for take_off, strong in ((_tabbed, True), (_columns, False), (_single, False)):
+        rest = take_off(full)
+        if rest is None:
+            continue
+        left = iter(rest)
+        result = [next(left) if line.strip() else line for line in lines]
+        if _sure(rest, weak=not strong and not _parted(full)) or (counts and _lengths(result) == counts):
+            return result
+    return None
+
+
+def _parted(lines: Sequence[str]) -> bool:
+    """Does more than space part the numbers from the text?"""
+    return all(re.match(r"[ \t\d]*\d[ \t]*(?:[|:│]|\t)", line) for line in lines)
+
+
+def _lengths(lines: Sequence[str]) -> tuple[int, int]:
+    return sum(line[:1] != "+" for line in lines), sum(line[:1] != "-" for line in lines)
+
+
+def _single(lines: Sequence[str]) -> list[str] | None:
+    matches = [match for line in lines if (match := _SINGLE.match(line))]
+    if len(matches) < len(lines):
+        return None
+    between = common_start([match[2] for match in matches if match.end() < len(match.string.rstrip())])
+    if not between:
+        return None
+    rest = [match.string[match.end(1) :] for match in matches]
+    rest = [text.removeprefix(between) if text.startswith(between) else "" for text in rest]
+    if not between.strip(" ") and not all(not text or text.startswith(_FIRST) for text in rest):
+        return None
+    return rest if _rising([int(match[1]) for match in matches], rest) else None
+
+
+def _tabbed(lines: Sequence[str]) -> list[str] | None:
+    matches = [match for line in lines if (match := _TABBED.match(line))]
+    return [match.string[match.end() :] for match in matches] if len(matches) == len(lines) else None
+
+
+def _columns(lines: Sequence[str]) -> list[str] | None:
+    ends = {match.end() for line in lines if (match := _COLUMNS.match(line))}
+    if len(ends) != 1:
+        return None
+    column = ends.pop()
+    if not all(re.fullmatch(r"[ |:│]*\d[ \d|:│]*", line[:column]) for line in lines):
+        return None
+    if not all(line[column : column + 1] in {"", " ", "+", "-", "\\"} for line in lines):
+        return None
+    return [line[column:] for line in lines]
+
+
+def _rising(numbers: Sequence[int], rest: Sequence[str]) -> bool:
+    """Do the numbers rise, each kind of line for itself?"""
+    last: dict[str, int] = {}
+    for number, text in zip(numbers, rest, strict=True):
+        if number <= last.get(text[:1], -1):
+            return False
+        last[text[:1]] = number
+    return True
+
+
+def _sure(rest: Sequence[str], *, weak: bool) -> bool:
+    """Is what is left a diff? Where only space parts number and text, it must have more than a list would."""
+    if any(NUMBERS.match(line) or COMMAND.match(line) for line in rest):
+        return True
+    signs = {line[:1] for line in rest}
+    return {"+", "-"} <= signs if weak else bool({"+", "-"} & signs)
+
+
+def without_inner_numbers(lines: Sequence[str]) -> list[str] | None:
+    """The lines of a hunk without a number right after each sign: `-12: old`, `+ 13| new`.
+
+    Those of the old side must count through. A file can have such text of its own: its content decides.
+    """
+    found = [(_INSIDE.match(line), line) for line in lines if line.strip()]
+    old = [match for match, line in found if not line.startswith("+")]
+    if not old or any(match is None for match in old):
+        return None
+    numbers = [int(match.group(2)) for match in old if match is not None]
+    if any(after != before + 1 for before, after in pairwise(numbers)):
+        return None
+    added = [match for match, line in found if line.startswith("+")]
+    strip_added = bool(added) and all(match is not None for match in added)
+    spaced = all(
+        match.group(3) or match.end() == len(match.string) for match, _ in found if match is not None
+    )
+    result = []
+    for line in lines:
+        match = _INSIDE.match(line)
+        if match is None or (line.startswith("+") and not strip_added):
+            result.append(line)
+        else:
+            result.append(match.group(1) + line[match.end() if spaced else match.start(3) :])
+    return result
+
+
+def number_before(line: str) -> bool:
+    """Does a line begin with a number that can be a line's?"""
+    return _SINGLE.match(line) is not None or _TABBED.match(line) is not None

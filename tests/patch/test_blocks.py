@@ -1,0 +1,168 @@
+"""SEARCH/REPLACE blocks of several tools, whole files, and files shown as shell."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer
+from tests.patch.helpers import APP, after, reasons, run
+
+CHANGED = APP.replace(b'"hello "', b'"hi "')
+OLD, NEW = '    return "hello " + name\n', '    return "hi " + name\n'
+MARKS = {
+    "aider": ("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"),
+    "five": ("<<<<< SEARCH", "=====", ">>>>> REPLACE"),
+    "nine": ("<<<<<<<<< SEARCH", "=========", ">>>>>>>>> REPLACE"),
+    "original": ("<<<<<<< ORIGINAL", "=======", ">>>>>>> UPDATED"),
+    "four": ("<<<< ORIGINAL", "====", ">>>> UPDATED"),
+    "cline": ("------- SEARCH", "=======", "+++++++ REPLACE"),
+    "tight": ("<<<<<<<SEARCH", "=======", ">>>>>>>REPLACE"),
+    "trailing space": ("<<<<<<< SEARCH  ", "=======  ", ">>>>>>> REPLACE  "),
+    "line number": ("<<<<<<< SEARCH\n:start_line:6\n-------", "=======", ">>>>>>> REPLACE"),
+}
+
+
+def block(old: str = OLD, new: str = NEW, marks: str = "aider") -> str:
+    opening, divider, closing = MARKS[marks]
+    return f"{opening}\n{old}{divider}\n{new}{closing}\n"
+
+
+@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "app.py\n{}",
+        "```python\napp.py\n{}```\n",
+        "app.py\n```python\n{}```\n",
+        "```python app.py\n{}```\n",
+        "### `app.py`\n\n```\n{}```\n",
+        "```\n# app.py\n{}```\n",
+        "Do this:\n\n{}\nDone.",
+        "{}",
+    ],
+)
+def test_where_a_block_can_stand(where: str, marks: str) -> None:
+    answer = where.format(block(marks=marks))
+    assert after(answer) == CHANGED
+    assert after(answer.replace("\n", "\r\n")) == CHANGED
+    assert after("".join(f"> {line}\n" for line in answer.splitlines())) == CHANGED
+
+
+def test_an_empty_search_makes_a_file() -> None:
+    answer = "new.py\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n"
+    (change,) = run(answer, may_create=lambda path: path == "new.py").changes
+    assert (change.old_path, change.path, change.after) == (None, "new.py", b"x = 1\n")
+    assert reasons(answer.replace("new.py", "app.py")) == {"no-context"}
+
+
+CONFLICT = b"a\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\nz\n"
+
+
+def test_conflict_markers_as_text() -> None:
+    text = CONFLICT.decode()
+    assert after(f"app.py\n{block(text, 'ours' + chr(10))}", CONFLICT) == b"ours\n"
+    assert after(f"app.py\n```\n{block(text, text.replace('z', 'y'))}```\n", CONFLICT) == CONFLICT.replace(
+        b"z", b"y"
+    )
+
+
+def test_headings_with_rules_as_text() -> None:
+    before = b"Title\n=======\n\ntext\n"
+    assert after(
+        f"app.py\n{block('Title' + chr(10) + '=======' + chr(10), 'Name' + chr(10) + '=======' + chr(10))}",
+        before,
+    ) == (b"Name\n=======\n\ntext\n")
+    long = b"Title\n=========\n\ntext\n"
+    assert after(
+        f"app.py\n{block('Title' + chr(10) + '=========' + chr(10), 'A' + chr(10) + '=========' + chr(10))}",
+        long,
+    ) == (b"A\n=========\n\ntext\n")
+
+
+def test_dividers_that_leave_a_choice_are_refused() -> None:
+    assert reasons("app.py\n" + block("import sys\n", "a\n=======\nb\n")) == {"malformed"}
+    before = b"a\n=======\nb\n=======\nc\n"
+    assert reasons("app.py\n" + block("a\n=======\nb\n", "=======\nx\n"), before) == {"malformed"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "app.py\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n",
+        "```\napp.py\n<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE\n```\n",
+        "```\napp.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n>>>>>>> REPLACE\n```\n",
+    ],
+)
+def test_markers_out_of_order_are_refused(answer: str) -> None:
+    assert reasons(answer) == {"malformed"}
+
+
+def test_fences_in_the_text_of_a_fenced_block() -> None:
+    before = b"# A\n```sh\nmake\n```\n\n```\nx\n```\nend\n"
+    answer = "app.py\n```\n" + block("```sh\nmake\n```\n", "```sh\nmake test\n```\n") + "```\nDone.\n"
+    assert after(answer, before) == before.replace(b"make", b"make test")
+    answer = (
+        "app.py\n```\n" + block("```\nx\n```\n", "```\ny\n```\n") + block("end\n", "fin\n") + "```\nDone.\n"
+    )
+    assert after(answer, before) == before.replace(b"\nx\n", b"\ny\n").replace(b"end", b"fin")
+
+
+def test_blocks_of_several_files() -> None:
+    sources = {name: SourceText(b"one\n") for name in ("a.py", "b.py")}
+    answer = (
+        f"a.py\n{block('one' + chr(10), 'two' + chr(10))}\nb.py\n{block('one' + chr(10), 'three' + chr(10))}"
+    )
+    for text in (answer, f"```\n{answer}```\n"):
+        result = {change.path: change.after for change in apply_answer(text, sources).changes}
+        assert result == {"a.py": b"two\n", "b.py": b"three\n"}
+
+
+WHOLE = CHANGED.decode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"```sh\ncat > app.py <<'EOF'\n{WHOLE}EOF\n```\n",
+        f"```bash\n$ cat > app.py << 'EOF'\n{WHOLE}EOF\n```\n",
+        f'```bash\ncat <<"END" > app.py\n{WHOLE}END\n```\n',
+        f"```\ncat >app.py <<EOF\n{WHOLE}EOF\n```\n",
+        f"```sh\nmkdir -p x\ntee app.py > /dev/null <<'EOF'\n{WHOLE}EOF\npython app.py\n```\n",
+        f"````python app.py\n{WHOLE}````\n",
+        f"~~~python app.py\n{WHOLE}~~~\n",
+        "> app.py\n> ```python\n" + "".join(f"> {line}\n" for line in WHOLE.splitlines()) + "> ```\n",
+        "1. app.py\n   ```python\n" + "".join(f"   {line}\n" for line in WHOLE.splitlines()) + "   ```\n",
+    ],
+)
+def test_whole_files(answer: str) -> None:
+    assert after(answer) == CHANGED
+
+
+def test_shell_that_would_change_the_text_or_has_no_end() -> None:
+    assert reasons("```sh\ncat > app.py <<EOF\necho $HOME\nEOF\n```\n") == {"malformed"}
+    assert reasons(f"```sh\ncat > app.py <<'EOF'\n{WHOLE}```\n") == {"cut-off"}
+
+
+@pytest.mark.parametrize("path", ["/etc/motd", "~/.bashrc", "$HOME/x", "-x"])
+def test_shell_for_other_places_is_no_patch(path: str) -> None:
+    with pytest.raises(NoPatch):
+        run(f"```sh\ncat > {path} <<'EOF'\nx\nEOF\n```\nthen\n```sh\nmake\n```\n")
+
+
+def test_a_whole_markdown_file_in_a_longer_fence() -> None:
+    before = b"# A\n\n```sh\nmake\n```\n\n```\nout\n```\n"
+    answer = f"README.md\n````markdown\n{before.decode().replace('# A', '# B')}````\nbye\n"
+    applied = apply_answer(answer, {"README.md": SourceText(before)})
+    assert applied.changes[0].after == before.replace(b"# A", b"# B")
+
+
+def test_a_fence_left_open_is_cut_off() -> None:
+    with pytest.raises(PatchRefused) as caught:
+        run(f"app.py\n```python\n{WHOLE}")
+    assert caught.value.reasons == {"cut-off"}
+
+
+def test_a_script_inside_another_file_is_that_file() -> None:
+    before = b"steps:\n  - run: |\n      cat <<'EOF' >Dockerfile\n      FROM x\n      EOF\nend: 1\n"
+    answer = f"Here it is:\n\n```yaml\n{before.decode().replace('FROM x', 'FROM y')}```\n"
+    assert after(answer, before) == before.replace(b"FROM x", b"FROM y")

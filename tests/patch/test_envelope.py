@@ -1,0 +1,199 @@
+"""`*** Begin Patch` envelopes, whole and in part."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch import Applied, NoPatch, PatchRefused, SourceText, apply_answer, patch_spans
+from tests.patch.helpers import APP, after, reasons
+
+CHANGED = APP.replace(b'"hello "', b'"hi "')
+UPDATE = '''\
+*** Update File: app.py
+@@ def greet(name):
+     """Say hello."""
+-    return "hello " + name
++    return "hi " + name
+'''
+PATCH = f"*** Begin Patch\n{UPDATE}*** End Patch\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PATCH,
+        f"```\n{PATCH}```\n",
+        f"```diff\n{PATCH}```\n",
+        f"```patch\n{PATCH}```\n",
+        f"Here:\n\n{PATCH}\nDone.\n",
+        f"Here:\n\n{UPDATE}\nDone.\n",
+        f"```\n{UPDATE}```\n",
+        f"```diff\n{UPDATE}*** End Patch\n```\n",
+        f"```diff\n*** Begin Patch\n{UPDATE}```\n",
+        f"apply_patch <<'EOF'\n{PATCH}EOF\n",
+        f"```sh\napply_patch <<'EOF'\n{PATCH}EOF\n```\n",
+        f"```bash\n$ apply_patch << 'PATCH'\n{PATCH}PATCH\n```\n",
+        PATCH.replace("@@ def greet(name):", "@@"),
+        PATCH.replace("@@ def greet(name):\n", ""),
+        PATCH.replace("\n", "\r\n"),
+        "".join(f"> {line}\n" for line in PATCH.splitlines()),
+        "".join(f"    {line}\n" for line in PATCH.splitlines()),
+        "1. Do:\n" + "".join(f"   {line}\n" for line in f"```\n{PATCH}```".splitlines()),
+        PATCH.replace("app.py", "./app.py"),
+        PATCH.replace("app.py", "/home/me/work/app.py"),
+        PATCH.replace("app.py", "`app.py`"),
+    ],
+)
+def test_where_an_envelope_can_stand(answer: str) -> None:
+    assert after(answer) == CHANGED
+    assert len(patch_spans(answer)) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [f"*** Begin Patch\n{UPDATE}", f"Here:\n\n*** Begin Patch\n{UPDATE}", f"```\n*** Begin Patch\n{UPDATE}"],
+)
+def test_an_envelope_without_its_end_is_cut_off(answer: str) -> None:
+    assert reasons(answer) == {"cut-off"}
+
+
+def made(answer: str, sources: dict[str, bytes]) -> dict[str, bytes | None]:
+    found = {name: SourceText(data) for name, data in sources.items()}
+    applied: Applied = apply_answer(answer, found, may_create=lambda path: path.startswith("new"))
+    result: dict[str, bytes | None] = {}
+    for change in applied.changes:
+        if change.old_path and change.old_path != change.path:
+            result[change.old_path] = None
+        if change.path:
+            result[change.path] = change.after
+    return result
+
+
+def test_all_directives() -> None:
+    answer = """\
+*** Begin Patch
+*** Add File: new/a.txt
++first
++
++third
+*** Delete File: gone.txt
+*** Update File: old.txt
+*** Move to: new/moved.txt
+@@
+ one
+-two
++zwei
+*** Update File: last.txt
+@@
+ tail
++end
+*** End of File
+*** End Patch
+"""
+    sources = {"gone.txt": b"x\n", "old.txt": b"one\ntwo\n", "last.txt": b"tail\nmiddle\ntail\n"}
+    sources["last.txt"] = b"head\ntail\n"
+    assert made(answer, sources) == {
+        "new/a.txt": b"first\n\nthird\n",
+        "gone.txt": None,
+        "old.txt": None,
+        "new/moved.txt": b"one\nzwei\n",
+        "last.txt": b"head\ntail\nend\n",
+    }
+
+
+def test_a_move_alone() -> None:
+    answer = "*** Begin Patch\n*** Update File: old.txt\n*** Move to: new.txt\n*** End Patch\n"
+    assert made(answer, {"old.txt": b"one\n"}) == {"old.txt": None, "new.txt": b"one\n"}
+
+
+TWINS = b"""\
+class A:
+    def run(self):
+        x = 1
+        return x
+
+    def stop(self):
+        x = 1
+        return x
+
+
+class B:
+    def run(self):
+        x = 1
+        return x
+"""
+
+
+@pytest.mark.parametrize(("headings", "place"), [("@@ class B:\n", 2), ("@@     def stop(self):\n", 1)])
+def test_a_heading_tells_two_places_apart(headings: str, place: int) -> None:
+    answer = (
+        f"*** Begin Patch\n*** Update File: t.py\n{headings}-        x = 1\n+        x = 2\n*** End Patch\n"
+    )
+    parts = TWINS.split(b"x = 1")
+    wanted = (
+        b"".join(part + (b"x = 2" if row == place else b"x = 1") for row, part in enumerate(parts[:-1]))
+        + parts[-1]
+    )
+    assert made(answer, {"t.py": TWINS}) == {"t.py": wanted}
+
+
+@pytest.mark.parametrize(
+    ("headings", "place"),
+    [("@@ class A:\n@@     def run(self):\n", 0), ("@@ class B:\n@@ def run(self):\n", 2)],
+)
+def test_headings_inside_each_other(headings: str, place: int) -> None:
+    answer = (
+        f"*** Begin Patch\n*** Update File: t.py\n{headings}-        x = 1\n+        x = 2\n*** End Patch\n"
+    )
+    parts = TWINS.split(b"x = 1")
+    wanted = (
+        b"".join(part + (b"x = 2" if row == place else b"x = 1") for row, part in enumerate(parts[:-1]))
+        + parts[-1]
+    )
+    assert made(answer, {"t.py": TWINS}) == {"t.py": wanted}
+
+
+def test_an_addition_right_under_its_heading() -> None:
+    answer = "*** Begin Patch\n*** Update File: t.py\n@@ class B:\n@@     def run(self):\n+        y = 2\n*** End Patch\n"
+    assert made(answer, {"t.py": TWINS}) == {
+        "t.py": TWINS.replace(
+            b"class B:\n    def run(self):\n", b"class B:\n    def run(self):\n        y = 2\n"
+        )
+    }
+
+
+@pytest.mark.parametrize("heading", ["@@ def run(self):", "@@ class C:", "@@"])
+def test_an_addition_whose_heading_is_not_one_line_is_refused(heading: str) -> None:
+    answer = f"*** Begin Patch\n*** Update File: t.py\n{heading}\n+        y = 2\n*** End Patch\n"
+    with pytest.raises(PatchRefused) as caught:
+        made(answer, {"t.py": TWINS})
+    assert caught.value.reasons == {"no-context"}
+
+
+def test_changes_before_any_file_are_refused() -> None:
+    assert reasons("*** Begin Patch\n@@\n-import sys\n+import os\n*** End Patch\n") == {"malformed"}
+
+
+def test_added_files_that_are_there_and_updated_ones_that_are_not() -> None:
+    assert reasons("*** Begin Patch\n*** Add File: app.py\n+x\n*** End Patch\n") == {"exists"}
+    assert reasons("*** Begin Patch\n*** Update File: b.py\n@@\n-x\n+y\n*** End Patch\n") == {"unknown-file"}
+    assert reasons("*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch\n") == {"bad-path"}
+
+
+def test_the_marks_as_text_of_a_file() -> None:
+    before = b"text\n*** Begin Patch\n*** Update File: x\n*** End Patch\nend\n"
+    answer = (
+        "*** Begin Patch\n*** Update File: doc.md\n@@\n text\n *** Begin Patch\n-*** Update File: x\n"
+        "+*** Update File: y\n *** End Patch\n end\n*** End Patch\n"
+    )
+    assert made(answer, {"doc.md": before}) == {"doc.md": before.replace(b"File: x", b"File: y")}
+    diff = "--- a/doc.md\n+++ b/doc.md\n@@ -1,5 +1,5 @@\n text\n *** Begin Patch\n-*** Update File: x\n+*** Update File: y\n"
+    diff += " *** End Patch\n end\n"
+    for answer in (diff, f"```diff\n{diff}```\n"):
+        assert made(answer, {"doc.md": before}) == {"doc.md": before.replace(b"File: x", b"File: y")}
+
+
+def test_stars_in_prose_are_no_envelope() -> None:
+    for answer in ("*** Begin\n", "*** Update\n", "*** \n* * *\n", "Write `*** Begin Patch` first.\n"):
+        with pytest.raises(NoPatch):
+            apply_answer(answer, {"f": SourceText(b"x\n")})

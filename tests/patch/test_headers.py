@@ -1,0 +1,300 @@
+"""The headers of files and of hunks, as tools and models write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer
+from tests.patch.helpers import APP, after, fenced, reasons, run
+
+CHANGED = APP.replace(b'"hello "', b'"hi "')
+HUNK = """\
+@@ -4,3 +4,3 @@
+ def greet(name):
+     \"\"\"Say hello.\"\"\"
+-    return "hello " + name
++    return "hi " + name
+"""
+TWO = {"app.py": SourceText(APP), "lib/other.py": SourceText(APP)}
+
+
+def changed(answer: str, sources: dict[str, SourceText] = TWO) -> list[str]:
+    """The names of the changed files, each of which must have become what the hunk says."""
+    applied = apply_answer(answer, sources)
+    assert all(change.after == CHANGED for change in applied.changes)
+    return [change.name for change in applied.changes]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "diff --git a/app.py b/app.py",
+        "diff --git a/app.py b/app.py\nindex 1111111..2222222 100644",
+        "--- a/app.py",
+        "+++ b/app.py",
+        "diff --git a/app.py b/app.py\n--- a/app.py",
+        "diff --git a/app.py b/app.py\n+++ b/app.py",
+        "Index: app.py\n===================================================================\n--- app.py\t(revision 12)\n+++ app.py\t(working copy)",
+        "Index: app.py\n===================================================================\n--- app.py (revision 12)\n+++ app.py (working copy)",
+        "Index: app.py\n===================================================================",
+        "diff -u app.py app.py\n--- app.py\n+++ app.py",
+        "diff -u old/app.py new/app.py\n--- old/app.py\n+++ new/app.py",
+        "diff -ruN old/app.py new/app.py\n--- old/app.py\t2026-01-01 10:00:00.000000000 +0100\n+++ new/app.py\t2026-01-02 10:00:00.000000000 +0100",
+        "diff -u a/app.py b/app.py",
+        "--- app.py (original)\n+++ app.py (modified)",
+        "--- app.py  2026-01-01 10:00:00\n+++ app.py  2026-01-01 10:00:01",
+        "--- app.py Thu Jan  1 10:00:00 2026\n+++ app.py Thu Jan  1 10:00:01 2026",
+        "--- a/app.py\n+++ app.py",
+        "--- app.py\n+++ b/app.py",
+        "--- i/app.py\n+++ w/app.py",
+        "--- c/app.py\n+++ i/app.py",
+        "--- o/app.py\n+++ w/app.py",
+        "--- old/app.py\n+++ new/app.py",
+        "--- original/app.py\n+++ modified/app.py",
+        "--- 1/app.py\n+++ 2/app.py",
+        '--- "a/app.py"\n+++ "b/app.py"',
+        "--- `app.py`\n+++ `app.py`",
+        "--- **app.py**\n+++ **app.py**",
+        "--- file:///home/me/work/app.py\n+++ file:///home/me/work/app.py",
+        "--- C:\\work\\app.py\n+++ C:\\work\\app.py",
+        "--- a\\app.py\n+++ b\\app.py",
+        "--- ./app.py\n+++ ./app.py",
+        "--- a/./app.py\n+++ b/./app.py",
+    ],
+)
+def test_headers_of_tools(header: str) -> None:
+    for answer in (f"{header}\n{HUNK}", f"```diff\n{header}\n{HUNK}```\n"):
+        assert changed(answer) == ["app.py"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"```diff app.py\n{HUNK}```\n",
+        f"```diff:app.py\n{HUNK}```\n",
+        f"```c++:app.py\n{HUNK}```\n",
+        f'```diff title="app.py"\n{HUNK}```\n',
+        f"app.py\n```diff\n{HUNK}```\n",
+        f"**app.py**\n\n```diff\n{HUNK}```\n",
+        f"### `app.py`\n```diff\n{HUNK}```\n",
+        f"In `app.py`:\n\n```diff\n{HUNK}```\n",
+        f"Then change **app.py**:\n```diff\n{HUNK}```\n",
+        f"Changes to app.py:\n```diff\n{HUNK}```\n",
+        f"```diff\n# app.py\n{HUNK}```\n",
+        f"```diff\n// app.py\n{HUNK}```\n",
+        f"```diff\n# File: app.py\n\n{HUNK}```\n",
+        f"```\n# app.py\n{HUNK}```\n",
+        f"```diff\napp.py\n{HUNK}```\n",
+        f"app.py:\n{HUNK}",
+    ],
+)
+def test_names_beside_a_diff_without_header(answer: str) -> None:
+    assert changed(answer) == ["app.py"]
+    assert "header" in apply_answer(answer, TWO).placements[0].tolerances
+
+
+def test_a_nameless_diff_that_fits_two_files_is_refused() -> None:
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(f"```diff\n{HUNK}```\n", TWO)
+    assert caught.value.reasons == {"unknown-file"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["my file.py", "é.py", "a b/c d.txt", "ümlaut/ñ.py", "日本.txt", "-x.py", "x+y.py", "a,b.py", "(x).py"],
+)
+@pytest.mark.parametrize(
+    "header",
+    [
+        "--- a/{0}\n+++ b/{0}",
+        "--- {0}\n+++ {0}",
+        "diff --git a/{0} b/{0}",
+        "--- a/{0}\t2026-01-01 10:00:00\n+++ b/{0}\t2026-01-01 10:00:00",
+        '--- "a/{1}"\n+++ "b/{1}"',
+        'diff --git "a/{1}" "b/{1}"\n--- "a/{1}"\n+++ "b/{1}"',
+        "Index: {0}\n=====================",
+    ],
+)
+def test_odd_names(name: str, header: str) -> None:
+    quoted = "".join(chr(byte) if byte < 128 else f"\\{byte:o}" for byte in name.encode())
+    sources = {name: SourceText(APP), "other.py": SourceText(APP)}
+    assert changed(f"```diff\n{header.format(name, quoted)}\n{HUNK}```\n", sources) == [name]
+
+
+BODY = HUNK.split("\n", 1)[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "@@ -4,4 +4,4 @@",
+        "@@ -4 +4 @@",
+        "@@ -4,4 @@",
+        "@@ 4,8 @@",
+        "@@ 4 @@",
+        "@@ line 4 @@",
+        "@@ lines 4-8 @@",
+        "@@ ... @@",
+        "@@ … @@",
+        "@@ def greet(name): @@",
+        "@@ -4,4 +4,4 @@ def greet(name):",
+        "@@ -4,4 +4,4",
+        "@@-4,4 +4,4@@",
+        "@@  -4,4  +4,4  @@",
+        "@@@",
+        "@@@ -4,4 +4,4 @@@",
+        "@@",
+        "@@ @@",
+        "@@@@",
+        "@@ -X,Y +X,Y @@",
+        "@@ -99999999999999999999999 +1 @@",
+        "@@ -" + "9" * 6000 + ",1 +1 @@",
+        "@@ -4,4 +4,4 @@\n",
+        "@@ def greet(name):\n@@ return",
+    ],
+)
+def test_lines_that_open_a_hunk(line: str) -> None:
+    assert after(f"```diff\n--- a/app.py\n+++ b/app.py\n{line}\n{BODY}```\n") == CHANGED
+
+
+def test_a_heading_is_never_content() -> None:
+    body = '     """Say hello."""\n-    return "hello " + name\n+    return "hi " + name\n'
+    for header in (
+        "@@ -4,4 +4,4 @@ def greet(name):",
+        "@@ -5,2 +5,2 @@ def greet(name):",
+        "@@ def greet(name):",
+    ):
+        assert after(f"```diff\n--- a/app.py\n+++ b/app.py\n{header}\n{body}```\n") == CHANGED
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        "diff --cc app.py\nindex 1,2..3\n--- a/app.py\n+++ b/app.py\n@@@ -1,1 -1,1 +1,1 @@@\n- import sys\n -import re\n++import os\n",
+        "--- a/app.py\n+++ b/app.py\n@@@ -1,1 -1,1 +1,1 @@@\n--import sys\n++import os\n",
+    ],
+)
+def test_combined_diffs_are_refused_in_words(diff: str) -> None:
+    for answer in (diff, f"```diff\n{diff}```\n"):
+        assert reasons(answer) == {"combined"}
+
+
+FILES = {"app.py": SourceText(APP), "x.txt": SourceText(b"one\ntwo\n")}
+
+
+def moved(
+    header: str, hunk: str = "@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n"
+) -> list[tuple[str | None, str | None, bytes | None]]:
+    applied = apply_answer(
+        f"```diff\n{header}\n{hunk}```\n", FILES, may_create=lambda path: path.startswith("y")
+    )
+    return [(change.old_path, change.path, change.after) for change in applied.changes]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "diff --git a/x.txt b/y.txt\nsimilarity index 50%\nrename from x.txt\nrename to y.txt\nindex 1..2 100644\n--- a/x.txt\n+++ b/y.txt",
+        "diff --git a/x.txt b/y.txt\nrename from x.txt\nrename to y.txt",
+        "diff --git a/x.txt b/y.txt\nrename from a/x.txt\nrename to b/y.txt",
+        "diff --git a/x.txt b/y.txt\nsimilarity index 50%\n--- a/x.txt\n+++ b/y.txt",
+        "similarity index 50%\n--- a/x.txt\n+++ b/y.txt",
+        "rename from x.txt\nrename to y.txt\n--- a/x.txt\n+++ b/y.txt",
+        "diff --git a/w/x.txt b/w/y.txt\nrename from w/x.txt\nrename to w/y.txt",
+    ],
+)
+def test_renames(header: str) -> None:
+    assert moved(header) == [("x.txt", "y.txt", b"one\nzwei\n")]
+
+
+def test_copies_and_modes() -> None:
+    copy = "diff --git a/x.txt b/y.txt\nsimilarity index 50%\ncopy from x.txt\ncopy to y.txt"
+    assert moved(copy) == [(None, "y.txt", b"one\nzwei\n")]
+    assert moved(copy, "") == [(None, "y.txt", b"one\ntwo\n")]
+    mode = "diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100755"
+    assert moved(mode, "") == [("x.txt", "x.txt", b"one\ntwo\n")]
+    assert moved(f"{mode}\n--- a/x.txt\n+++ b/x.txt") == [("x.txt", "x.txt", b"one\nzwei\n")]
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        "diff --git a/x.txt b/x.txt\ndeleted file mode 100644\nindex 1..0\n--- a/x.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n",
+        "diff --git a/x.txt b/x.txt\ndeleted file mode 100644\n",
+        "--- a/x.txt\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n",
+        "--- x.txt\t2026-01-01 10:00:00\n+++ /dev/null\t1970-01-01 01:00:00\n@@ -1,2 +0,0 @@\n-one\n-two\n",
+        "--- x.txt  2026-01-01 10:00:00\n+++ /dev/null  1970-01-01 01:00:00\n@@ -1,2 +0,0 @@\n-one\n-two\n",
+    ],
+)
+def test_deletions(diff: str) -> None:
+    assert moved(diff.rstrip("\n"), "") == [("x.txt", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("diff", "reason"),
+    [
+        ("diff --git a/y b/y\nnew file mode 120000\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+/etc\n", "mode"),
+        ("diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 120000\n", "mode"),
+        ("diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100666\n", "mode"),
+        (
+            "diff --git a/x.txt b/x.txt\nindex 1..2 100644\nBinary files a/x.txt and b/x.txt differ\n",
+            "binary",
+        ),
+        ("diff --git a/x.txt b/x.txt\nGIT binary patch\nliteral 3\nKcmZQz\n", "binary"),
+        ("diff --git a/x.txt b/x.txt\nindex 1..2 100644\n--- a/x.txt\n+++ b/x.txt\n", "cut-off"),
+        ("diff --git a/x.txt b/x.txt\n", "cut-off"),
+        ("--- a/x.txt\n+++ b/y.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n", "unknown-file"),
+        ("diff --git a/q/x.txt b/q/x.txt\ndeleted file mode 100644\n", "unknown-file"),
+        ("diff --git a/q/x.txt b/q/x.txt\nold mode 100644\nnew mode 100755\n", "unknown-file"),
+    ],
+)
+def test_what_a_header_may_not_ask_for(diff: str, reason: str) -> None:
+    with pytest.raises(PatchRefused) as caught:
+        moved(diff.rstrip("\n"), "")
+    assert caught.value.reasons == {reason}
+
+
+def test_a_mode_alone_is_not_that_of_the_file_after_it() -> None:
+    for name in ("y/x.txt", "x.txt"):
+        sources = {"app.py": SourceText(APP), name: SourceText(b"one\n")}
+        mode = f"diff --git a/{name} b/{name}\nold mode 100644\nnew mode 100755\n"
+        applied = apply_answer(f"```diff\n{mode}--- a/app.py\n+++ b/app.py\n{HUNK}```\n", sources)
+        assert {(change.path, change.mode) for change in applied.changes} == {
+            (name, "100755"),
+            ("app.py", "100644"),
+        }
+
+
+def test_a_blank_line_below_half_a_header() -> None:
+    for half in ("--- a/app.py", "+++ b/app.py"):
+        assert changed(f"```diff\n{half}\n\n{HUNK}```\n") == ["app.py"]
+
+
+def test_a_file_cut_after_its_header_takes_the_whole_answer_with_it() -> None:
+    assert reasons(fenced(HUNK).replace("```\nDone", "--- a/x.txt\n+++ b/x.txt\n```\nDone")) == {"cut-off"}
+
+
+def test_a_name_by_its_tail_is_told() -> None:
+    answer = f"```diff\n--- /home/me/app.py\n+++ /home/me/app.py\n{HUNK}```\n"
+    assert "path" in run(answer).placements[0].tolerances
+    assert "path" not in run(fenced(HUNK)).placements[0].tolerances
+
+
+def test_a_whole_text_for_a_name_that_may_be_new_is_never_another_file() -> None:
+    sources = {"src/app.py": SourceText(b"one\n")}
+    applied = apply_answer("```python app.py\ntwo\n```\n", sources, may_create=lambda path: path == "app.py")
+    assert [(change.old_path, change.path) for change in applied.changes] == [(None, "app.py")]
+    applied = apply_answer("```python app.py\ntwo\n```\n", sources)
+    assert [change.path for change in applied.changes] == ["src/app.py"]
+
+
+def test_prose_that_looks_a_little_like_a_header() -> None:
+    for answer in (
+        "diff --git\n",
+        "Index: of terms\n",
+        "--- a\n\n+++ b\n",
+        "--- \n+++ \n",
+        "rename from a\nrename to b\n",
+    ):
+        with pytest.raises(NoPatch):
+            run(answer)

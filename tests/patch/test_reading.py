@@ -1,0 +1,293 @@
+"""The reader on any text: no crash, spans in order, time that grows with the length; and round trips."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from repoagent.patch import PatchRefused, SourceText, apply_answer, patch_spans
+from repoagent.patch.parse import parse
+from repoagent.patch.problems import Misfit
+from repoagent.patch.prose import alternative, revises
+from tests.patch.helpers import APP, after, fenced, reasons
+
+_PIECES = [
+    *("```diff", "```", "````", "~~~", "   ```", "- ```diff", "1. ```", "```python f.py", "text ```"),
+    *(
+        "--- a/f",
+        "+++ b/f",
+        "+++ /dev/null",
+        "@@ -1,2 +1,2 @@",
+        "@@",
+        "@@ x",
+        "@@@ -1 -1 +1 @@@",
+        "@@ line 3 @@",
+    ),
+    *(
+        " a",
+        "-a",
+        "+b",
+        "",
+        "prose",
+        "-- ",
+        "2.39.5",
+        "\\ No newline at end of file",
+        "-b\r",
+        "\t",
+        "> ",
+        ">",
+    ),
+    *("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE", "------- SEARCH", "+++++++ REPLACE", "<<<<<<< HEAD"),
+    *(
+        "*** Begin Patch",
+        "*** End Patch",
+        "*** Update File: f",
+        "*** Add File: g",
+        "*** Move to: g",
+        "*** End of File",
+    ),
+    *(
+        "diff --git a/f b/f",
+        "diff -u f f",
+        "diff --cc f",
+        "Index: f",
+        "=====",
+        "rename from f",
+        "similarity index 9%",
+    ),
+    *("new file mode 100644", "deleted file mode 100644", "GIT binary patch", "Binary files a and b differ"),
+    *(
+        "cat > f <<'EOF'",
+        "EOF",
+        "apply_patch <<'EOF'",
+        "12 | -a",
+        "12 | +b",
+        "13 |  c",
+        "12\t-a",
+        "  1   2  a",
+        "-1: a",
+    ),
+    *("From 0123456789012345678901234567890123456789 M", "commit 0123456789012345678901234567890123456789"),
+    *("\x1b[31m-a\x1b[m", "\x1b[1m--- a/f", "\u200b--- a/f", "\ufeff@@", "\u2028", "\x0c", "\x85", "\0"),
+]
+_LINES = st.lists(
+    st.tuples(
+        st.sampled_from(["", "", "", "> ", ">", "    ", "\t", "  1 | ", "- "]), st.sampled_from(_PIECES)
+    ).map("".join),
+    max_size=25,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(_LINES, st.booleans())
+@example(
+    ["<<<<<<< SEARCH", "a", "=======", ">>>>>>> REPLACE", "> --- a/f", "> +++ b/f", "> @@", "> -a", "> +b"],
+    False,
+)
+def test_junk_has_spans_in_order_and_never_crashes(lines: list[str], loose: bool) -> None:
+    answer = "\n".join(lines)
+    end = 0
+    for span in patch_spans(answer, loose=loose):
+        assert end <= span.start < span.end <= len(answer)
+        end = span.end
+    try:
+        patches = parse(answer, loose=loose)
+    except Misfit:
+        return
+    assert all(hunk.lines for patch in patches for hunk in patch.hunks)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300), st.booleans())
+def test_any_text_is_read(answer: str, loose: bool) -> None:
+    try:
+        parse(answer, loose=loose)
+    except Misfit as misfit:
+        assert misfit.text
+
+
+_WORDS = st.lists(
+    st.text(
+        st.characters(
+            codec="utf-8", exclude_characters="\n\r\0\ufeff\x1b", exclude_categories=["Cs", "Cf", "Mn"]
+        ),
+        min_size=1,
+        max_size=12,
+    ).map(lambda text: f"{text.strip()}|" if text.strip() else "blank|"),
+    min_size=4,
+    max_size=16,
+    unique=True,
+)
+
+
+def _each(before: str, text: str) -> str:
+    return "".join(f"{before}{line}\n" for line in text.split("\n")[:-1])
+
+
+_WRAPS: dict[str, Callable[[str], str]] = {
+    "bare": lambda text: text,
+    "fenced": lambda text: f"````diff\n{text}````\n",
+    "quoted": lambda text: _each("> ", text),
+    "quoted tight": lambda text: _each(">", text),
+    "quoted fence": lambda text: _each("> ", f"````diff\n{text}````\n"),
+    "indented": lambda text: _each("    ", text),
+    "list": lambda text: "1. So:\n\n" + _each("   ", f"````diff\n{text}````\n"),
+    "numbered": lambda text: (
+        "````\n" + "".join(f"{n:>3} | {line}\n" for n, line in enumerate(text.split("\n")[:-1], 1)) + "````\n"
+    ),
+    "crlf": lambda text: text.replace("\n", "\r\n"),
+    "prose": lambda text: f"Here it is:\n\n{text}\nThat is all.\n",
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(_WORDS, st.data())
+@pytest.mark.parametrize("wrap", list(_WRAPS))
+def test_a_wrapped_diff_gives_the_second_text(wrap: str, words: list[str], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(words) - 1))
+    new = data.draw(
+        st.lists(
+            st.sampled_from(["new one|", "new two|", "-- new|", "++ new|", "@@ new|", "> new|"]), max_size=2
+        )
+    )
+    changed = [*words[:at], *new, *words[at + data.draw(st.integers(0, 1)) :]]
+    if changed == words:
+        return
+    lines = difflib.unified_diff(words, changed, "a/f", "b/f", lineterm="")
+    text = "".join(f"{line}\n" for line in lines)
+    source = "".join(f"{line}\n" for line in words).encode()
+    applied = apply_answer(_WRAPS[wrap](text), {"f": SourceText(source)})
+    assert applied.changes[0].after == "".join(f"{line}\n" for line in changed).encode()
+
+
+JUNK = {
+    "random": "lorem - ipsum + dolor @@ sit `amet` > elit\n",
+    "@@": "@@\n",
+    "@@ with numbers": "@@ -1,3 +1,4 @@\n",
+    "+": "+\n",
+    "backticks": "`" * 1000,
+    "fences": "```\n",
+    "fences with a language": "```diff\n",
+    "SEARCH": "<<<<<<< SEARCH\n",
+    "HEAD": "<<<<<<< HEAD\n",
+    "dividers": "=======\n",
+    "quotations": "> > > @@ -1 +1 @@\n",
+    "deep quotations": ">" * 500 + "@@\n",
+    "headers": "--- a\n+++ b\n",
+    "envelopes": "*** Begin Patch\n",
+    "numbered": "12 | @@\n",
+    "indented": "    @@\n",
+    "spaces": " " * 5000 + "x\n",
+    "a fence after spaces": "```" + " " * 5000 + "`\n",
+    "mails": "commit 0123456789012345678901234567890123456789\n",
+    "names": "diff --git " + "a " * 3000 + "\n",
+    "here": "cat > x <<'EOF'\n",
+    "colours": "\x1b[31m-x\x1b[m\n",
+}
+
+
+@pytest.mark.parametrize("name", JUNK)
+@pytest.mark.parametrize(
+    "first", ["", "f\n<<<<<<< SEARCH\n", "```diff\n", "--- a/f\n+++ b/f\n@@ -1,99999 +1,99999 @@\n"]
+)
+def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
+    def seconds(size: int) -> float:
+        answer = first + JUNK[name] * (size // len(JUNK[name]) + 1)
+        start = time.process_time()
+        try:
+            parse(answer)
+        except Misfit:
+            pass
+        return time.process_time() - start
+
+    short = min(seconds(10_000), seconds(10_000))
+    assert seconds(80_000) < 40 * short + 0.5  # 8 times as long; quadratic would be 64 times
+
+
+@pytest.mark.parametrize("answer", ["\n" * 4_000_001, "```\nx\n```\n" * 20_001])
+def test_what_is_too_large_to_be_an_answer_is_refused(answer: str) -> None:
+    with pytest.raises(Misfit, match="too large"):
+        parse(answer)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", JUNK)
+def test_fifty_megabytes_of_junk(name: str) -> None:
+    answer = JUNK[name] * (50_000_000 // len(JUNK[name]))
+    try:
+        parse(answer)
+    except Misfit as misfit:
+        assert misfit.text
+
+
+@pytest.mark.parametrize(
+    ("prose", "taken_back", "choice"),
+    [
+        ("Wait, that misses a case. Let me reconsider:", True, False),
+        ("Actually, this is better:", True, False),
+        ("Here is the corrected patch:", True, False),
+        ("Final version:", True, False),
+        ("Alternatively:", False, True),
+        ("Option B:", False, True),
+        ("And in the same file, further down:", False, False),
+        ("The function awaits its result.", False, False),
+    ],
+)
+def test_what_the_words_between_two_patches_say(prose: str, taken_back: bool, choice: bool) -> None:
+    assert (revises(prose), alternative(prose)) == (taken_back, choice)
+    patches = parse(
+        fenced("@@\n-import sys\n+import os\n") + f"\n{prose}\n\n" + fenced("@@\n-import sys\n+import re\n")
+    )
+    assert [(patch.block, patch.revises, patch.alternative) for patch in patches] == [
+        (0, False, False),
+        (1, taken_back, choice),
+    ]
+
+
+EXACT = (
+    "diff --git a/app.py b/app.py\n--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n-import sys\n+import os\n \n"
+)
+
+
+def test_strict_takes_what_a_tool_writes() -> None:
+    for answer in (
+        EXACT,
+        f"```diff\n{EXACT}```\n",
+        f"Prose.\n\n```diff\n{EXACT}```\nMore.\n",
+        EXACT.replace("\n", "\r\n"),
+    ):
+        assert after(answer, strict=True) == APP.replace(b"import sys", b"import os")
+    assert after("app.py\n<<<<<<< SEARCH\nimport sys\n=======\nimport os\n>>>>>>> REPLACE\n", strict=True)
+    assert after(
+        "*** Begin Patch\n*** Update File: app.py\n@@\n-import sys\n+import os\n*** End Patch\n", strict=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (EXACT.replace("-1,2", "-1,3"), "counts"),
+        (EXACT.replace("@@ -1,2 +1,2 @@", "@@"), "numbers"),
+        (EXACT.replace("+++ b/app.py\n", ""), "header"),
+        (EXACT.replace("a/app.py", "/home/app.py").replace("b/app.py", "/home/app.py"), "path"),
+        (EXACT.replace("\n \n", "\n\n"), "blank-context"),
+        (
+            EXACT.replace("-1,2 +1,2", "-1,4 +1,4").replace("\n \n", "\n \n \ndef greet(name):\n"),
+            "bare-context",
+        ),
+        (_each("> ", EXACT), "quoted"),
+        (_each("    ", EXACT), "indented"),
+        (_WRAPS["numbered"](EXACT), "numbered"),
+        (EXACT.replace("\n \n", "\n-\n+\n"), "marked-context"),
+    ],
+)
+def test_strict_refuses_each_tolerance_by_its_name(answer: str, name: str) -> None:
+    assert after(answer) == APP.replace(b"import sys", b"import os")
+    assert reasons(answer, strict=True) == {"strict"}
+    with pytest.raises(PatchRefused, match=f"{name}: "):
+        after(answer, strict=True)

@@ -1,0 +1,155 @@
+"""Files whose own text looks like a patch: diffs, fences, rules, comments, markers."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+
+from repoagent.patch import NoPatch
+from tests.patch.helpers import after, run
+
+LOOKALIKES = [
+    "--- a/x.py",
+    "+++ b/x.py",
+    "-- a comment",
+    "++ i",
+    "++i;",
+    "--i;",
+    "---",
+    "--- ",
+    "+++",
+    "-- ",
+    "--",
+    "@@ -1,3 +1,3 @@",
+    "@@",
+    "@decorator",
+    "diff --git a/x b/x",
+    "Index: x",
+    "=======",
+    "===",
+    "<<<<<<< SEARCH",
+    "<<<<<<< HEAD",
+    ">>>>>>> REPLACE",
+    ">>>>>>> main",
+    "*** Begin Patch",
+    "*** Update File: x",
+    "*** End Patch",
+    "```",
+    "```diff",
+    "~~~",
+    "````",
+    "> quoted",
+    "\\ No newline at end of file",
+    "- item",
+    "+ item",
+    "* item",
+    "1. item",
+    "12 | text",
+    "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001",
+    "commit 0123456789012345678901234567890123456789",
+    "2.39.5",
+    "rename from x",
+    "new file mode 100644",
+    "Binary files a and b differ",
+    "cat > x <<'EOF'",
+    "EOF",
+    "    indented",
+    "\ttabbed",
+    "...",
+    "# x.py",
+]
+
+
+def diff(before: list[str], after_: list[str], context: int = 3) -> str:
+    lines = difflib.unified_diff(before, after_, "a/app.py", "b/app.py", lineterm="", n=context)
+    return "".join(f"{line}\n" for line in lines)
+
+
+FRAME = [f"line number {number} of the file" for number in range(12)]
+
+
+@pytest.mark.parametrize("text", LOOKALIKES)
+@pytest.mark.parametrize("fence", ["", "```", "`````"])
+def test_as_context_deleted_and_added(text: str, fence: str) -> None:
+    with_it = [*FRAME[:6], text, *FRAME[6:]]
+    changed = [line.replace("7", "seven") for line in with_it]
+    other = [*FRAME[:6], "some other text", *FRAME[6:]]
+    pairs = [(FRAME, with_it), (with_it, FRAME), (with_it, changed), (with_it, other), (other, with_it)]
+    pairs.append(([*FRAME, text], [*FRAME, "the end"]))
+    pairs.append(([*FRAME, "the end"], [*FRAME, text]))
+    for before, wanted in pairs:
+        body = diff(before, wanted)
+        answer = f"Here:\n\n{fence}{'diff' if fence else ''}\n{body}{fence}\nDone.\n"
+        source = "".join(f"{line}\n" for line in before).encode()
+        if text == "..." and wanted in (with_it, [*FRAME, text]):
+            continue  # an added line of dots is refused as left out
+        assert after(answer, source) == "".join(f"{line}\n" for line in wanted).encode()
+
+
+@pytest.mark.parametrize("text", LOOKALIKES)
+def test_between_two_others_of_its_kind(text: str) -> None:
+    before = [*FRAME[:6], text, "between", text, *FRAME[6:]]
+    for wanted in (
+        [*FRAME[:6], "new", "between", "new", *FRAME[6:]],
+        [*FRAME[:6], text, "new", text, *FRAME[6:]],
+    ):
+        source = "".join(f"{line}\n" for line in before).encode()
+        answer = f"```diff\n{diff(before, wanted)}```\n"
+        assert after(answer, source) == "".join(f"{line}\n" for line in wanted).encode()
+
+
+def test_deleted_comments_and_added_increments_are_no_headers() -> None:
+    before = b"select 1\n-- old name\nfrom t\n"
+    for header in ("@@ -1,3 +1,3 @@", "@@"):
+        answer = f"```diff\n--- a/app.py\n+++ b/app.py\n{header}\n select 1\n--- old name\n+++ new name\n from t\n```\n"
+        assert after(answer, before) == b"select 1\n++ new name\nfrom t\n"
+
+
+def test_a_whole_diff_as_text() -> None:
+    inner = diff(["a", "b"], ["a", "c"]).splitlines()
+    before = ["patch:", *inner, "end"]
+    wanted = ["patch:", *[line.replace("+c", "+d") for line in inner], "end"]
+    source = "".join(f"{line}\n" for line in before).encode()
+    for fence in ("", "```"):
+        answer = f"{fence}\n{diff(before, wanted)}{fence}\n"
+        assert after(answer, source) == "".join(f"{line}\n" for line in wanted).encode()
+
+
+def test_a_new_file_that_is_a_diff_is_no_patch_of_its_own() -> None:
+    inner = diff(["a", "b"], ["a", "c"])
+    added = "".join(f"+{line}\n" for line in inner.splitlines())
+    answer = f"--- /dev/null\n+++ b/fix.diff\n@@ -0,0 +1,{len(inner.splitlines())} @@\n{added}"
+    for text in (answer, f"```diff\n{answer}```\n"):
+        (change,) = run(text, may_create=lambda path: path == "fix.diff").changes
+        assert (change.path, change.after) == ("fix.diff", inner.encode())
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "- a bullet\n- another\n",
+        "+ a plus\n- a minus\n",
+        "---\n\nA rule.\n",
+        "Title\n-----\n",
+        "--\nMe, from my telephone\n",
+        "* star\n* star\n",
+        "The `@@ -1 +1 @@` is the header.\n",
+        "1. first\n2. second\n",
+        "> said you\n",
+        "| a | b |\n|---|---|\n| + | - |\n",
+    ],
+)
+@pytest.mark.parametrize("gap", ["", "\n", "\n\n"])
+@pytest.mark.parametrize("numbers", [True, False])
+def test_prose_right_after_a_bare_diff(prose: str, gap: str, numbers: bool) -> None:
+    wanted = [line.replace("7", "seven") for line in FRAME]
+    source = "".join(f"{line}\n" for line in FRAME).encode()
+    body = diff(FRAME, wanted)
+    if not numbers:
+        if not gap or prose.startswith(("+", "---\n", "--\n")):
+            return  # nothing tells the two apart
+        body = "".join("@@\n" if line.startswith("@@") else f"{line}\n" for line in body.splitlines())
+    assert after(f"{body}{gap}{prose}", source) == "".join(f"{line}\n" for line in wanted).encode()
+    with pytest.raises(NoPatch):
+        run(prose)

@@ -1,0 +1,240 @@
+"""Diffs that were quoted, numbered, indented, put in a list or coloured on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from repoagent.patch import NoPatch, patch_spans
+from tests.patch.helpers import APP, after, run
+
+CHANGED = APP.replace(b'"hello "', b'"hi "').replace(b"import sys\n", b"import os\nimport sys\n")
+HUNKS = '''\
+@@ -1,3 +1,4 @@
++import os
+ import sys
+_
+_
+@@ -4,4 +5,4 @@ import sys
+ def greet(name):
+     """Say hello."""
+-    return "hello " + name
++    return "hi " + name
+_
+'''.replace("_\n", " \n")
+DIFF = f"--- a/app.py\n+++ b/app.py\n{HUNKS}"
+
+
+def each(before: str, text: str) -> str:
+    return "".join(f"{before}{line}\n" for line in text.splitlines())
+
+
+def numbered(style: str, text: str = DIFF) -> str:
+    return "".join(style.format(n, line) + "\n" for n, line in enumerate(text.splitlines(), 1))
+
+
+def hunks_numbered(style: Callable[[int | None, int | None, str], str]) -> str:
+    """The diff with the numbers of the file's lines before those of its hunks, and none before headers."""
+    lines, old, new = [], 0, 0
+    for line in DIFF.splitlines():
+        if line.startswith("@@"):
+            old, new = (4, 5) if "-4" in line else (1, 1)
+            lines.append(line)
+        elif line.startswith(("---", "+++")):
+            lines.append(line)
+        else:
+            lines.append(style(old if line[0] != "+" else None, new if line[0] != "-" else None, line))
+            old, new = old + (line[0] != "+"), new + (line[0] != "-")
+    return "\n".join(lines) + "\n"
+
+
+def fence(text: str, info: str = "diff") -> str:
+    return f"```{info}\n{text}```\n"
+
+
+def stripped(text: str) -> str:
+    """Without white space at the ends of lines, as some mail programs send it."""
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+WRAPPED = {
+    "quoted": each("> ", DIFF),
+    "quoted, tight": each(">", DIFF),
+    "quoted twice": each("> > ", DIFF),
+    "quoted twice, tight": each(">>", DIFF),
+    "quoted, inside the fence": fence(each("> ", DIFF)),
+    "quoted, with its fence": each("> ", fence(DIFF)),
+    "quoted, with its fence and prose": each("> ", f"Here it is:\n\n{fence(DIFF)}\nThat is all.\n"),
+    "quoted twice, with its fence": each(">> ", fence(DIFF)),
+    "quoted, trailing space gone": stripped(each("> ", DIFF)),
+    "numbered, bar": fence(numbered("{:>3} | {}")),
+    "numbered, bar, left": fence(numbered("{} | {}")),
+    "numbered, bar, no space": fence(numbered("{}|{}")),
+    "numbered, colon": fence(numbered("{}: {}")),
+    "numbered, spaces": fence(numbered("{:>4}  {}")),
+    "numbered, tab": fence(numbered("{}\t{}")),
+    "numbered, cat -n": fence(numbered("{:>6}\t{}")),
+    "numbered, trailing space gone": fence(stripped(numbered("{:>3} | {}"))),
+    "numbered, bare": numbered("{:>3} | {}"),
+    "numbered, tab, bare": numbered("{:>6}\t{}"),
+    "numbered, no language": fence(numbered("{:>3} | {}"), ""),
+    "file's numbers, bar": fence(hunks_numbered(lambda old, new, line: f"{old or new} | {line}")),
+    "file's numbers, colon": fence(hunks_numbered(lambda old, new, line: f"{new or old}: {line}")),
+    "file's numbers, tab": fence(hunks_numbered(lambda old, new, line: f"{new or old}\t{line}")),
+    "file's numbers, spaces": fence(hunks_numbered(lambda old, new, line: f"{new or old:>4} {line}")),
+    "two columns": fence(hunks_numbered(lambda old, new, line: f"{old or '':>4} {new or '':>4} {line}")),
+    "two columns, wide": fence(
+        hunks_numbered(lambda old, new, line: f"{old or '':>4}  {new or '':>4}  {line}")
+    ),
+    "two columns, bar": fence(
+        hunks_numbered(lambda old, new, line: f"{old or '':>4} {new or '':>4} | {line}")
+    ),
+    "two columns, tabs": fence(hunks_numbered(lambda old, new, line: f"{old or ''}\t{new or ''}\t{line}")),
+    "file's numbers, bare": hunks_numbered(lambda old, new, line: f"{old or new} | {line}"),
+    "after the sign, colon": fence(
+        hunks_numbered(lambda old, new, line: f"{line[0]}{old or new}: {line[1:]}")
+    ),
+    "after the sign, bar": fence(
+        hunks_numbered(lambda old, new, line: f"{line[0]} {old or new}| {line[1:]}")
+    ),
+    "after the sign, not new lines": fence(
+        hunks_numbered(lambda old, new, line: f"{line[0]}{old:>3}: {line[1:]}" if old else line)
+    ),
+    "indented by 4": each("    ", DIFF),
+    "indented by a tab": each("\t", DIFF),
+    "indented by 2 in a fence": fence(each("  ", DIFF)),
+    "indented, trailing space gone": stripped(each("    ", DIFF)),
+    "list, fenced": "1. Do this:\n\n" + each("   ", fence(DIFF)) + "2. Then that.\n",
+    "list, fenced by 2": "- Do this:\n" + each("  ", fence(DIFF)) + "- Then that.\n",
+    "list, fenced by 4": "10. Do this:\n" + each("    ", fence(DIFF)) + "11. Then that.\n",
+    "list, fence after the mark": "- ```diff\n" + each("  ", DIFF) + "  ```\n- And so on\n",
+    "list, fence after the number": "1. ```diff\n" + each("   ", DIFF) + "   ```\n2. And so on\n",
+    "list, bare": "1. Do this:\n\n" + each("   ", DIFF) + "2. Then that.\n",
+    "list, fence closes at 0": "1. Do this:\n   ```diff\n" + each("   ", DIFF) + "```\nThat is all.\n",
+    "list, fence closes too deep": "1. Do this:\n  ```diff\n" + each("  ", DIFF) + "    ```\nThat is all.\n",
+    "list, fence's lines at 0": "1. Do this:\n   ```diff\n" + DIFF + "   ```\nThat is all.\n",
+    "fence closes at 3": "```diff\n" + DIFF + "   ```\nThat is all.\n",
+    "list in a quotation": each("> ", "1. Do this:\n\n" + each("   ", fence(DIFF))),
+    "quotation in a list": "1. Do this:\n\n" + each("   > ", DIFF),
+    "numbered in a quotation": each("> ", numbered("{:>3} | {}")),
+    "numbered in a quotation, fenced": each("> ", fence(numbered("{:>3} | {}"))),
+    "numbered, indented": each("    ", numbered("{:>3} | {}")),
+    "byte-order mark": "\ufeff" + DIFF,
+    "byte-order mark in a list": "- So:\n\n  \ufeff```diff\n" + each("  ", DIFF) + "  ```\n",
+    "zero-width space first": "\u200b" + DIFF,
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_each_wrapping(name: str) -> None:
+    assert after(WRAPPED[name]) == CHANGED
+    before = "Here is the change.\n\n"
+    answer = f"{before}{WRAPPED[name]}\nThat is all of it.\n"
+    assert after(answer) == CHANGED
+    (span,) = patch_spans(answer)
+    assert span.start >= len(before)
+    assert "That is all of it." not in answer[span.start : span.end]
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_each_wrapping_with_crlf(name: str) -> None:
+    assert after(WRAPPED[name].replace("\n", "\r\n")) == CHANGED
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [
+        ("quoted", "quoted"),
+        ("quoted twice, tight", "quoted"),
+        ("quoted, inside the fence", "quoted"),
+        ("numbered, bar", "numbered"),
+        ("two columns", "numbered"),
+        ("after the sign, colon", "numbered"),
+        ("indented by 4", "indented"),
+        ("list, fenced", "indented"),
+    ],
+)
+def test_what_a_wrapping_needed_is_told(name: str, tolerance: str) -> None:
+    for placement in run(WRAPPED[name]).placements:
+        assert tolerance in placement.tolerances
+
+
+def test_colours_of_a_terminal() -> None:
+    paint = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m"}
+    lines = [
+        f"\x1b[1m{line}\x1b[m" if line[:3] in {"---", "+++"} else f"{paint.get(line[0], '')}{line}\x1b[m"
+        for line in DIFF.splitlines()
+    ]
+    for answer in ("\n".join(lines) + "\n", fence("\n".join(lines) + "\n")):
+        applied = run(answer)
+        assert applied.changes[0].after == CHANGED
+        assert all("colours" in placement.tolerances for placement in applied.placements)
+
+
+def test_colour_codes_of_the_file_itself_stay() -> None:
+    before = b"red = '\x1b[31mred\x1b[m'\nx = 1\n"
+    answer = fence(
+        "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n red = '\x1b[31mred\x1b[m'\n-x = 1\n+x = '\x1b[1m2\x1b[m'\n"
+    )
+    assert after(answer, before) == b"red = '\x1b[31mred\x1b[m'\nx = '\x1b[1m2\x1b[m'\n"
+
+
+def bare_context(text: str) -> str:
+    return "".join(f"{line[1:] if line[0] == ' ' else line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("wrap", "fenced"), list(product(["", "> ", "    "], [True, False])))
+def test_context_that_lost_its_first_column(wrap: str, fenced: bool) -> None:
+    text = bare_context(DIFF)
+    assert after(each(wrap, fence(text) if fenced else text)) == CHANGED
+
+
+@pytest.mark.parametrize("wrap", ["", "> ", "    "])
+def test_blank_context_without_its_space(wrap: str) -> None:
+    assert after(stripped(each(wrap, DIFF))) == CHANGED
+    assert after(stripped(each(wrap, fence(DIFF)))) == CHANGED
+
+
+NO_PATCHES = [
+    "> I quote what you said:\n> - one thing\n> - another\n> + and this\n",
+    "> @@ is an operator\n> so be it\n",
+    "The log says:\n\n  12 | starting\n  13 | - done\n  14 | + more\n",
+    "```\n12 | starting\n13 | - done\n14 | + more\n```\n",
+    "```\n1: foo\n2: bar\n```\n",
+    "- one\n- two\n+ three\n",
+    "    - one\n    + two\n",
+    "--- \nname\n--- \n+++ \n",
+    "1. First\n2. Second --- and third\n",
+    "> > > nested\n> > quotation\n> ends\n",
+    "A rule:\n\n---\n\nand +++ that\n",
+    "Title\n=====\n\nText\n-----\n",
+    "> Wrote:\n> ```python\n> x = 1\n> ```\n",
+]
+
+
+@pytest.mark.parametrize("answer", NO_PATCHES)
+def test_what_is_no_patch(answer: str) -> None:
+    assert patch_spans(answer) == ()
+    with pytest.raises(NoPatch):
+        run(answer)
+
+
+def test_context_that_is_a_list_is_not_made_a_change() -> None:
+    before = b"list:\n  - one\n  - two\nend: 1\n"
+    diff = fence(
+        "--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n   - one\n   - two\n@@ -4 +4 @@\n-end: 1\n+end: 2\n"
+    )
+    assert after(diff, before) == before.replace(b"end: 1", b"end: 2")
+    numbers = b"1 - one\n2 - two\nend\n"
+    diff = fence(
+        "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n 1 - one\n 2 - two\n@@ -3 +3 @@\n-end\n+the end\n"
+    )
+    assert after(diff, numbers) == numbers.replace(b"end", b"the end")
+
+
+def test_numbers_of_the_file_itself_stay() -> None:
+    before = b"1: one\n2: two\n3: three\n"
+    diff = fence("--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n 1: one\n-2: two\n+2: zwei\n 3: three\n")
+    assert after(diff, before) == b"1: one\n2: zwei\n3: three\n"
