@@ -76,7 +76,10 @@ class Running:
             head = git_output(self._top, "rev-parse", "--verify", "--quiet", "HEAD", ok=(0, 1))
             if head.returncode:
                 return FileHistory(self._path, ())
-            data, late = self._start("HEAD", self._path, self._limit, counts=False).read()
+            try:
+                data, late = self._start("HEAD", self._path, self._limit, counts=False).read()
+            except GitError:  # one without the trees even
+                return FileHistory(self._path, (), True)
         commits = parse_log(data, self._path)
         if not late:
             late = self._follow(commits)

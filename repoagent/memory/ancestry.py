@@ -69,7 +69,7 @@ def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str)
 
 def _in_index(worktree: WorkTree) -> Iterator[tuple[str, str]]:
     try:
-        return _pairs(git(worktree.top, "diff-index", "--cached", *_RENAMES, "HEAD"))
+        return _pairs(git(worktree.top, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
     except GitError:  # an unborn HEAD has no renames
         return iter(())
 
@@ -77,9 +77,9 @@ def _in_index(worktree: WorkTree) -> Iterator[tuple[str, str]]:
 def _in_history(worktree: WorkTree, since: str | None) -> Iterator[tuple[str, str]]:
     """The renames of at most _DEPTH commits. Not by path: git can't pair names that it is not shown."""
     try:
-        limit = git(worktree.top, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD").decode().strip()
+        limit = git(worktree.top, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--").decode().strip()
         bounds = [f"^{commit}" for commit in (since, limit) if commit]
-        return _pairs(git(worktree.top, "log", *_RENAMES, "--format=", "HEAD", *bounds))
+        return _pairs(git(worktree.top, "log", *_RENAMES, "--format=", "HEAD", *bounds, "--"))
     except GitError:  # an unborn HEAD, or `since` is gone
         return iter(())
 

@@ -97,7 +97,7 @@ def _file(worktree: WorkTree, path: str, data: bytes, status: os.stat_result | N
 
 
 def _lock(layout: Layout) -> AbstractContextManager[None]:
-    return locked(layout.memory / ".lock", what="the memory of this repository")
+    return locked(layout.memory_lock, what="the memory of this repository")
 
 
 def _load(layout: Layout, found: Found, warn: Warn) -> Memory | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
+from repoagent.errors import Refused
 from repoagent.repo.content import Content
 from repoagent.repo.index import Entry
-from repoagent.repo.run import git
+from repoagent.repo.run import GitError, git
 from repoagent.repo.worktree import WorkTree
 
 _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")
@@ -55,7 +56,15 @@ def store(worktree: WorkTree, data: bytes) -> str:
 
 def _store(worktree: WorkTree, data: bytes, how: str, settings: tuple[str, ...] = ()) -> str:
     arguments = (*settings, "hash-object", "-w", "--stdin", how)
-    return git(worktree.top, *arguments, stdin=data, read_only=False).decode().strip()
+    try:
+        return git(worktree.top, *arguments, stdin=data, read_only=False).decode().strip()
+    except GitError as error:
+        reason = error.stderr.rpartition("fatal: ")[2]
+        if "filter" not in reason and "encode" not in reason:
+            raise
+        raise Refused(
+            f"git can't store the file ({reason}): put that right, or use --no-commit to only write the file"
+        ) from error
 
 
 def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:

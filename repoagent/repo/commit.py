@@ -13,10 +13,23 @@ from pathlib import Path
 
 from repoagent.errors import Refused
 from repoagent.repo.index import Entry, entry, put_entries, reset_to, write_tree
-from repoagent.repo.run import git, uninterrupted
+from repoagent.repo.run import git, git_output, uninterrupted
 from repoagent.repo.worktree import WorkTree
 
 Listen = Callable[[bytes], None]
+_SCISSORS = b" ------------------------ >8 ------------------------"
+_COMMENT_SIGNS = (
+    b"#",
+    b";",
+    b"@",
+    b"!",
+    b"$",
+    b"%",
+    b"^",
+    b"&",
+    b"|",
+    b":",
+)  # as core.commentChar=auto tries
 
 
 @dataclass(frozen=True)
@@ -56,8 +69,8 @@ class Made:
 def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Made:
     """The commit (one call of git). Raises GitError when there is none."""
     out = git(
-        worktree.top, "diff-tree", "--root", "-r", "-z", "--raw", "--no-abbrev", "--no-renames",
-        "--format=%H %P", "--end-of-options", commit,
+        worktree.top, "diff-tree", "--root", "--always", "-r", "-z", "--raw", "--no-abbrev", "--no-renames",
+        "--format=%H %P", "--end-of-options", commit, "--",
     )  # fmt: skip
     header, _, raw = os.fsdecode(out).partition("\0")
     made, *parents = header.split()
@@ -76,13 +89,14 @@ def head(worktree: WorkTree) -> str | None:
     return out.decode().strip() or None
 
 
-def encode(worktree: WorkTree, message: str | bytes) -> bytes:
-    """A message in i18n.commitEncoding, in which `git commit` expects it. Raises Refused if it can't be."""
+def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> bytes:
+    """A message in i18n.commitEncoding, in which `git commit` expects it. Raises Refused if it can't be, and
+    `errors` (as for `str.encode`) does not say what to do then."""
     if isinstance(message, bytes) or message.isascii():
         return message if isinstance(message, bytes) else message.encode()
     name = git(worktree.top, "config", "--get", "i18n.commitEncoding", ok=(0, 1)).decode().strip() or "UTF-8"
     try:
-        return message.encode(name)
+        return message.encode(name, errors)
     except (LookupError, UnicodeEncodeError) as error:
         raise Refused(
             f"the commit message can't be written in {name}, as i18n.commitEncoding asks ({error}): "
@@ -93,7 +107,7 @@ def encode(worktree: WorkTree, message: str | bytes) -> bytes:
 def withdraw(worktree: WorkTree, made: Made) -> None:
     """Take HEAD back from the commit `made` to its parent."""
     where = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
-    reason = "repoagent: withdraw a commit on another parent than planned"
+    reason = "repoagent: withdraw a commit that is not the planned one"
     git(worktree.top, "update-ref", "-m", reason, *where, made.commit, read_only=False)
 
 
@@ -112,7 +126,7 @@ def run_commit(
     it comes. The descriptor `inherit` is left open for it. On ^C git is waited for; HEAD says what it did.
     """
     process = subprocess.Popen(
-        ["git", "commit", *_arguments(message, options)],
+        ["git", *_settings(worktree, message, options), "commit", *_arguments(message, options)],
         cwd=worktree.top,
         env=dict(os.environ, GIT_INDEX_FILE=str(index)),
         stdin=None if options.edit_message else subprocess.DEVNULL,
@@ -132,6 +146,35 @@ def run_commit(
             process.stdout.close()
 
 
+def tidy(worktree: WorkTree) -> None:
+    """What `git commit` does at its end, with the user's own index in place: collect garbage if it is time to.
+    It is not needed, so it may fail or be interrupted."""
+    with suppress(KeyboardInterrupt):
+        git_output(
+            worktree.top, "maintenance", "run", "--auto", "--quiet", read_only=False, ok=range(-64, 256)
+        )
+
+
+def _settings(worktree: WorkTree, message: Path, options: Options) -> tuple[str, ...]:
+    """As few as can be, for hooks see them.
+
+    A collection of garbage would look at our index in the place of the user's, and could drop what is only
+    staged there: `tidy` does it afterwards. Git, and what hooks stage, writes our index: where the user's is a
+    split one, its shared part must not expire with that. And what follows git's scissors in an editor is cut
+    off: where the message has such a line of its own, other scissors are needed.
+    """
+    split = any(worktree.git_dir.glob("sharedindex.*"))
+    settings: tuple[str, ...] = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
+    settings += ("-c", "splitIndex.sharedIndexExpire=never") if split else ()
+    lines = message.read_bytes().splitlines()
+    if options.edit_message and any(_SCISSORS in line for line in lines):
+        unused = next(
+            (sign for sign in _COMMENT_SIGNS if not any(line[:1] == sign for line in lines)), b"\x01"
+        )
+        return (*settings, "-c", f"core.commentChar={unused.decode()}")
+    return settings
+
+
 def _arguments(message: Path, options: Options) -> list[str]:
     found = ["--quiet"]
     if options.fixup is not None:
@@ -140,7 +183,10 @@ def _arguments(message: Path, options: Options) -> list[str]:
         found += ["-m", text] if text.strip() else []
     else:
         found += ["-F", str(message)]
-    found += ["--edit", "--cleanup=scissors"] if options.edit_message else ["--cleanup=whitespace"]
+    # with commit.verbose git would cut at scissors without an editor too
+    found += (
+        ["--edit", "--cleanup=scissors"] if options.edit_message else ["--cleanup=whitespace", "--no-verbose"]
+    )
     found += ["--signoff"] if options.signoff else []
     found += ["--no-verify"] if options.no_verify else []
     found += [f"--gpg-sign{options.sign and '='}{options.sign}"] if options.sign is not None else []

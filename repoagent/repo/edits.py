@@ -38,7 +38,7 @@ def list_edits(worktree: WorkTree) -> list[Edit]:
             continue  # not ours
         known = edits.pop(line["id"], None)
         if line["event"] == "undo" and known:
-            edits[known.id] = replace(known, time=line["time"], undone=True)
+            edits[known.id] = _taken_back(known, line)
         elif line["event"] == "edit" or known:
             edits[line["id"]] = _edit(line)
     return list(edits.values())
@@ -72,6 +72,13 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
             f"the bytes of the edit {edit.id} are not kept any more: use `git revert` for its commit"
         )
     return record
+
+
+def _taken_back(edit: Edit, line: Mapping[str, Any]) -> Edit:
+    """The edit with the commit that the branch was moved away from, where it was: it may be an amended one."""
+    if line.get("moved"):
+        edit = replace(edit, commit=line["parent"], parent=line["commit"])
+    return replace(edit, time=line["time"], undone=True)
 
 
 def _edit(line: Mapping[str, Any]) -> Edit:

@@ -61,15 +61,16 @@ class Staged:
 def index_path(worktree: WorkTree) -> Path:
     """The index of this work tree.
 
-    Raises Refused when GIT_INDEX_FILE names another one: so it is inside a hook of `git commit -a` or
-    `git commit -- path`, where a second commit would be lost or would lose.
+    Raises Refused when GIT_INDEX_FILE names another one. So it is inside a hook of `git commit -a` or
+    `git commit -- path`, where a second commit would be lost or would lose; and a commit of any other index
+    would leave this one behind, with the edit staged to be taken back.
     """
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
     if other and os.path.realpath(worktree.top / other) != os.path.realpath(path):
         raise Refused(
             f"GIT_INDEX_FILE names another index than the one of this work tree ({other}): "
-            "run repoagent outside of git hooks, or with --no-commit"
+            "run repoagent outside of git hooks and unset it, or use --no-commit to only write the files"
         )
     return path
 
@@ -127,9 +128,11 @@ def entry(mode: str, oid: str) -> Entry | None:
     return None if mode == "000000" else Entry(mode, oid)
 
 
-def read_entries(worktree: WorkTree, paths: Collection[str]) -> dict[str, Staged]:
-    """The index entries of those `paths` that have one (one call of git). Unmerged ones are left out."""
-    out = git(worktree.top, "ls-files", "-v", "--stage", "-z", "--", *paths)
+def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Staged]:
+    """The entries of those `paths` that have one in the index, or in the index `file` (one call of git).
+    Unmerged ones are left out."""
+    env = None if file is None else _env(file)
+    out = git(worktree.top, "ls-files", "-v", "--stage", "-z", "--", *paths, env=env)
     found: dict[str, Staged] = {}
     for record in os.fsdecode(out).split("\0")[:-1]:
         fields, _, path = record.partition("\t")
@@ -141,13 +144,16 @@ def read_entries(worktree: WorkTree, paths: Collection[str]) -> dict[str, Staged
 
 def copy_index(worktree: WorkTree, target: Path) -> None:
     """Make `target` a copy of the index; no file where there is none yet. The stat cache, a split index and
-    the bits of sparse checkouts stay."""
+    the bits of sparse checkouts stay, and its time: git looks into a file that is not older than the index, as
+    it may have changed unseen in that instant."""
     target.unlink(missing_ok=True)
     try:
-        data = index_path(worktree).read_bytes()
+        with index_path(worktree).open("rb") as index:
+            data, status = index.read(), os.fstat(index.fileno())
     except FileNotFoundError:
         return
     target.write_bytes(data)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:

@@ -6,15 +6,21 @@ The lock is a hard link to a file of our journal, so it appears whole, exclusive
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
-from repoagent.errors import Busy, Refused
+from repoagent.errors import Busy
 from repoagent.repo.index import index_path
+from repoagent.repo.record import Record
+from repoagent.repo.run import git_output
 from repoagent.repo.worktree import WorkTree
+from repoagent.store.folders import SystemFailed
 from repoagent.store.journal import Journal, kept
 
 MARK = "lock"
 _LONGEST = 1000
+_LEFT_SECONDS = 0.3
+_COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 
 def mark(name: str) -> bytes:
@@ -39,7 +45,9 @@ def take(worktree: WorkTree, journal: Journal) -> None:
     except FileExistsError:
         raise Busy(_who(path)) from None
     except OSError as error:
-        raise Refused(f"{path} could not be made: {error.strerror}; put that right and try again") from error
+        raise SystemFailed(
+            f"{path} could not be made: {error.strerror}; put that right and try again"
+        ) from error
 
 
 def _create(path: Path, content: bytes) -> None:
@@ -61,6 +69,45 @@ def release(worktree: WorkTree, journal: Journal) -> None:
     """Remove the lock if it is that of this journal."""
     if is_ours(worktree, journal):
         lock_path(worktree).unlink()
+
+
+def remove_left(worktree: WorkTree, record: Record) -> None:
+    """Remove the locks of HEAD and its branch that a git of ours has left when it was killed; git would refuse to
+    commit for ever.
+
+    To be called when it is gone. A lock counts as left if it was made since it began, holds what it would have
+    written (nothing, or a commit on top of where we began), and stays for a while: another git has it for
+    milliseconds.
+    """
+    if record.started is None:
+        return
+    branches = [branch for branch in (record.branch, record.new_branch) if branch]
+    paths = [
+        worktree.git_dir / "HEAD.lock",
+        *(worktree.common_dir / "refs" / "heads" / f"{name}.lock" for name in branches),
+    ]
+    before = {path: found for path in paths if (found := _ref_lock(worktree, path, record))}
+    if before:
+        time.sleep(_LEFT_SECONDS)
+    for path, found in before.items():
+        if _ref_lock(worktree, path, record) == found:
+            path.unlink(missing_ok=True)
+
+
+def _ref_lock(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
+    """Inode and time of a lock that may be ours."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    content = (_content(path) or b"").decode(errors="replace").strip()
+    if status.st_mtime_ns < (record.started or 0) - _COARSE_NS:
+        return None
+    if content and content != record.moves_to and not content.startswith("ref: refs/heads/"):
+        parent = git_output(worktree.top, "rev-parse", "--verify", "--quiet", f"{content}^", ok=(0, 1, 128))
+        if parent.stdout.decode().strip() != (record.head or ""):
+            return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _content(path: Path) -> bytes | None:

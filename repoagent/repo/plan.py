@@ -15,10 +15,9 @@ from repoagent.repo.project import Conflict, project, say_lines
 from repoagent.repo.record import Planned
 from repoagent.repo.worktree import WorkTree
 
-_WAYS_OUT = (
-    "commit or stash that work first, or use --include-dirty to commit it too, "
-    "or --no-commit to only write the file"
-)
+_FIRST = "commit or stash that work first"
+_WAYS_OUT = ", or use --include-dirty to commit it too, or --no-commit to only write the file"
+_ONLY_WRITE = ", or use --no-commit to only write the files"
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,18 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class _Tree:
+class Tree:
     """What the plan is made against."""
 
     worktree: WorkTree
     status: Status
     index: Mapping[str, Staged]
     include_dirty: bool
+    offer: bool = True
+
+    @property
+    def ways_out(self) -> str:
+        return _FIRST + (_WAYS_OUT if self.offer else "")
 
     def in_head(self, path: str) -> Entry | None:
         if path in self.status.changed:
@@ -66,66 +70,56 @@ class _Tree:
         )
 
 
-def refuse_operation(worktree: WorkTree) -> None:
-    """Raises Refused where a commit would be taken for a part of a merge, rebase, …"""
+def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
+    """Raises Refused where a commit would be taken for a part of a merge, rebase, …; `offer` --no-commit there."""
     what = operation(worktree)
     if what not in (None, "bisect"):
+        article = "an" if what == "am" else "a"
         raise Refused(
-            f"a {what} is in progress, and a commit now would be taken for a part of it: finish it or abort "
-            "it first, or use --no-commit to only write the files"
+            f"{article} {what} is in progress, and a commit now would be taken for a part of it: finish it or "
+            f"abort it first{_ONLY_WRITE if offer else ''}"
         )
 
 
-def refuse_unmerged(status: Status) -> None:
-    """Raises Refused while the index has conflicts."""
+def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
+    """Raises Refused while the index has conflicts; `offer` --no-commit there."""
     if status.unmerged:
         raise Refused(
             f"{', '.join(status.unmerged[:3])} has merge conflicts in the index: resolve them and `git add` "
-            "first, or use --no-commit to only write the files"
+            f"first{_ONLY_WRITE if offer else ''}"
         )
 
 
 def make_plan(
-    worktree: WorkTree, changes: Sequence[FileChange], status: Status, *, include_dirty: bool = False
+    worktree: WorkTree,
+    changes: Sequence[FileChange],
+    status: Status,
+    *,
+    include_dirty: bool = False,
+    offer: bool = True,
 ) -> Plan:
     """Store the blobs of the commit and say which they are.
 
     Raises Refused when a change can't be separated from the user's uncommitted work in the same file, and
-    NothingDone when HEAD holds all of it already. `include_dirty` commits each file whole.
+    NothingDone when HEAD holds all of it already. `include_dirty` commits each file whole, which is proposed in a
+    refusal where there is such an `offer`.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
-    tree = _Tree(worktree, status, read_entries(worktree, paths), include_dirty)
+    tree = Tree(worktree, status, read_entries(worktree, paths), include_dirty, offer)
     for change in changes:
         _refuse_what_is_in_the_way(tree, change)
     planned = tuple(one for change in changes for one in _plan_change(tree, change))
+    planned += tuple(_plan_what_gives_way(tree, planned))
     if all(one.commit == one.in_head for one in planned):
         raise NothingDone(
-            f"the last commit has this change of {_names(changes)} already: use --no-commit to only write it"
+            f"the last commit has this change of {_names(changes)} already"
+            + (": use --no-commit to only write it" if offer else "")
         )
     plan = Plan(status.head, status.branch, planned, tuple(status.changed))
-    return replace(plan, notes=tuple(_notes(plan, include_dirty=include_dirty)))
+    return replace(plan, notes=tuple(_notes(worktree, plan, include_dirty=include_dirty)))
 
 
-def plan_move(
-    worktree: WorkTree,
-    status: Status,
-    was: Mapping[str, Entry | None],
-    becomes: Mapping[str, Entry | None],
-) -> Plan:
-    """The plan where HEAD moves between two commits that differ in `was` and `becomes`: only the index is
-    left to be planned. Raises Refused when something else is staged on the same lines."""
-    tree = _Tree(worktree, status, read_entries(worktree, list(was)), include_dirty=False)
-    planned = []
-    for path, old in was.items():
-        staged, new = tree.staged(path), becomes[path]
-        stage = project(worktree, staged, old, new)
-        if isinstance(stage, Conflict):
-            raise Refused(f"{path} has other staged changes{_on(stage)}: commit, stash or unstage them first")
-        planned.append(Planned(path, old, staged, old, new, new, stage, tree.index.get(path)))
-    return Plan(status.head, status.branch, tuple(planned), tuple(status.changed))
-
-
-def _plan_change(tree: _Tree, change: FileChange) -> Iterator[Planned]:
+def _plan_change(tree: Tree, change: FileChange) -> Iterator[Planned]:
     source = change.old_path or change.path
     target = change.path or change.old_path
     if source is None or target is None:
@@ -143,7 +137,25 @@ def _plan_change(tree: _Tree, change: FileChange) -> Iterator[Planned]:
     yield Planned(target, head, staged, base, work, commit, stage, tree.index.get(source), renamed)
 
 
-def _base(tree: _Tree, path: str, change: FileChange) -> Entry | None:
+def _plan_what_gives_way(tree: Tree, planned: Sequence[Planned]) -> Iterator[Planned]:
+    """The removal, which is in the work tree already, of what git still has where a file of the edit is to be."""
+    own = {one.path for one in planned}
+    for target in (one.path for one in planned if one.work is not None):
+        for path in _in_the_way(tree, target):
+            if path not in own:
+                yield Planned(path, tree.in_head(path), tree.staged(path), None, None, None, None)
+
+
+def _in_the_way(tree: Tree, target: str) -> Iterator[str]:
+    """A file that git has where `target` needs a folder, and files below it."""
+    for path, changed in tree.status.changed.items():
+        if (target.startswith(path + "/") or path.startswith(target + "/")) and (
+            changed.head or changed.staged
+        ):
+            yield path
+
+
+def _base(tree: Tree, path: str, change: FileChange) -> Entry | None:
     if change.before is None:
         return None
     if tree.is_clean(path):
@@ -151,7 +163,7 @@ def _base(tree: _Tree, path: str, change: FileChange) -> Entry | None:
     return to_blob(tree.worktree, path, Content(change.before, change.old_mode or REGULAR), tree.staged(path))
 
 
-def _work(tree: _Tree, source: str, target: str, change: FileChange, base: Entry | None) -> Entry | None:
+def _work(tree: Tree, source: str, target: str, change: FileChange, base: Entry | None) -> Entry | None:
     if change.after is None:
         return None
     mode = change.mode or REGULAR
@@ -164,23 +176,24 @@ def _work(tree: _Tree, source: str, target: str, change: FileChange, base: Entry
 
 
 def _carry(
-    tree: _Tree, path: str, where: str, versions: tuple[Entry | None, Entry | None, Entry | None]
+    tree: Tree, path: str, where: str, versions: tuple[Entry | None, Entry | None, Entry | None]
 ) -> Entry | None:
     """The first of the `versions` with the change from the second to the third."""
     found = project(tree.worktree, *versions)
     if not isinstance(found, Conflict):
         return found
     raise Refused(
-        f"the change of {path} can't be separated from uncommitted work in it{_on(found)} "
-        f"(compared with {where}): {_WAYS_OUT}"
+        f"the change of {path} can't be separated from uncommitted work in it{say_where(found)} "
+        f"(compared with {where}): {tree.ways_out}"
     )
 
 
-def _on(conflict: Conflict) -> str:
+def say_where(conflict: Conflict) -> str:
+    """ " on line 3", for a message."""
     return f" on {say_lines(conflict.lines)}" if conflict.lines else ""
 
 
-def _refuse_what_is_in_the_way(tree: _Tree, change: FileChange) -> None:
+def _refuse_what_is_in_the_way(tree: Tree, change: FileChange) -> None:
     for path in {change.old_path, change.path} - {None}:
         entry = path and (tree.staged(path) or tree.in_head(path))
         if entry and entry.mode == "160000":
@@ -192,20 +205,30 @@ def _refuse_what_is_in_the_way(tree: _Tree, change: FileChange) -> None:
         known = "staged but not in the last commit" if tree.staged(source) else "not tracked"
         raise Refused(
             f"{source} is {known}, so a commit of the edit would be a commit of the whole file: "
-            "use --include-dirty to commit it whole, or --no-commit to only write it"
+            + (
+                "use --include-dirty to commit it whole, or --no-commit to only write it"
+                if tree.offer
+                else _FIRST
+            )
         )
     if target is None or target == source:
         return
+    if target in tree.index and tree.index[target].skip_worktree:
+        raise Refused(
+            f"{target} is tracked, but left out of this work tree: bring it back first, as "
+            "`git sparse-checkout add FOLDER` does"
+        )
     if tree.in_head(target) or tree.staged(target):
-        raise Refused(f"{target} is missing in the work tree, but git has it: {_WAYS_OUT}")
-    for path, changed in tree.status.changed.items():
-        if (target.startswith(path + "/") or path.startswith(target + "/")) and (
-            changed.head or changed.staged
-        ):
-            raise Refused(f"{target} would take the place of {path}, which git still has: {_WAYS_OUT}")
+        raise Refused(f"{target} is missing in the work tree, but git has it: {tree.ways_out}")
+    for path in _in_the_way(tree, target):
+        if tree.status.changed[path].submodule:
+            raise Refused(f"{target} is in the submodule {path}: run repoagent inside it")
+        raise Refused(f"{target} would take the place of {path}, which git still has: {tree.ways_out}")
 
 
-def _notes(plan: Plan, *, include_dirty: bool) -> Iterator[str]:
+def _notes(worktree: WorkTree, plan: Plan, *, include_dirty: bool) -> Iterator[str]:
+    if operation(worktree) == "bisect":
+        yield "a bisect is in progress: it may move HEAD away from the commit"
     if plan.head is not None and plan.branch is None:
         yield "HEAD is detached: the commit is on no branch"
     names = ", ".join(plan.dirty)

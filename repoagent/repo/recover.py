@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repoagent.repo import lock
-from repoagent.repo.commit import Made, head, read_commit
+from repoagent.repo.commit import head, read_commit
 from repoagent.repo.content import look
+from repoagent.repo.found import find_made
 from repoagent.repo.index import read_entries
 from repoagent.repo.record import COMMITTING, DONE, Record, load
 from repoagent.repo.run import git, git_output, uninterrupted
 from repoagent.repo.settle import archive, edit_folder, give_index, kept_folder, roll_back, settle, shelve
+from repoagent.repo.waiting import give_back
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.store.journal import Journal, abandoned
 
@@ -41,13 +43,20 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
     record = load(journal.folder)
     kept = kept_folder(worktree, journal)
     if record is None:
+        lock.release(worktree, journal)
         journal.retire(kept)
-        return f"an unfinished edit has no readable journal; what is left of it is kept in {kept}"
+        return (
+            f"an unfinished edit has no readable journal; what is left of it is kept in {kept}: compare with it what "
+            "`git status` and `git diff` show before you commit"
+        )
     what = f"the {record.event} {record.id}"
     if record.state == DONE:
         shelve(worktree, journal, record)
         return f"{what} is complete"
-    made = _commit_of(worktree, record) if record.state == COMMITTING else None
+    made = None
+    if record.state == COMMITTING:
+        lock.remove_left(worktree, record)
+        made = _commit_of(worktree, record)
     record, newer = _without_newer(worktree, journal, record)
     if made is not None:
         _complete(worktree, journal, record, made)
@@ -97,6 +106,7 @@ def _complete(worktree: WorkTree, journal: Journal, record: Record, commit: str)
         settle(worktree, journal, record, read_commit(worktree), leave=leave)
     else:
         give_index(worktree, journal, record, {}, leave)
+        give_back(worktree, journal)
         archive(worktree, journal, record)
 
 
@@ -116,18 +126,17 @@ def _commit_of(worktree: WorkTree, record: Record) -> str | None:
     """The commit of the transaction if it came about: HEAD, or below what was committed since."""
     now = head(worktree)
     if record.moves_to is not None:
-        return now or "" if (now or "") == record.moves_to else None
-    if now is None or now == record.head:
-        return None
-    out = git(worktree.top, "rev-list", "--first-parent", "--parents", f"-n{_FAR}", "HEAD")
-    for line in out.decode().splitlines():
-        commit, *parents = line.split()
-        if (parents[0] if parents else None) == record.head:
-            return commit if _is_ours(worktree, record, read_commit(worktree, commit)) else None
-    return None
+        return record.moves_to if _has_moved(worktree, record, now or "") else None
+    made = find_made(worktree, record)
+    return None if made is None else made.commit
 
 
-def _is_ours(worktree: WorkTree, record: Record, made: Made) -> bool:
-    if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in record.planned):
-        return True
-    return record.id.encode() in git(worktree.top, "cat-file", "commit", made.commit)
+def _has_moved(worktree: WorkTree, record: Record, now: str) -> bool:
+    """Whether HEAD was set to `moves_to`: it is on it, or on what was committed on top since."""
+    if now == record.moves_to or not now or now == record.head:
+        return now == record.moves_to
+    out = git(worktree.top, "rev-list", "--first-parent", f"-n{_FAR}", "HEAD", "--")
+    line = [*out.decode().split(), ""]  # "" is what comes before a first commit
+    if record.moves_to not in line:
+        return False
+    return record.head not in line or line.index(record.moves_to) < line.index(record.head)

@@ -24,6 +24,8 @@ PINNED = (
     "-c", "diff.orderFile=/dev/null",  # an empty value is taken for a file name
     "-c", "diff.ignoreSubmodules=none",
     "-c", "apply.whitespace=nowarn",
+    # writing an index of ours would delete the shared part of the user's, which may expire at once
+    "-c", "splitIndex.sharedIndexExpire=never",
 )  # fmt: skip
 
 
@@ -37,22 +39,30 @@ class _Interrupts:
 _interrupts = _Interrupts()
 
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold ^C back to the end of the block, where KeyboardInterrupt is raised; git runs out of its reach."""
+    """Hold ^C back to the end of the block, where KeyboardInterrupt is raised; git runs out of its reach. So are
+    the other signals that end us, where something handles them (see `repoagent.cli.signals`)."""
     if _interrupts.held_back or threading.current_thread() is not threading.main_thread():
         yield
         return
     caught: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _frame: caught.append(number))
+    handlers = {number: signal.getsignal(number) for number in _ENDING}
+    before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in before:
+        signal.signal(number, lambda number, _frame: caught.append(number))
     _interrupts.held_back = True
     try:
         yield
     finally:
         _interrupts.held_back = False
-        signal.signal(signal.SIGINT, before)
-    if caught:
-        raise KeyboardInterrupt
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for ending in caught:
+        before[signal.Signals(ending)](ending, None)
 
 
 class GitError(RepoagentError):

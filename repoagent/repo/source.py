@@ -58,7 +58,7 @@ def check_path(path: str) -> None:
 
     Names that other file systems take for `.git` are refused too, as git does (core.protectHFS, protectNTFS).
     """
-    if not path or path.startswith("/") or "\0" in path:
+    if not path or path.startswith("/") or "\0" in path or _unnameable(path):
         raise Refused(f"{path!r} is no path inside the work tree: give one relative to its top")
     for name in path.split("/"):
         if name in ("", ".", ".."):
@@ -67,6 +67,15 @@ def check_path(path: str) -> None:
             plain = piece.translate(_HFS_IGNORED).partition(":")[0].rstrip(" .").lower()
             if plain in (".git", "git~1"):
                 raise Refused(f"{path} is in a git directory, and repoagent never reads or writes there")
+
+
+def _unnameable(path: str) -> bool:
+    """Whether it holds half of a UTF-16 pair, which stands for no byte."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def read_source(worktree: WorkTree, path: str) -> Source:
@@ -125,8 +134,11 @@ def _no_folder(worktree: WorkTree, path: str, so_far: str, error: OSError) -> Re
 
 def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
     """The refusal of a path that is, or leads through, the symbolic link `link`."""
-    real = Path(os.path.realpath(worktree.top / path))
     what = "is" if link == path else f"leads through {link},"
+    try:
+        real = Path(os.path.realpath(worktree.top / path))
+    except OSError:  # by now it is a link no more
+        return Refused(f"{path} {what} a symbolic link: repoagent edits only the files themselves")
     if not real.is_relative_to(worktree.top):
         return Refused(
             f"{path} {what} a symbolic link out of the work tree: repoagent edits only files inside it"
@@ -198,7 +210,8 @@ def _trusts_executable_bit(worktree: WorkTree) -> bool:
             text = (worktree.common_dir / "config").read_bytes()
         except OSError:
             text = b""  # git is asked, and has its own words for this
-        if re.findall(rb"(?im)^\s*filemode\s*=\s*(.*?)\s*$", text) == [b"true"] and b"[include" not in text:
+        plain = not re.search(rb"(?i)\[include|worktreeConfig", text)  # nothing else is read for it
+        if plain and re.findall(rb"(?im)^\s*filemode\s*=\s*(.*?)\s*$", text) == [b"true"]:
             return True
     answer = git_output(worktree.top, "config", "--type=bool", "--get", "core.filemode", ok=(0, 1))
     return answer.stdout.strip() != b"false"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
-from repoagent.errors import Busy, CheckFailed, NothingDone, Refused
+from repoagent.errors import Busy, CheckFailed, NothingDone, Refused, RepoagentError
 from repoagent.repo import lock
 from repoagent.repo.branches import check_new, switch_to_new
 from repoagent.repo.change import FileChange
@@ -28,22 +28,37 @@ from repoagent.repo.commit import (
     head,
     read_commit,
     run_commit,
+    tidy,
     withdraw,
 )
 from repoagent.repo.content import Content, look, same
-from repoagent.repo.index import Status, copy_index, index_path, put_entries, read_status, reset_to
+from repoagent.repo.found import find_made, is_ours
+from repoagent.repo.index import Status, index_path, put_entries, read_status, reset_to
 from repoagent.repo.others import put_right, remember
+from repoagent.repo.own import put_back
 from repoagent.repo.plan import Plan, make_plan, refuse_operation, refuse_unmerged
 from repoagent.repo.record import COMMITTING, LOCKED, WRITING, Record, keep_saved, keep_steps
 from repoagent.repo.run import uninterrupted
-from repoagent.repo.settle import TEMPORARY, CommitResult, archive, edit_folder, roll_back, settle
+from repoagent.repo.settle import (
+    TEMPORARY,
+    CommitResult,
+    Unsettled,
+    archive,
+    begin_index,
+    edit_folder,
+    roll_back,
+    settle,
+)
 from repoagent.repo.steps import new_folders, refuse_moved, steps_of, take, with_after, with_permissions
+from repoagent.repo.waiting import keep_waiting
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.repo.write import Moved
 from repoagent.store.journal import Journal, create
 
 _MESSAGE = "message"
 _DIED = 128  # the exit code of a git that can't go on; after a hook's no it is 1
+_TAKEN_AWAY = b"A hook took the change out of the commit again.\n"
+_BY_A_HOOK = "git ended with an error, but the commit is there: a hook has made it"
 _Self = TypeVar("_Self", bound="Transaction")
 
 
@@ -95,6 +110,7 @@ class Transaction:
         self._listen = listen
         self._journal: Journal | None = None
         self._written: dict[str, Content | None] = {}
+        self._restored: tuple[str, ...] = ()
         self._record = Record(
             self.id, event, LOCKED, commits=not self.options.no_commit, steps=steps_of(changes, self.id)
         )
@@ -103,7 +119,7 @@ class Transaction:
         """Raises Refused or Busy, nothing touched, when the commit can't be planned."""
         record = replace(self._record, steps=())
         if record.commits:
-            refuse_operation(self._worktree)
+            refuse_operation(self._worktree, offer=record.event == "edit")
             index_path(self._worktree)
         if record.event == "edit" and edit_folder(self._worktree, self.id).exists():
             raise Refused(f"there is an edit {self.id} already: give this one another name")
@@ -115,22 +131,23 @@ class Transaction:
                 self._lock_and_plan(self._journal)
         except BaseException:
             with uninterrupted():
-                roll_back(self._worktree, self._journal, record)
-                self._close(self._journal)
+                self._record = record
+                self._end()
             raise
         return self
 
     def _lock_and_plan(self, journal: Journal) -> None:
         lock.take(self._worktree, journal)
         status = read_status(self._worktree)
-        refuse_unmerged(status)
+        refuse_unmerged(status, offer=self._record.event == "edit")
         self.plan = self._make_plan(status, self._changes)
         self._record = replace(self._record, head=status.head, branch=status.branch, planned=self.plan.paths)
 
     def _make_plan(self, status: Status, changes: Sequence[FileChange]) -> Plan:
         if self.options.branch is not None:
             check_new(self._worktree, self.options.branch)
-        return make_plan(self._worktree, changes, status, include_dirty=self.options.include_dirty)
+        dirty, offer = self.options.include_dirty, self._record.event == "edit"
+        return make_plan(self._worktree, changes, status, include_dirty=dirty, offer=offer)
 
     def write(self) -> None:
         """Write the files.
@@ -168,13 +185,16 @@ class Transaction:
         with uninterrupted():
             if made is None:
                 self._end()
-                by_git = code == _DIED or self.options.edit_message
+                by_git = code == _DIED or code < 0 or self.options.edit_message
                 raise HookFailed(output, by_git=by_git, left=self.left)
             self._end(made)
+        tidy(self._worktree)
         if self.result is None:
             raise AssertionError("a commit without a result")
         folded = tuple(dict.fromkeys([*rewritten, *self.result.folded]))
-        self.result = replace(self.result, folded=folded, notes=self.plan.notes, output=output)
+        restored = tuple(dict.fromkeys([*self._restored, *self.result.restored]))
+        notes = (*self.plan.notes, *self.result.notes, *((_BY_A_HOOK,) if code > 0 else ()))
+        self.result = replace(self.result, folded=folded, restored=restored, notes=notes, output=output)
         return self.result
 
     def keep(self) -> None:
@@ -224,8 +244,9 @@ class Transaction:
         keep_saved(journal, self._record)
         journal.save(self._record.to_dict())
         journal.path(_MESSAGE).write_bytes(message)
+        keep_waiting(worktree, journal)
         index = journal.path(TEMPORARY)
-        copy_index(worktree, index)
+        begin_index(worktree, index)
         if status.has_staged:
             reset_to(worktree, index, record.head)
         bits = {planned.path: planned.bits for planned in record.planned if planned.bits}
@@ -243,20 +264,34 @@ class Transaction:
             listen=self._listen,
             inherit=journal.descriptor,
         )
+        self._put_back(journal)
+        if code < 0:
+            output += f"git was ended by signal {-code}\n".encode()
+            lock.remove_left(self._worktree, self._record)
         if code != 0:
             return self._find_commit(), code, output
-        made = read_commit(self._worktree)
-        if made.parent != self._record.head:
-            withdraw(self._worktree, made)
+        made = find_made(self._worktree, self._record, surely=True)
+        if made is None:
+            made = read_commit(self._worktree)
+            if is_ours(self._worktree, self._record, made):
+                withdraw(self._worktree, made)
             raise Busy("HEAD was moved by another program while the edit was committed: run the edit again")
+        changed = any(planned.path in made.changed for planned in self._record.planned)
+        if not changed and head(self._worktree) == made.commit:
+            withdraw(self._worktree, made)
+            return None, 1, output + _TAKEN_AWAY
         return made, code, output
 
+    def _put_back(self, journal: Journal) -> None:
+        """Put the user's work back that hooks have lost in our own files; a file that was saved by somebody else
+        before them is left alone."""
+        ours = tuple(step for step in self._record.steps if same(self._written[step.path], step.new))
+        found = put_back(self._worktree, journal, replace(self._record, steps=ours))
+        self._restored = tuple(dict.fromkeys([*self._restored, *found]))
+
     def _find_commit(self) -> Made | None:
-        """The commit of this transaction, if HEAD is on it: HEAD decides, not an exit code."""
-        if self._record.state != COMMITTING or head(self._worktree) == self._record.head:
-            return None
-        made = read_commit(self._worktree)
-        return made if made.parent == self._record.head else None
+        """The commit of this transaction, if HEAD has it: HEAD decides, not an exit code."""
+        return find_made(self._worktree, self._record) if self._record.state == COMMITTING else None
 
     def _fold(self, journal: Journal) -> bool:
         """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with what
@@ -292,17 +327,33 @@ class Transaction:
         return changed
 
     def _end(self, made: Made | None = None) -> None:
-        """Complete it with the commit, or take it back."""
+        """Complete it with the commit, or take it back. Raises Unsettled where that can't be done now."""
         journal = self._open()
+        try:
+            self._finish(journal, made)
+        except (RepoagentError, OSError):
+            try:  # once more: what failed may have been a git that was killed
+                self._finish(journal, self._find_commit())
+            except (RepoagentError, OSError) as error:
+                self._close(journal)
+                raise Unsettled(self._why_unsettled(error)) from error
+        self._close(journal)
+
+    def _finish(self, journal: Journal, made: Made | None) -> None:
         if made is not None:
             self.result = settle(self._worktree, journal, self._record, made, key=self.options.sign)
-        else:
-            if self._record.state == LOCKED:
-                self._record = replace(self._record, steps=())
-            if self._record.state == COMMITTING:
-                self._take_over(journal)
-            self.left = tuple(roll_back(self._worktree, journal, self._record))
-        self._close(journal)
+            return
+        if self._record.state == LOCKED:
+            self._record = replace(self._record, steps=())
+        if self._record.state == COMMITTING:
+            self._take_over(journal)
+        self.left = tuple(roll_back(self._worktree, journal, self._record))
+
+    def _why_unsettled(self, error: Exception) -> str:
+        return (
+            f"the {self._record.event} {self.id} could not be brought to its end ({error}): put that right, and "
+            "the next repoagent command completes it or takes it back; until then git may say that it is locked"
+        )
 
     def _close(self, journal: Journal) -> None:
         journal.close()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.repo.change import FileChange
-from repoagent.repo.commit import Listen, Options, head, read_commit
-from repoagent.repo.content import Content, look, same
+from repoagent.repo.commit import Listen, Made, Options, encode, head, read_commit
 from repoagent.repo.edits import Edit, edit_record, find_edit
+from repoagent.repo.index import Entry
 from repoagent.repo.move import Move, Way
-from repoagent.repo.project import Conflict, merge, say_lines
-from repoagent.repo.record import Record
+from repoagent.repo.plan import refuse_operation
+from repoagent.repo.record import Planned, Record
+from repoagent.repo.reverse import changes_of, renamed_by
 from repoagent.repo.run import git, git_output
-from repoagent.repo.steps import Step
 from repoagent.repo.transaction import Transaction
 from repoagent.repo.worktree import WorkTree
 
@@ -52,20 +51,27 @@ def undo(
     on the same lines or its commit is not in this branch, and what a Transaction raises.
     """
     edit = find_edit(worktree, edit_id, undone=False)
+    if not edit.no_commit:
+        refuse_operation(worktree, offer=False)
     record = edit_record(worktree, edit)
-    changes = tuple(_changes(worktree, record, undo=True))
+    changes = tuple(changes_of(worktree, record, undo=True))
     if edit.no_commit:
         return _without_commit(worktree, edit, changes, "undo")
     commit = _find_commit(worktree, edit)
-    if commit == head(worktree) and _same_change(worktree, edit, commit) and not _is_shared(worktree, commit):
-        made = read_commit(worktree, commit)
-        way = Way(made.parent or "", made.changed, made.was, "undo", edit.id)
-        with Move(worktree, changes, way) as move:
-            move.write()
-            move.move()
-        return UndoResult(edit, made.parent, True, edit.paths)
+    whole = _same_change(worktree, edit, commit)
+    made = read_commit(worktree, commit)
+    if (
+        whole
+        and commit == head(worktree)
+        and _is_as_stored(worktree, made)
+        and not _is_shared(worktree, commit)
+    ):
+        back = {old: new for new, old in renamed_by(record).items()}
+        staged = {planned.path: (planned.stage, _staged_before(planned)) for planned in record.planned}
+        way = Way(commit, made.parent or "", made.changed, made.was, back, staged)
+        return _move(worktree, edit, changes, way, "undo")
     transaction = Transaction(worktree, _some(changes), options, edit.id, event="undo", listen=listen)
-    return _with_commit(edit, transaction, _revert_message(worktree, edit, commit))
+    return _with_commit(edit, transaction, _revert_message(worktree, edit, commit, whole=whole))
 
 
 def redo(
@@ -81,19 +87,31 @@ def redo(
     made with its message.
     """
     edit = find_edit(worktree, edit_id, undone=True)
+    if not edit.no_commit:
+        refuse_operation(worktree, offer=False)
     record = edit_record(worktree, edit)
-    changes = tuple(_changes(worktree, record, undo=False))
+    changes = tuple(changes_of(worktree, record, undo=False))
     if edit.no_commit:
         return _without_commit(worktree, edit, changes, "redo")
     if edit.commit and head(worktree) == edit.parent and _exists(worktree, edit.commit):
         made = read_commit(worktree, edit.commit)
-        way = Way(made.commit, made.was, made.changed, "redo", edit.id)
-        with Move(worktree, changes, way) as move:
-            move.write()
-            move.move()
-        return UndoResult(edit, made.commit, True, edit.paths)
+        staged = {planned.path: (_staged_before(planned), planned.stage) for planned in record.planned}
+        way = Way(edit.parent, made.commit, made.was, made.changed, renamed_by(record), staged)
+        return _move(worktree, edit, changes, way, "redo")
     transaction = Transaction(worktree, _some(changes), options, edit.id, event="redo", listen=listen)
-    return _with_commit(edit, transaction, record.message or "")
+    return _with_commit(edit, transaction, _message_again(worktree, edit, record))
+
+
+def _move(worktree: WorkTree, edit: Edit, changes: Changes, way: Way, event: str) -> UndoResult:
+    with Move(worktree, changes, way, event, edit.id) as move:
+        move.write()
+        move.move()
+    return UndoResult(edit, way.to or None, True, edit.paths)
+
+
+def _staged_before(planned: Planned) -> Entry | None:
+    """What the index had at this very path before the edit."""
+    return None if planned.renamed else planned.staged
 
 
 def _without_commit(worktree: WorkTree, edit: Edit, changes: Changes, event: str) -> UndoResult:
@@ -103,70 +121,36 @@ def _without_commit(worktree: WorkTree, edit: Edit, changes: Changes, event: str
     return UndoResult(edit, None, False, edit.paths)
 
 
-def _with_commit(edit: Edit, transaction: Transaction, message: str) -> UndoResult:
+def _with_commit(edit: Edit, transaction: Transaction, message: bytes) -> UndoResult:
     with transaction:
         transaction.write()
-        result = transaction.commit(os.fsencode(message))
+        result = transaction.commit(message)
     return UndoResult(edit, result.commit, False, edit.paths)
 
 
 def _some(changes: Changes) -> Changes:
     if not changes:
-        raise NothingDone("the files are in that state already: there is nothing to commit")
+        raise NothingDone(
+            "the files are in that state already, there is nothing to commit: name another edit"
+        )
     return changes
 
 
-def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[FileChange]:
-    """The change of each file as it is now; nothing for one that is there already."""
-    for step in record.steps:
-        was, becomes = (step.new, step.old) if undo else (step.old, step.new)
-        now = look(worktree.top, step.path)
-        target = _carry(worktree, step, now, was, becomes)
-        if now != target:
-            yield FileChange(
-                step.path if now else None,
-                step.path if target else None,
-                now.data if now else None,
-                target.data if target else None,
-                now.mode if now else None,
-                target.mode if target else None,
-            )
-
-
-def _carry(
-    worktree: WorkTree, step: Step, now: Content | None, was: Content | None, becomes: Content | None
-) -> Content | None:
-    """What the file is to be, with all that was done to it since."""
-    if same(now, was) or same(now, becomes):
-        data = becomes
-    elif now is None or was is None or becomes is None or now.is_link or was.is_link or becomes.is_link:
-        raise Refused(f"{step.path} is not what the edit left: put it right by hand, or use `git revert`")
-    else:
-        merged = merge(worktree.top, now.data, was.data, becomes.data)
-        if isinstance(merged, Conflict):
-            where = f" ({say_lines(merged.lines)} of what it was then)" if merged.lines else ""
-            raise Refused(f"{step.path} has later changes on the same lines{where}: put them right by hand")
-        data = Content(merged, now.mode)
-    if data is None or now is None or was is None:
-        return data
-    # where the edit did not change the mode, it is as it is
-    return Content(data.data, data.mode if data.mode != was.mode else now.mode)
-
-
 def _find_commit(worktree: WorkTree, edit: Edit) -> str:
-    """The commit of the edit in the history of HEAD, also after an amend or a rebase: its trailer tells."""
-    if edit.commit:
-        known = git_output(worktree.top, "merge-base", "--is-ancestor", edit.commit, "HEAD", ok=(0, 1, 128))
-        if known.returncode == 0:
-            return edit.commit
+    """The commit of the edit in the history of HEAD, also after an amend or a rebase: its trailer tells, which
+    `git merge --squash` indents."""
+    if edit.commit and _contains(worktree, "HEAD", edit.commit):
+        return edit.commit
     out = git_output(
         worktree.top, "log", f"-n{_SEARCHED}", "--format=%H",
-        "--extended-regexp", f"--grep=^Repoagent-Edit: {edit.id}$", "HEAD", ok=(0, 128),
+        "--extended-regexp", f"--grep=^ *Repoagent-Edit: {edit.id}$", "HEAD", "--", ok=(0, 128),
     ).stdout  # fmt: skip
     found = out.decode().split()
     if not found:
+        where = f" (it was made on {edit.branch})" if edit.branch else ""
         raise Refused(
-            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch"
+            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch{where}, "
+            "or name another edit"
         )
     return found[0]
 
@@ -193,9 +177,33 @@ def _is_shared(worktree: WorkTree, commit: str) -> bool:
         return True
     listed = git(worktree.top, "worktree", "list", "--porcelain").decode(errors="replace").split("\n\n")
     others = [entry for entry in listed if f"worktree {worktree.top}\n" not in entry + "\n"]
-    return any(f"HEAD {commit}\n" in entry + "\n" for entry in others)
+    heads = [line[5:] for entry in others for line in entry.splitlines() if line.startswith("HEAD ")]
+    return any(_contains(worktree, other, commit) for other in heads if other.strip("0"))
 
 
-def _revert_message(worktree: WorkTree, edit: Edit, commit: str) -> str:
+def _contains(worktree: WorkTree, tip: str, commit: str) -> bool:
+    found = git_output(worktree.top, "merge-base", "--is-ancestor", commit, tip, ok=(0, 1, 128))
+    return found.returncode == 0
+
+
+def _is_as_stored(worktree: WorkTree, made: Made) -> bool:
+    """Whether git shows the parents that are written in the commit: not where history is cut off (shallow),
+    grafted or replaced, so that moving to a parent would be moving to somewhere else."""
+    raw = git(worktree.top, "cat-file", "commit", made.commit, env={"GIT_NO_REPLACE_OBJECTS": "1"})
+    lines = raw.partition(b"\n\n")[0].splitlines()
+    return [line[7:].decode() for line in lines if line.startswith(b"parent ")] == list(made.parents)
+
+
+def _revert_message(worktree: WorkTree, edit: Edit, commit: str, *, whole: bool) -> bytes:
     subject = os.fsdecode(git(worktree.top, "log", "-n1", "--format=%s", "--encoding=UTF-8", commit)).strip()
-    return f'Revert "{subject}"\n\nThis reverts commit {commit}.\n\nRepoagent-Undo: {edit.id}\n'
+    what = "" if whole else f"the edit {edit.id} in "
+    text = f'Revert "{subject}"\n\nThis reverts {what}commit {commit}.\n\nRepoagent-Undo: {edit.id}\n'
+    return encode(worktree, text, "replace")
+
+
+def _message_again(worktree: WorkTree, edit: Edit, record: Record) -> bytes:
+    """The message of the commit as it was in the end, with what hooks and people had made of it."""
+    if edit.commit and _exists(worktree, edit.commit):
+        text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
+        return encode(worktree, text.decode(errors="replace"), "replace")
+    return os.fsencode(record.message or "")

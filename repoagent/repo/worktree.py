@@ -17,6 +17,10 @@ _PATH_FORMAT = "--path-format=absolute"
 _FALSE = {b"false", b"no", b"off", b"0", b""}
 
 
+class NoWorkTree(UsageError):
+    """There is no repository here, nor in any folder above."""
+
+
 @dataclass(frozen=True)
 class WorkTree:
     """A work tree and its repository.
@@ -74,7 +78,7 @@ def _ask(cwd: Path) -> list[str]:
     if lines[:1] == [_PATH_FORMAT]:
         raise UsageError(f"this git is too old: repoagent needs git {OLDEST_GIT} or newer")
     if len(lines) < len(questions):
-        raise UsageError(_reason(cwd, done.stderr))
+        raise _reason(cwd, done.stderr)
     if len(lines) > len(questions) + 1:
         raise UsageError(
             f"the path of the repository at {cwd} holds a line break, which git can't report: rename it"
@@ -82,17 +86,19 @@ def _ask(cwd: Path) -> list[str]:
     return lines
 
 
-def _reason(cwd: Path, stderr: bytes) -> str:
+def _reason(cwd: Path, stderr: bytes) -> UsageError:
     """git's own reason why it will not open a repository, as one sentence that says what to do."""
     text = stderr.decode(errors="replace")
     first = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
     first = first.removeprefix("fatal: ")
     allow = re.search(r"^\s*(git config --global --add safe\.directory .*)$", text, re.MULTILINE)
     if allow:
-        return f"git refuses this repository: {first}; if you trust it, run: {allow[1]}"
+        return UsageError(f"git refuses this repository: {first}; if you trust it, run: {allow[1]}")
     if first.startswith("not a git repository (or any"):
-        return f"{cwd} is in no git work tree: run repoagent inside one, or make one with `git init`"
-    return f"git can't open the repository at {cwd}: {first}"
+        return NoWorkTree(
+            f"{cwd} is in no git work tree: run repoagent inside one, or make one with `git init`"
+        )
+    return UsageError(f"git can't open the repository at {cwd}: {first}")
 
 
 def _build(top: Path, git_dir: Path, common_dir: Path, object_format: str) -> WorkTree:
@@ -129,13 +135,26 @@ def _main_top(common_dir: Path) -> Path | None:
 def _pin_environment(worktree: WorkTree) -> None:
     """Make what the environment says of the repository true in every folder: it may be relative to this one.
 
-    With GIT_DIR alone git takes the folder it stands in for the top, so GIT_WORK_TREE is set with it.
+    With GIT_DIR alone git takes the folder it stands in for the top, so GIT_WORK_TREE is set with it. Both are
+    set where core.worktree leads to a folder from which git would not find back.
     """
-    if "GIT_DIR" in os.environ or "GIT_WORK_TREE" in os.environ:
+    given = "GIT_DIR" in os.environ or "GIT_WORK_TREE" in os.environ
+    if given or not _leads_to(worktree.top / ".git", worktree.git_dir):
         os.environ["GIT_DIR"] = str(worktree.git_dir)
         os.environ["GIT_WORK_TREE"] = str(worktree.top)
     if "GIT_COMMON_DIR" in os.environ:
         os.environ["GIT_COMMON_DIR"] = str(worktree.common_dir)
+
+
+def _leads_to(link: Path, git_dir: Path) -> bool:
+    """Whether the `.git` at the top of a work tree is, or names, its git directory."""
+    try:
+        if link.is_dir():
+            return link.samefile(git_dir)
+        named = os.fsdecode(link.read_bytes().removeprefix(b"gitdir:").strip())
+        return (link.parent / named).samefile(git_dir)
+    except OSError:
+        return False
 
 
 def layout(worktree: WorkTree) -> Layout:

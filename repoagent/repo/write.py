@@ -11,6 +11,7 @@ from repoagent.errors import Refused
 from repoagent.repo.change import EXECUTABLE
 from repoagent.repo.content import Content, Place, open_place, same
 from repoagent.repo.exchange import exchange
+from repoagent.store.folders import SystemFailed
 
 # A rename is refused for a mount point, a temporary file for a folder that we may not write to.
 _NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
@@ -57,7 +58,7 @@ def put(
                 _take_away(place, old)
             os.fsync(place.folder)
     except OSError as error:
-        raise Refused(
+        raise SystemFailed(
             f"{path} could not be written: {error.strerror}; put that right and try again"
         ) from error
     if new is None:

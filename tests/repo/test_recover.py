@@ -257,3 +257,34 @@ def test_other_files_saved_since_are_left_and_lost_ones_are_put_right(repo: GitR
     (kept,) = (repo.top / ".git/repoagent/kept").iterdir()
     assert b"mine too\n" in {path.read_bytes() for path in kept.glob("found-*")}
     assert repo.read("a.txt").decode() == LINES
+
+
+@pytest.mark.parametrize("on_top", [0, 2])
+@pytest.mark.parametrize("moved", [True, False])
+def test_killed_while_the_branch_moves_and_somebody_commits(repo: GitRepo, moved: bool, on_top: int) -> None:
+    """An undo that had moved the branch, and whose lock was gone, is complete though HEAD has moved on."""
+    before = repo.head()
+    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    child = subprocess.Popen(
+        [sys.executable, "-c", MOVING.format(at="archive" if moved else "git"), str(repo.top)], cwd=ROOT
+    )
+    assert child.wait() == -9
+    (repo.top / ".git/index.lock").unlink(missing_ok=True)
+    for number in range(on_top):
+        repo.git("commit", "-q", "--allow-empty", "--only", "-m", f"mine {number}")
+    (said,) = recover(worktree(repo))
+    assert ("complete" in said) == moved
+    assert repo.status() == "" and journals(repo) == []
+    assert (b"LINE 5" in repo.read("a.txt")) == (not moved)
+    assert repo.git("rev-list", "--count", "HEAD").strip() == str(on_top + (1 if moved else 2))
+    assert repo.git("merge-base", "HEAD", before).strip() == before
+
+
+MOVING = """
+import os, sys
+from pathlib import Path
+from repoagent.repo import move, undo
+from repoagent.repo.worktree import open_worktree
+move.{at} = lambda *_, **__: os.kill(os.getpid(), 9)
+undo.undo(open_worktree(Path(sys.argv[1])))
+"""

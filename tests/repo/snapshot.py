@@ -1,0 +1,121 @@
+"""Everything that git and the disk hold of a repository, flat, so that two moments can be compared key by key."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import GitRepo
+
+# What any commit writes by the way: objects, logs of refs, the last message. What `repoagent` keeps is its own.
+_PASSING = ("objects", "logs", "refs", "repoagent", "worktrees")
+_PASSING_FILES = ("index", "HEAD", "packed-refs", "COMMIT_EDITMSG", "gitk.cache")
+
+
+Snapshot = dict[str, tuple[object, ...]]
+
+
+def snapshot(repo: GitRepo) -> Snapshot:
+    """Keys are "file PATH", "folder PATH", "index PATH", "status PATH", "ref NAME", "git PATH" (all other
+    files of the git directory, so operations, configuration, hooks, locks), "stash N" and "journal NAME".
+
+    The last of what is kept of a file is its modification time, of an index entry git's stat cache.
+    """
+    return dict(
+        (
+            *_files(repo),
+            *_index(repo),
+            *_status(repo),
+            *_refs(repo),
+            *_git_folder(Path(repo.git("rev-parse", "--absolute-git-dir").strip())),
+        )
+    )
+
+
+def changed(before: Snapshot, after: Snapshot) -> set[str]:
+    """The keys that are new, gone or other."""
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+
+
+def untimed(seen: Snapshot) -> Snapshot:
+    """Without the times of files: what is left after something was written and taken back."""
+    return {key: value[:-1] if key.startswith(("file ", "index ")) else value for key, value in seen.items()}
+
+
+Items = Iterator[tuple[str, tuple[object, ...]]]
+
+
+def _files(repo: GitRepo) -> Items:
+    for folder, folders, names in os.walk(repo.top):
+        here = Path(folder)
+        if here == repo.top:
+            folders[:] = [name for name in folders if name not in (".git", ".repoagent")]
+        if here != repo.top:
+            yield f"folder {here.relative_to(repo.top).as_posix()}", (stat.S_IMODE(here.lstat().st_mode),)
+        links = [name for name in folders if (here / name).is_symlink()]
+        for name in (*links, *names):
+            path = here / name
+            if path == repo.top / ".git":
+                continue
+            seen = path.lstat()
+            data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+            yield f"file {path.relative_to(repo.top).as_posix()}", (oct(seen.st_mode), data, seen.st_mtime_ns)
+
+
+def _index(repo: GitRepo) -> Items:
+    """Tag, mode, blob, stage and flags of each entry. Names in these tests hold no line ends."""
+    path = ""
+    entries: dict[str, list[str]] = {}
+    cached: dict[str, list[str]] = {}
+    for line in repo.git("-c", "core.quotepath=false", "ls-files", "-s", "-v", "--debug").splitlines():
+        if not line.startswith("  "):
+            fields, _, path = line.partition("\t")
+            entries.setdefault(path, []).append(fields)
+            continue
+        stat_cache, _, flags = line.partition("flags:")
+        entries[path] += [flags.strip()] if flags else []
+        cached.setdefault(path, []).append(stat_cache.strip())
+    yield from ((f"index {path}", (*found, tuple(cached[path]))) for path, found in entries.items())
+
+
+def _status(repo: GitRepo) -> Items:
+    out = repo.git(
+        "--no-optional-locks",
+        "status",
+        "--porcelain=v2",
+        "-z",
+        "--untracked-files=all",
+        "--ignored=matching",
+        "--no-renames",
+    )
+    for record in out.split("\0")[:-1]:
+        if not record.startswith("#"):
+            kind = record.split(" ", 1)[0]
+            path = record.split(" ", {"1": 8, "u": 10}.get(kind, 1))[-1]
+            if not path.startswith(".repoagent/"):
+                yield f"status {path}", (record,)
+
+
+def _refs(repo: GitRepo) -> Items:
+    yield "HEAD", (repo.git("symbolic-ref", "-q", "HEAD", ok=False) or repo.git("rev-parse", "HEAD"),)
+    for line in repo.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines():
+        name, _, value = line.partition(" ")
+        yield f"ref {name}", (value,)
+    for number, line in enumerate(repo.git("stash", "list", "--format=%H").splitlines()):
+        yield f"stash {number}", (line,)
+
+
+def _git_folder(git_dir: Path) -> Items:
+    for folder, folders, names in os.walk(git_dir):
+        here = Path(folder)
+        if here == git_dir:
+            folders[:] = [name for name in folders if name not in _PASSING]
+        for name in names:
+            path = here / name
+            if here == git_dir and name in _PASSING_FILES:
+                continue
+            yield f"git {path.relative_to(git_dir).as_posix()}", (path.read_bytes(),)
+    for path in (git_dir / "repoagent" / "journal").glob("[!.]*"):
+        yield f"journal {path.name}", ()

@@ -1,0 +1,143 @@
+"""Hooks that change history, the message or the references: what they made stays, and what can't be is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.repo.transaction import HookFailed
+from tests.conftest import GitRepo
+from tests.repo.edits import change, committed, edit, staged
+from tests.repo.only import nothing_left, only, seen, unchanged
+
+LINES = "".join(f"line {n}\n" for n in range(1, 11))
+
+
+@pytest.fixture
+def messy(repo: GitRepo) -> GitRepo:
+    """Staged and unstaged work, in the file of the edit too."""
+    repo.write("b.txt", LINES)
+    repo.commit("more")
+    repo.write("a.txt", LINES.replace("line 9", "staged 9"))
+    repo.write("b.txt", LINES.replace("line 9", "staged 9"))
+    repo.git("add", "a.txt", "b.txt")
+    repo.write("a.txt", LINES.replace("line 9", "staged 9").replace("line 6", "unstaged 6"))
+    repo.write("b.txt", LINES.replace("line 9", "staged 9").replace("line 6", "unstaged 6"))
+    repo.write("README.md", "mine\n")
+    repo.git("rm", "-q", "--cached", "src/app.py")
+    repo.write("untracked.txt", "untracked\n")
+    return repo
+
+
+@pytest.mark.parametrize("name", ["pre-commit", "post-commit"])
+def test_that_commit_themselves(messy: GitRepo, name: str) -> None:
+    """Before: that is the commit then. After: theirs is on top of ours, and both stay."""
+    messy.hook(
+        name,
+        'test -n "$INSIDE" && exit\nINSIDE=1; export INSIDE\necho 2 > VERSION\ngit add VERSION\ngit commit -qm theirs\n',
+    )
+    before, parent = seen(messy, "a.txt", "VERSION"), messy.head()
+    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), message="ours")
+    subjects = messy.git("log", "--format=%s", f"{parent}..HEAD").split()
+    assert subjects == (["theirs", "ours"] if name == "post-commit" else ["theirs"])
+    assert result.parent == parent and "hook" in " ".join(result.notes)
+    assert messy.git("diff", "--name-status", parent, "HEAD") == "A\tVERSION\nM\ta.txt\n"
+    assert committed(messy, "a.txt") == LINES.replace("line 2", "LINE 2")
+    after = seen(messy, "a.txt", "VERSION")
+    assert {one for one in before if before[one] != after[one]} == {"bits"}
+    assert b"unstaged 6" in messy.read("a.txt") and staged(messy, "VERSION") == "2\n"
+    nothing_left(messy)
+
+
+def test_that_amend(messy: GitRepo) -> None:
+    messy.hook(
+        "post-commit",
+        'test -n "$INSIDE" && exit\nINSIDE=1 git commit -q --amend -m amended --trailer Seen:yes\n',
+    )
+    parent = messy.head()
+    before = seen(messy, "a.txt")
+    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+    assert (result.commit, result.parent) == (messy.head(), parent)
+    assert messy.git("log", "-1", "--format=%B") == "amended\n\nSeen: yes\n\n"
+    assert messy.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\ta.txt\n"
+    unchanged(messy, before, "a.txt")
+
+
+def test_that_push_what_is_put_right_then(messy: GitRepo, tmp_path: Path) -> None:
+    messy.git("init", "-q", "--bare", str(tmp_path / "there.git"))
+    messy.git("remote", "add", "there", str(tmp_path / "there.git"))
+    messy.hook("post-commit", "git push -q there main\n")
+    only(
+        messy,
+        "a.txt",
+        "line 2",
+        "LINE 2",
+    ) if False else None
+    messy.hook("pre-commit", "git add -u\n")
+    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+    assert result.taken_out
+    pushed = messy.git("rev-parse", "there/main").strip()
+    assert pushed != result.commit == messy.head()
+    assert any(pushed[:12] in note and "push" in note for note in result.notes)
+
+
+def test_that_rewrite_the_message(messy: GitRepo) -> None:
+    messy.hook("prepare-commit-msg", 'echo "# not a comment\n---\nTicket: 1" >> "$1"\n')
+    messy.hook(
+        "commit-msg",
+        'sed -i "s/the edit/The edit/" "$1"; git interpret-trailers --in-place --trailer Change-Id:1 "$1"\n',
+    )
+    edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), message="the edit\n\nRepoagent-Edit: 1")
+    assert messy.git("log", "-1", "--format=%B").startswith("The edit\n")
+    assert "Change-Id: 1" in messy.git("log", "-1", "--format=%B")
+    assert "# not a comment\n---\nTicket: 1" in messy.git("log", "-1", "--format=%B")
+
+
+@pytest.mark.parametrize("name", ["commit-msg", "prepare-commit-msg"])
+def test_that_empties_the_message(messy: GitRepo, name: str) -> None:
+    messy.hook(name, ': > "$1"\n')
+    before = seen(messy)
+    with pytest.raises(HookFailed, match="empty commit message"):
+        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+    unchanged(messy, before)
+
+
+@pytest.mark.parametrize("state", ["prepared", "committed", "aborted"])
+def test_veto_of_a_reference(messy: GitRepo, state: str) -> None:
+    messy.hook("reference-transaction", f'test "$1" != {state}\n')
+    before = seen(messy)
+    edited = change(messy, "a.txt", "line 2", "LINE 2")
+    if state == "prepared":
+        with pytest.raises(HookFailed, match="hook") as raised:
+            edit(messy, edited)
+        assert raised.value.by_git
+        unchanged(messy, before)
+    else:
+        edit(messy, edited)
+        unchanged(messy, seen(messy))
+        assert messy.read("a.txt") == edited.after
+    nothing_left(messy)
+
+
+def test_veto_of_the_second_reference_update(messy: GitRepo, tmp_path: Path) -> None:
+    """What another hook swept in can't be taken out of the commit then: it stays, and that is said."""
+    messy.hook("pre-commit", "git add README.md\n")
+    messy.hook(
+        "reference-transaction",
+        f'test "$1" = prepared || exit 0\ntest -e {tmp_path}/x && exit 1\ntouch {tmp_path}/x\n',
+    )
+    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+    assert result.commit == messy.head() and result.taken_out == ()
+    assert any("README.md" in note for note in result.notes)
+    assert committed(messy, "README.md") == "mine\n" == messy.read("README.md").decode()
+    assert messy.status() == "MM a.txt\nMM b.txt\nD  src/app.py\n?? src/app.py\n?? untracked.txt\n"
+    nothing_left(messy)
+
+
+def test_no_verify_is_gits_own(messy: GitRepo, tmp_path: Path) -> None:
+    for name in ("pre-commit", "commit-msg"):
+        messy.hook(name, "exit 1\n")
+    messy.hook("prepare-commit-msg", f"touch {tmp_path}/ran\n")
+    only(messy, "a.txt", "line 2", "LINE 2", no_verify=True)
+    assert (tmp_path / "ran").exists()
