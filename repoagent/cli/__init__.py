@@ -16,12 +16,18 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
     `argv` is the program's name and its arguments, `sys.argv` when it is left out.
     """
+    from repoagent.cli import signals
+
     try:
+        signals.listen()
         from repoagent.cli.app import cli
         from repoagent.cli.exits import run
 
         program, *arguments = sys.argv if argv is None else argv
         code = run(cli, program, arguments)
+    except signals.Ended as ended:
+        signals.die(ended.number)
+        code = int(Exit.INTERRUPTED)
     except KeyboardInterrupt:  # so early, or so often, that `run` could not say it
         code = int(Exit.INTERRUPTED)
     sys.exit(code)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
+from repoagent.cli.signals import Ended
 from repoagent.errors import Exit, RepoagentError
 
 BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended, as it ends git
+# What is wrong with the system, not with us: a full or read-only disk, a quota, too many open files.
+SYSTEM = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EIO,
+    errno.EFBIG,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOLCK,
+}
 COMPLETE = "_REPOAGENT_COMPLETE"
 
 
@@ -30,7 +43,7 @@ def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except BaseException as error:
-        if isinstance(error, (SystemExit, GeneratorExit)):
+        if isinstance(error, (SystemExit, GeneratorExit, Ended)):
             raise
         return _settle(error, arguments)
 
@@ -80,7 +93,7 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     code, sentence = _meaning(error, arguments)
     try:
         if has_flag(arguments, "--json"):
-            _print_json(code, sentence)
+            _print_json(code, sentence, error.details() if isinstance(error, RepoagentError) else {})
         elif code == Exit.INTERRUPTED:
             sys.stderr.write("\n" if sys.stderr.isatty() else "")  # ends the line on which ^C was echoed
         else:
@@ -102,9 +115,15 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
         return Exit.INTERRUPTED, "interrupted"
     if isinstance(error, FileNotFoundError) and error.filename == "git":
         return Exit.USAGE, "git was not found on PATH; repoagent needs it"
+    if isinstance(error, OSError) and error.errno in SYSTEM:
+        return Exit.REFUSED, f"{error.strerror}{_where(error)}: put that right and run it again"
     from repoagent.cli.report import write_report
 
     return Exit.INTERNAL, write_report(error, arguments)
+
+
+def _where(error: OSError) -> str:
+    return f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, (str, bytes)) else ""
 
 
 def _in_one_line(error: click.ClickException) -> str:
@@ -114,10 +133,10 @@ def _in_one_line(error: click.ClickException) -> str:
     return message if ctx is None else f"{message} (see '{ctx.command_path} --help')"
 
 
-def _print_json(code: Exit, sentence: str) -> None:
+def _print_json(code: Exit, sentence: str, details: Mapping[str, object]) -> None:
     import json
 
-    error = {"kind": code.name.lower(), "exit": int(code), "message": sentence}
+    error = {"kind": code.name.lower(), "exit": int(code), "message": sentence, **details}
     sys.stdout.write(json.dumps({"version": 1, "error": error}, indent=2) + "\n")
 
 

@@ -11,12 +11,14 @@ from repoagent.edit.commit import Landed
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.means import Means
 from repoagent.edit.message import EDIT_TRAILER, SOURCE_TRAILER, compose, with_trailers
+from repoagent.edit.pending import Pending, to_remember
 from repoagent.edit.remember import Story, forget_sent, remember
 from repoagent.edit.unfinished import conversation_file, forget, set_aside
 from repoagent.errors import RepoagentError
 from repoagent.llm.naming import public
 from repoagent.repo import FileChange, head_blobs, layout
 from repoagent.repo.run import uninterrupted
+from repoagent.store.secrets import without_secrets
 
 
 @dataclass(frozen=True)
@@ -55,38 +57,57 @@ class Record:
             )
         return public(spec)
 
-    def remember(self, landed: Landed | None, ended: str, answer: str) -> None:
+    def write_down(self, state: State, later: Pending) -> None:
+        """What is to be remembered if this lands: a kill after that must not lose it."""
+        bench = self.prepared.bench
+        if self.means.settings.switch("memory.enabled"):
+            story = self._story(state, None, "answered", "")
+            later.keep(self.prepared.memories, to_remember(story, bench.draft.edits, bench.placements))
+
+    def remember(self, landed: Landed | None, ended: str, answer: str, later: Pending | None = None) -> None:
         """What happened goes to the memory of each file, and the conversation of the edit with it.
 
-        The edit is at its end: what can't be remembered, and a ^C by now, must not make it look undone.
+        The edit is at its end: what can't be remembered, and a ^C by now, must not make it look undone. What `later`
+        holds is dropped when it is remembered.
         """
         place = layout(self.prepared.bench.worktree)
         with uninterrupted():
             try:
                 self._remember(landed, ended, answer)
+            except (RepoagentError, OSError) as error:
+                if landed is not None and later is not None and later.descriptor is not None:
+                    forget(place, self.edit_id)
+                    what = "the next command tries again"
+                else:
+                    what = f"what was said is kept in {set_aside(place, self.edit_id)}"
+                self.dialogue.say(f"warning: this edit could not be remembered ({error}); {what}")
+                return
+            if later is not None:
+                later.drop()
+            try:
                 forget(place, self.edit_id)
                 forget_sent(place, self.means.settings.whole("sent.keep_days"))
             except (RepoagentError, OSError) as error:
-                kept = set_aside(place, self.edit_id)
-                self.dialogue.say(
-                    f"warning: this edit could not be remembered ({error}); what was said is kept in {kept}"
-                )
+                self.dialogue.say(f"warning: old files could not be cleared away ({error})")
 
     def _remember(self, landed: Landed | None, ended: str, answer: str) -> None:
         bench = self.prepared.bench
         state = open_state(conversation_file(layout(bench.worktree), self.edit_id))
+        story = self._story(state, landed, ended, answer)
+        if self.means.settings.switch("memory.enabled"):
+            remember(bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths)
+
+    def _story(self, state: State, landed: Landed | None, ended: str, answer: str) -> Story:
         _, notes = account(self.prepared.tools, state)
-        story = Story(
+        return Story(
             edit_id=self.edit_id,
-            request=bench.request.instruction,
+            request=self.prepared.bench.request.instruction,
             turns=state.turns,
             notes=notes,
             ended=ended,
-            answer=answer,
+            answer=without_secrets(answer),
             landed=landed,
             model=self.who(state),
             usage=self.means.meter.usage,
             cost=self.means.meter.cost,
         )
-        if self.means.settings.switch("memory.enabled"):
-            remember(bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths)

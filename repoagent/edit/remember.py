@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 
 from repoagent.edit.commit import Landed
 from repoagent.llm import Request, Turn, Usage, render
 from repoagent.llm.conversation import append
-from repoagent.memory import EditRecord, Memory, add_note, append_edit
+from repoagent.memory import EditRecord, Memory, add_note, append_edit, read_edits, read_notes
 from repoagent.memory import remember as tie
 from repoagent.repo import FileChange, Source, WorkTree, blob_hash, layout
 from repoagent.store import Layout, write_whole
 
 DAY_SECONDS = 86_400
+
+
+def now() -> str:
+    """The present as ISO 8601 with its zone, for records."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What landed: the changes, the commit of them (None where nothing was committed), how hunks were placed by path,
+    and whether a file was written at all."""
+
+    changes: tuple[FileChange, ...]
+    commit: str | None
+    levels: Mapping[str, tuple[str, ...]]
+    written: bool = True
 
 
 @dataclass(frozen=True)
@@ -34,11 +50,7 @@ class Story:
     model: str
     usage: Usage
     cost: float | None
-
-
-def now() -> str:
-    """The present as ISO 8601 with its zone, for records."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    time: str = field(default_factory=now)
 
 
 def keep_sent(place: Layout, request: Request) -> str:
@@ -77,72 +89,105 @@ def remember(
 ) -> None:
     """Write `story` to the memory of every file it touched, or, where nothing landed, was asked to touch."""
     landed = story.landed
-    written = landed is not None and landed.written
-    changes: Sequence[FileChange] = landed.changes if landed is not None and written else ()
-    done = set()
-    for change in changes:
-        old = memories.get(change.old_path or "")
-        done |= {change.old_path, change.path}
-        if change.path is None or change.after is None:
-            if old is not None:
-                _tell(old, story, _record(worktree, story, change))
-            continue
-        data = (worktree.top / change.path).read_bytes()
-        memory = tie(
-            layout(worktree), worktree, change.path, data, memory=old,
-            commit=landed.commit.commit if landed and landed.commit else None,
-        )  # fmt: skip
-        _tell(memory, story, replace(_record(worktree, story, change), result_blob=_blob(worktree, data)))
+    done = None if landed is None else done_of(landed)
+    told = remember_done(worktree, story, done, memories)
     for path in targets:
         source = sources.get(path)
-        if path in done or source is None or source.data is None:
+        if path in told or source is None or source.data is None:
             continue
         memory = tie(layout(worktree), worktree, path, source.data, memory=memories.get(path))
         same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
-        _tell(memory, story, _record(worktree, story, same))
+        _tell(memory, story, done, _record(worktree, story, done, same))
 
 
-def _tell(memory: Memory, story: Story, record: EditRecord) -> None:
-    outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
-    for number, turn in enumerate(story.turns):
-        last = number == len(story.turns) - 1
-        append(memory.conversation, replace(turn, meta={**turn.meta, **outcome}) if last else turn)
-    for note in story.notes:
-        add_note(memory.notes, note, blob=record.result_blob)
-    if record.state in ("refused", "failed"):
-        add_note(
-            memory.notes,
-            f"tried and not done: {story.request} ({story.answer})"[:400],
-            blob=record.source_blob,
+def done_of(landed: Landed) -> Done:
+    """What there is to remember of what landed."""
+    levels: dict[str, tuple[str, ...]] = {}
+    for place in landed.proposal.placements:
+        levels[place.path] = (*levels.get(place.path, ()), place.level)
+    return Done(
+        landed.changes, landed.commit.commit if landed.commit else None, levels, written=landed.written
+    )
+
+
+def remember_done(
+    worktree: WorkTree,
+    story: Story,
+    done: Done | None,
+    memories: Mapping[str, Memory],
+    *,
+    again: bool = False,
+) -> set[str | None]:
+    """Write `story` to the memory of every file that was written; their paths. `again`: a crash may have come in
+    between, and what is remembered already is not remembered twice."""
+    told: set[str | None] = set()
+    for change in done.changes if done is not None and done.written else ():
+        old = memories.get(change.old_path or "")
+        told |= {change.old_path, change.path}
+        record = _record(worktree, story, done, change)
+        if change.path is None or change.after is None:
+            if old is not None:
+                _tell(old, story, done, record, again=again)
+            continue
+        file = worktree.top / change.path
+        if again and not file.is_file():
+            if old is not None:
+                _tell(old, story, done, record, again=True)
+            continue
+        data = file.read_bytes()
+        memory = tie(
+            layout(worktree), worktree, change.path, data, memory=old, commit=done.commit if done else None
         )
-    append_edit(memory.edits, record)
+        result = change.after if again else data
+        _tell(memory, story, done, replace(record, result_blob=_blob(worktree, result)), again=again)
+    return told
 
 
-def _record(worktree: WorkTree, story: Story, change: FileChange) -> EditRecord:
-    landed = story.landed
-    levels = [p.level for p in landed.proposal.placements if p.path == change.name] if landed else []
+def _tell(
+    memory: Memory, story: Story, done: Done | None, record: EditRecord, *, again: bool = False
+) -> None:
+    outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
+    if story.turns:
+        last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
+        append(memory.conversation, *story.turns[:-1], last, again=again)
+    notes = [(note, record.result_blob) for note in story.notes]
+    if record.state in ("refused", "failed"):
+        notes.append((f"tried and not done: {story.request} ({story.answer})"[:400], record.source_blob))
+    for text, blob in notes:
+        if not (again and _is_noted(memory, text, blob)):
+            add_note(memory.notes, text, blob=blob)
+    if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
+        append_edit(memory.edits, record)
+
+
+def _is_noted(memory: Memory, text: str, blob: str) -> bool:
+    words = " ".join(text.split())
+    return any(note.text == words and blob.startswith(note.blob) for note in read_notes(memory.notes))
+
+
+def _record(worktree: WorkTree, story: Story, done: Done | None, change: FileChange) -> EditRecord:
     return EditRecord(
         id=story.edit_id,
-        time=now(),
+        time=story.time,
         path=change.name,
         request=story.request,
         source_blob=_blob(worktree, change.before),
         result_blob=_blob(worktree, change.after),
-        commit=landed.commit.commit if landed and landed.commit else None,
+        commit=done.commit if done else None,
         model=story.model,
         usage=story.usage,
         cost=story.cost,
-        levels=tuple(levels),
-        state=_state(story),
+        levels=done.levels.get(change.name, ()) if done else (),
+        state=_state(story, done),
     )
 
 
-def _state(story: Story) -> str:
-    if story.landed is None:
+def _state(story: Story, done: Done | None) -> str:
+    if done is None:
         return story.ended
-    if story.landed.commit is not None:
+    if done.commit is not None:
         return "committed"
-    return "written" if story.landed.written else "proposed"
+    return "written" if done.written else "proposed"
 
 
 def _blob(worktree: WorkTree, data: bytes | None) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from repoagent.edit.pending import STATES, pending
 from repoagent.edit.remember import now
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
@@ -34,19 +35,28 @@ class Asked:
 
 def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
     """Take back the edit `edit_id`, by default the last one. Raises what `repo.undo.undo` does."""
-    edit = find_edit(worktree, edit_id, undone=False)
-    before = _remembered(worktree, edit.paths)
-    result = undo_in_repository(worktree, edit.id, options)
-    _tell_if_possible(worktree, result, before, "undone")
-    return result
+    return _change(worktree, find_edit(worktree, edit_id, undone=False), "undo", options)
 
 
 def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
     """Make an edit again that was taken back, by default the last such one. Raises what `repo.undo.redo` does."""
-    edit = find_edit(worktree, edit_id, undone=True)
+    return _change(worktree, find_edit(worktree, edit_id, undone=True), "redo", options)
+
+
+def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None) -> UndoResult:
+    change = undo_in_repository if event == "undo" else redo_in_repository
     before = _remembered(worktree, edit.paths)
-    result = redo_in_repository(worktree, edit.id, options)
-    _tell_if_possible(worktree, result, before, "redone")
+    with pending(worktree, edit.id, event) as later:
+        if before:
+            later.keep(before, {})
+        result = change(worktree, edit.id, options)
+        with uninterrupted():
+            try:
+                tell(worktree, replace(edit, commit=result.commit), before, STATES[event])
+            except (RepoagentError, OSError) as error:  # what was done is done
+                to_stderr(f"the memory of {', '.join(result.paths)} was not brought up to date: {error}")
+            else:
+                later.drop()
     return result
 
 
@@ -102,29 +112,18 @@ def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
     return tuple(found)
 
 
-def _tell_if_possible(worktree: WorkTree, result: UndoResult, before: dict[str, Memory], state: str) -> None:
-    """What was done is done: where the memory can't hear of it, that is only said."""
-    with uninterrupted():
-        try:
-            _tell(worktree, result, before, state)
-        except (RepoagentError, OSError) as error:
-            to_stderr(f"the memory of {', '.join(result.paths)} was not brought up to date: {error}")
-
-
-def _tell(worktree: WorkTree, result: UndoResult, before: dict[str, Memory], state: str) -> None:
-    """The keys of the memories follow what was written, and their edits say what became of them."""
+def tell(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
+    """The keys of the memories follow what was written, and their edits say what became of them: `state`."""
     told = set()
-    for path in result.paths:
+    for path in edit.paths:
         data = read_source(worktree, path).data
         memory = before.get(path)
         if data is not None:
             renamed = next((old for name, old in before.items() if name != path and len(before) == 1), None)
-            memory = tie(
-                layout(worktree), worktree, path, data, memory=memory or renamed, commit=result.commit
-            )
+            memory = tie(layout(worktree), worktree, path, data, memory=memory or renamed, commit=edit.commit)
         if memory is None or memory.folder in told:
             continue
         told.add(memory.folder)
         for record in read_edits(memory.edits):
-            if record.id == result.edit.id:
+            if record.id == edit.id and record.state != state:
                 append_edit(memory.edits, replace(record, time=now(), state=state))

@@ -95,30 +95,47 @@ def read(path: Path) -> Conversation | None:
         raise type(error)(f"{path}: {error}") from error
 
 
-def append(path: Path, turn: Turn) -> None:
-    """Add `turn` at the end of the file, which is made when missing; what a person has edited stays as it is.
+def append(path: Path, *turns: Turn, again: bool = False) -> None:
+    """Add `turns` at the end of the file, all at once; it is made when missing, and what a person has edited stays.
 
-    Raises as `read` does, and Busy when another process holds the lock for too long.
+    `again` is for what a crash has interrupted: turns that are there, also only the beginning of them at the end of
+    the file, are not added twice. Raises as `read` does, and Busy when another process holds the lock for too long.
     """
     from repoagent.store import append_line, locked, read_regular, write_whole
 
     with locked(path.with_name(path.name + ".lock"), what=f"the conversation {path.name}"):
         data = read_regular(path)
         if data is None:
-            write_whole(path, _encoded(dumps([turn])))
+            write_whole(path, _encoded(dumps(turns)))
             return
         text = data.decode("utf-8", "surrogateescape")
         try:
             nonce = _nonce(text)
         except (BrokenConversation, NewerConversation) as error:
             raise type(error)(f"{path}: {error}") from error
-        if nonce not in turn.text:
-            append_line(path, _encoded(_block(turn, nonce)))
+        if any(nonce in turn.text for turn in turns):
+            fresh = _unused(nonce, [*(turn.text for turn in turns), text])
+            text = _TITLE.sub(_title(fresh), text, count=1)
+            text = re.sub(rf"(?m)^## \[{nonce}\] ", f"## [{fresh}] ", text)
+            whole = text + "\n" * (not text.endswith("\n"))
+            write_whole(path, _encoded(whole + "".join(_block(turn, fresh) for turn in turns)))
             return
-        fresh = _unused(nonce, [turn.text, text])
-        text = _TITLE.sub(_title(fresh), text, count=1)
-        text = re.sub(rf"(?m)^## \[{nonce}\] ", f"## [{fresh}] ", text)
-        write_whole(path, _encoded(text + "\n" * (not text.endswith("\n")) + _block(turn, fresh)))
+        blocks = "".join(_block(turn, nonce) for turn in turns)
+        if again and (found := _begun(text, blocks)) is not None:
+            if text[found:] != blocks and blocks.startswith(text[found:].rstrip("\n")):
+                write_whole(path, _encoded(text[:found] + blocks))
+            return
+        append_line(path, _encoded(blocks))
+
+
+def _begun(text: str, blocks: str) -> int | None:
+    """Where `blocks`, or a beginning of it that is cut short by the end, stands in `text`; None for nowhere."""
+    heading = blocks[: blocks.index("\n") + 1]
+    found = text.rfind("\n" + heading)
+    if found >= 0:
+        return found + 1
+    line = text.rpartition("\n")[2]
+    return len(text) - len(line) if line and heading.startswith(line) else None
 
 
 def to_messages(turns: Iterable[Turn], nonce: str = "") -> tuple[Message, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.errors import Busy, Refused
@@ -14,43 +16,83 @@ from repoagent.store.folders import failed, folder, regular
 from repoagent.store.locks import flock_until, still_at
 
 _APPEND_TIMEOUT = 10.0
+_TEMPORARY = ".tmp-"
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def write_whole(path: Path, data: bytes, *, private: bool = True) -> None:
+def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> None:
     """Replace or make the file `path` with `data`, durably; missing folders are made.
 
     `private` gives it mode 0600, else what the umask says. A symbolic link at `path` is replaced, not
-    followed. Raises Refused when the folder is not a real one (see folders.py) or the system says no.
+    followed. Without `settled` the bytes are durable, but the name only when the folder is next synced, as it
+    is by a write that is settled. Raises Refused when the folder is not a real one (see folders.py) or the
+    system says no.
     """
+    os.close(write_held(path, data, private=private, settled=settled))
+
+
+def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
+    """Write as `write_whole` does, and return a descriptor that holds the lock of the new file."""
     with folder(path.parent, create=True) as parent:
-        temporary = f".tmp-{os.getpid()}-{secrets.token_hex(6)}"
+        temporary = f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
         try:
-            descriptor = os.open(
-                temporary,
-                os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE,
-                0o600 if private else 0o666,
-                dir_fd=parent,
-            )
+            descriptor = os.open(temporary, flags, 0o600 if private else 0o666, dir_fd=parent)
             try:
-                try:
-                    _write_all(descriptor, data)
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+                _claim(descriptor)
+                _write_all(descriptor, data)
+                os.fsync(descriptor)
                 os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+                if settled:
+                    os.fsync(parent)
             except BaseException:
-                os.unlink(temporary, dir_fd=parent)
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=parent)
+                os.close(descriptor)
                 raise
-            os.fsync(parent)
         except OSError as error:
             raise failed("write", path, error) from error
+    return descriptor
+
+
+def _claim(descriptor: int) -> None:
+    """Say with a lock that the temporary file has an owner, which lives."""
+    with suppress(OSError):  # a file system without locks: `sweep` can't take one either
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def sweep(path: Path) -> None:
+    """Remove the temporary files that writers left in the folder `path` when they were killed."""
+    try:
+        with folder(path) as parent:
+            with os.scandir(parent) as found:
+                names = [entry.name for entry in found]
+            for name in names:
+                if name.startswith(_TEMPORARY):
+                    _remove_dead(parent, name)
+    except FileNotFoundError:
+        return
+
+
+def _remove_dead(parent: int, name: str) -> None:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | _SAFE, dir_fd=parent)
+    except OSError:  # gone by now, or nothing of ours
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(name, dir_fd=parent)
+    except OSError:  # its owner lives, or was quicker, or we can't
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def append_line(path: Path, data: bytes) -> None:
     """Append `data` as one line (its newline is added when missing), durably and whole, or not at all.
 
-    Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first.
+    Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first; if it is
+    the beginning of this very line, it is completed.
     Raises Busy after 10 s, Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
@@ -74,9 +116,8 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float) -> bool:
         if not still_at(descriptor, parent, path.name):
             return False
         size = os.fstat(descriptor).st_size
-        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         try:
-            _write_all(descriptor, b"\n" + line if torn else line)
+            _write_all(descriptor, _missing(descriptor, size, line))
             os.fsync(descriptor)
         except OSError:
             os.ftruncate(descriptor, size)
@@ -86,6 +127,17 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def _missing(descriptor: int, size: int, line: bytes) -> bytes:
+    """What is to be written at the end of a file of `size` bytes so that `line` is its last one."""
+    tail = os.pread(descriptor, len(line), max(0, size - len(line)))
+    if not tail or tail.endswith(b"\n"):
+        return line
+    torn = tail.rpartition(b"\n")[2]
+    if len(torn) < len(line) and line.startswith(torn) and (torn != tail or len(tail) == size):
+        return line[len(torn) :]
+    return b"\n" + line
 
 
 def read_regular(path: Path) -> bytes | None:

@@ -19,9 +19,15 @@ FOLDER = ".repoagent"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-def failed(verb: str, path: Path, error: OSError) -> Refused:
-    """The sentence for what the system refused us: no space, no permission, a read-only disk."""
-    return Refused(f"could not {verb} {path}: {error.strerror or error}; put that right and run it again")
+class SystemFailed(Refused):
+    """The system said no: no space, no permission, a read-only disk. It is nobody's change that is wrong."""
+
+
+def failed(verb: str, path: Path, error: OSError) -> SystemFailed:
+    """The sentence for what the system refused us."""
+    return SystemFailed(
+        f"could not {verb} {path}: {error.strerror or error}; put that right and run it again"
+    )
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repoagent.errors import Refused
+from repoagent.errors import Busy, Refused
 from repoagent.store import document
-from repoagent.store.atomic import read_regular, write_whole
+from repoagent.store.atomic import read_regular, sweep, write_whole
+from repoagent.store.folders import SystemFailed
 from repoagent.store.locks import flock_until
 from repoagent.store.report import Warn, to_stderr
 
@@ -27,7 +28,7 @@ VERSION = 1
 _RECORD = "journal.json"
 _OWNER = "owner"
 _UNBORN = ".new-"
-_UNBORN_SECONDS = 3600.0  # a folder that never got its name is the rest of a crash after this time
+_UNBORN_SECONDS = 1.0  # between a folder's making and its lock there is less
 
 
 class Incomplete(Refused):
@@ -53,8 +54,8 @@ class Journal:
         return self.folder / name
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store `data` durably beside the record, before `save` speaks of it."""
-        write_whole(self.path(name), data)
+        """Store `data` beside the record, before `save` speaks of it and makes its name durable too."""
+        write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:
         """Replace the record, durably."""
@@ -65,10 +66,12 @@ class Journal:
         place = target or _passing(self.folder.parent, self.name)
         place.parent.mkdir(parents=True, exist_ok=True)
         self.folder.rename(place)
-        sync_folder(self.folder.parent)
         if target is None:
-            remove_folder(place)
+            with suppress(OSError):  # it has ended: what is left of it a later command removes
+                sync_folder(self.folder.parent)
+                remove_folder(place)
         else:
+            sync_folder(self.folder.parent)
             sync_folder(place.parent)
 
 
@@ -96,12 +99,13 @@ def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, 
         unborn.mkdir(mode=0o700)
         descriptor = os.open(unborn / _OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Refused(
+        raise SystemFailed(
             f"{unborn} could not be made: {error.strerror}; put that right and try again"
         ) from error
     journal = Journal(unborn, descriptor)
     try:
-        flock_until(descriptor, 0.0, unborn / _OWNER)
+        if not flock_until(descriptor, 0.0, unborn / _OWNER):
+            raise Busy(f"{unborn} was taken for the rest of a crash: try again")
         for file, data in files.items():
             journal.keep(file, data)
         journal.save(first)
@@ -110,7 +114,8 @@ def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, 
         unborn.rename(root / name)
         sync_folder(root)
     except BaseException:
-        remove_folder(unborn)
+        with suppress(OSError):
+            remove_folder(unborn)
         os.close(descriptor)
         raise
     return Journal(root / name, descriptor)
@@ -120,13 +125,29 @@ def abandoned(root: Path) -> Iterator[Journal]:
     """The journals in `root` whose owner is gone, each locked for the caller, who closes it."""
     for folder in _folders(root):
         if folder.name.startswith(_UNBORN):
-            with suppress(FileNotFoundError):
-                if time.time() - folder.stat().st_mtime > _UNBORN_SECONDS:
-                    remove_folder(folder)
+            _remove_unborn(folder)
             continue
         descriptor = _take(folder / _OWNER)
         if descriptor is not None:
+            sweep(folder)
             yield Journal(folder, descriptor)
+
+
+def _remove_unborn(folder: Path) -> None:
+    """The rest of a crash: a journal that never got its name, or one that had ended."""
+    with suppress(OSError):
+        if not (folder / _OWNER).exists():
+            # its owner may be about to lock it; so soon only if the clock has not been set back
+            if 0 <= time.time() - folder.stat().st_mtime < _UNBORN_SECONDS:
+                return
+            remove_folder(folder)
+            return
+        descriptor = _take(folder / _OWNER)
+        if descriptor is not None:
+            try:
+                remove_folder(folder)
+            finally:
+                os.close(descriptor)
 
 
 def _folders(root: Path) -> list[Path]:
@@ -158,8 +179,8 @@ def _take(owner: Path) -> int | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a journal's folder; it holds only files."""
-    for file in folder.iterdir():
+    """Remove a journal's folder; it holds only files. The owner's goes last: it says that the rest is dead."""
+    for file in sorted(folder.iterdir(), key=lambda file: file.name == _OWNER):
         file.unlink(missing_ok=True)
     folder.rmdir()
 

@@ -32,6 +32,10 @@ class Layout:
         return self.root / "memory"
 
     @property
+    def memory_lock(self) -> Path:
+        return self.memory / ".lock"
+
+    @property
     def conversations(self) -> Path:
         return self.root / "conversations"
 
@@ -68,8 +72,29 @@ class Layout:
         return self.private / "locks"
 
     @property
+    def pending(self) -> Path:
+        """What is still to be remembered of changes that are being made."""
+        return self.private / "pending"
+
+    @property
+    def proposals(self) -> Path:
+        """Changes that could not be applied."""
+        return self.private / "proposals"
+
+    @property
     def edits(self) -> Path:
         return self.private / "edits.jsonl"
+
+
+def has_leftovers(layout: Layout) -> bool:
+    """Whether a command may have been killed, or is at work: something is still to be remembered, or a lock says
+    who took it last and did not give it back."""
+    if any(folder.is_dir() and any(folder.iterdir()) for folder in (layout.pending, layout.locks)):
+        return True
+    try:
+        return layout.memory_lock.lstat().st_size > 0
+    except OSError:
+        return False
 
 
 def ensure(layout: Layout) -> None:

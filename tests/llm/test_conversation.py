@@ -117,16 +117,48 @@ def test_an_editor_that_writes_crlf(tmp_path: Path) -> None:
     assert found.turns[1].meta == {"a": "b"}
 
 
-def test_a_torn_heading_is_text_and_nothing_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("torn", "first"), [("obser", "one\n## [{}] obser"), ("assi", "one")])
+def test_a_torn_heading_is_text_or_completed_and_nothing_is_lost(
+    tmp_path: Path, torn: str, first: str
+) -> None:
     path = tmp_path / "conversation.md"
     append(path, Turn("user", "one"))
     nonce = (read(path) or Conversation("", ())).nonce
     with path.open("a") as file:
-        file.write(f"## [{nonce}] assi")
+        file.write(f"## [{nonce}] {torn}")
     append(path, Turn("assistant", "two"))
     found = read(path)
     assert found
-    assert [turn.text for turn in found.turns] == [f"one\n## [{nonce}] assi", "two"]
+    assert [turn.text for turn in found.turns] == [first.format(nonce), "two"]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 8, 20, 40, 10_000])
+@pytest.mark.parametrize("before", [0, 1])
+def test_turns_that_a_crash_cut_are_completed_once(tmp_path: Path, before: int, cut: int) -> None:
+    path = tmp_path / "conversation.md"
+    turns = [
+        Turn("user", "one", {"edit": "x"}),
+        Turn("assistant", "two\nlines"),
+        Turn("observation", "three"),
+    ]
+    append(path, *([Turn("user", "earlier")] * before), turns[0])
+    start = path.read_bytes()
+    append(path, *turns[1:])
+    end = path.read_bytes()
+    path.write_bytes(start + end[len(start) :][:cut])
+    for _ in range(2):
+        append(path, *turns[1:], again=True)
+        assert path.read_bytes() == end
+    append(path, *turns[1:])
+    found = read(path)
+    assert found
+    assert [turn.text for turn in found.turns[before:]] == [
+        "one",
+        "two\nlines",
+        "three",
+        "two\nlines",
+        "three",
+    ]
 
 
 @pytest.mark.parametrize(

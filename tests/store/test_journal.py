@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -88,13 +89,22 @@ def test_no_root_is_no_journal(root: Path) -> None:
     assert list(abandoned(root)) == []
 
 
-def test_half_made_ones_are_left_for_a_while(root: Path) -> None:
+@pytest.mark.parametrize("seconds", [2 * journal._UNBORN_SECONDS, -3600.0])
+def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> None:
     half = root / ".new-two"
     half.mkdir(parents=True)
-    (half / "owner").touch()
     assert list(abandoned(root)) == [] and half.exists()
-    long_ago = time.time() - 2 * journal._UNBORN_SECONDS
-    os.utime(half, (long_ago, long_ago))
+    then = time.time() - seconds  # the clock may have been set back since
+    os.utime(half, (then, then))
+    assert list(abandoned(root)) == [] and not half.exists()
+
+
+def test_half_made_ones_are_left_while_their_owner_lives(root: Path) -> None:
+    half = root / ".new-two"
+    half.mkdir(parents=True)
+    with (half / "owner").open("wb") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        assert list(abandoned(root)) == [] and half.exists()
     assert list(abandoned(root)) == [] and not half.exists()
 
 

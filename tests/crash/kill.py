@@ -1,0 +1,106 @@
+"""Run one scene again and again, killed at one event after the other, and say what is wrong after the next command.
+
+    python -m tests.crash.kill FOLDER SCENE EVERY
+
+in the environment of machine.py. EVERY 1 kills at each event, in each way; more takes a sample that has each kind of
+event (who does what to what sort of file) once. Prints a line of JSON for each kill.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import GitRepo
+from tests.crash.looks import contents
+from tests.crash.machine import ALL, MAIN, SELF, TORN, Event
+from tests.crash.stage import Stage, settle
+
+WAYS = {SELF: "killed", ALL: "all killed", MAIN: "killed while git goes on", TORN: "killed in a write"}
+
+
+def kind(event: Event, top: Path) -> tuple[str, ...]:
+    """What sort of event it is: names and numbers of one run left out."""
+    path = event.path.replace(str(top), "")
+    path = re.sub(r"objects/[0-9a-f]{2}(/\w+)?", "objects/…", path)
+    path = re.sub(r"(-\d+)?(-[0-9a-f]+)+|[0-9a-f]{8,}|\d+", "…", path)
+    return event.program, event.call, path
+
+
+def points(
+    events: tuple[Event, ...], every: int, seen: set[tuple[str, ...]], top: Path
+) -> Iterator[tuple[int, int]]:
+    """Where to kill, and how."""
+    last = len(events) - 1
+    writers = {event.program for event in events if event.call not in ("start", "end")}
+    for event in events:
+        ours = event.program.startswith("python")
+        gits = event.program.startswith("git")
+        # what a hook's own programs leave when they are killed is not ours to clear away
+        modes = [SELF] if ours else [SELF, ALL, MAIN] if gits else [MAIN]
+        if ours and event.call == "write":
+            modes.append(TORN)
+        key = kind(event, top)
+        if event.program not in writers:
+            key = ("reader", event.call)
+        if every == 1 or event.number in (0, last):
+            yield from ((event.number, mode) for mode in modes)
+        elif key not in seen or event.number % every == 0:
+            yield event.number, modes[len(seen) % len(modes)]
+        seen.add(key)
+
+
+def users_commit(stage: Stage, folder: Path) -> str:
+    """What is wrong when the person commits before any command of ours: git refuses, or all is well after."""
+    copy = GitRepo(folder / "copy")
+    shutil.copytree(stage.repo.top, copy.top, symlinks=True)
+    try:
+        present = contents(copy.top)
+        copy.git("status")
+        copy.git("add", "-u", ok=False)
+        copy.git("commit", "-qm", "by hand", ok=False)
+        if copy.git("log", "-1", "--format=%s").strip() != "by hand":
+            return "" if (copy.top / ".git/index.lock").exists() else "the user's commit failed"
+        settle(copy)
+        settled = repr(contents(copy.top))
+        if settled not in (stage.old["bytes"], stage.new["bytes"]):
+            return f"after the user's commit of {present} there is {settled}"
+        changed = copy.git("status", "--porcelain", "--untracked-files=no")
+        return f"after the user's commit: {changed}" if changed else ""
+    finally:
+        shutil.rmtree(copy.top)
+
+
+def main(folder: Path, name: str, every: int, part: int = 0) -> None:
+    stage = Stage(folder, name)
+    seen: set[tuple[str, ...]] = set()
+    chosen = list(points(stage.events, every, seen, stage.repo.top))
+    for number, mode in chosen[:: max(1, len(chosen) // part)] if part else chosen:
+        stage.fresh()
+        ran = stage.faults.run(stage.act, mode, number)
+        event = next((event for event in ran.events if event.number == number), None)
+        ours = users_commit(stage, folder) if number % 3 == 0 or every > 1 else ""
+        settled = settle(stage.repo)
+        found = stage.wrong(lived=ran.code >= 0)
+        if ours:
+            found["user"] = ours
+        again = settle(stage.repo)
+        print(
+            json.dumps(
+                {
+                    "number": number, "of": len(stage.events), "way": WAYS[mode],
+                    "event": event and f"{event.program} {event.call} {event.path}",
+                    "code": ran.code, "settled": (settled, again), "landed": stage.landed,
+                    "wrong": found,
+                }
+            ),
+            flush=True,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))

@@ -1,0 +1,81 @@
+"""All that must be old or new after a crash: what git shows, the bytes, and the memory; and what must not be left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repoagent.llm.conversation import read as read_conversation
+from repoagent.memory import memories, read_edits, read_notes
+from repoagent.repo.edits import list_edits
+from repoagent.repo.worktree import layout, open_worktree
+from tests.conftest import GitRepo
+from tests.repo.edits import journals, visible
+
+
+def look(repo: GitRepo) -> dict[str, str]:
+    """Everything that is to be as before or as after."""
+    seen = visible(repo)
+    seen.pop("files")
+    return {
+        **seen,
+        "index": repo.git("ls-files", "--stage", "-v"),
+        "bytes": repr(contents(repo.top)),
+        "memory": repr(memory(repo)),
+        "edits": repr(done(repo)),
+    }
+
+
+def contents(top: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file of the work tree with its mode."""
+    found = {}
+    for path in sorted(top.rglob("*")):
+        parts = path.relative_to(top).parts
+        if parts[0] not in (".git", ".repoagent") and path.is_file():
+            found["/".join(parts)] = (path.stat().st_mode, path.read_bytes())
+    return found
+
+
+def done(repo: GitRepo) -> list[tuple[str, str | None, bool, tuple[str, ...]]]:
+    return [(edit.id, edit.commit, edit.undone, edit.paths) for edit in list_edits(open_worktree(repo.top))]
+
+
+def memory(repo: GitRepo) -> list[object]:
+    """What is remembered of each file, without times, inodes and random names."""
+    place = layout(open_worktree(repo.top))
+    found: list[object] = []
+    for one in memories(place):
+        conversation = read_conversation(one.conversation)
+        turns = conversation.turns if conversation else ()
+        identity = one.identity
+        found.append(
+            (
+                identity.path, identity.earlier_paths, identity.blobs[-1:], identity.commit,
+                [(turn.role, turn.text, _timeless(turn.meta)) for turn in turns],
+                [note.text for note in read_notes(one.notes)],
+                [(edit.id, edit.state, edit.commit, edit.result_blob) for edit in read_edits(one.edits)],
+            )
+        )  # fmt: skip
+    return found
+
+
+def _timeless(meta: object) -> list[tuple[str, str]]:
+    assert isinstance(meta, dict)
+    return [(name, value) for name, value in meta.items() if name not in ("time", "sent", "tokens")]
+
+
+def litter(repo: GitRepo) -> list[str]:
+    """What a crash left and nobody will ever clear away."""
+    place = layout(open_worktree(repo.top))
+    found = [path for path in repo.top.rglob("*") if path.name.startswith((".tmp-", ".repoagent-", ".new-"))]
+    locks = (repo.top / ".git").rglob("*.lock")
+    # git's own, which makes only `git maintenance` wait
+    found += [path for path in locks if "repoagent" not in path.parts and path.name != "maintenance.lock"]
+    found += [path for path in place.memory.glob("*-*") if not (path / "identity.json").exists()]
+    found += [path for path in place.private.rglob("*") if path.parent.name == "pending"]
+    found = [path for path in found if not _may_be_new(path)]
+    return [str(path.relative_to(repo.top)) for path in found] + journals(repo)
+
+
+def _may_be_new(path: Path) -> bool:
+    """The folder of a journal that its owner has not locked yet: it is given a moment."""
+    return path.name.startswith(".new-") and not any(path.iterdir())

@@ -1,0 +1,94 @@
+"""A scene on its stage: the repository as prepared, copies of it to work on, and what is wrong with one afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from repoagent.edit import run as edit_run
+from repoagent.memory import resolve
+from repoagent.repo.worktree import layout, open_worktree
+from tests.conftest import GitRepo
+from tests.crash.looks import litter, look
+from tests.crash.machine import COUNT, Event, Faults
+from tests.crash.scenes import SCENES, in_child, run
+
+REMEMBERED = ("a.txt", "n/ew/new.txt", "src/main.py")
+
+
+class Stage:
+    """`repo` is the copy of `template` that is worked on; `events` are those of the work when nothing happens, `old`
+    and `new` what there is before and after it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.scene = SCENES[name]
+        self.faults = Faults()
+        self.template = GitRepo(folder / "work" / "template")
+        self.repo = GitRepo(folder / "work" / "repo")
+        self.template.top.mkdir(parents=True)
+        self.template.git("init", "-q")
+        self.scene.prepare(self.template)
+        worktree = open_worktree(self.template.top)
+        for path in REMEMBERED:  # what the memory finds changed it writes down when it looks
+            if (self.template.top / path).exists():
+                resolve(layout(worktree), worktree, path, self.template.read(path))
+        self.old = look(self.template)
+        self.fresh()
+        self.act()  # what is imported late is there from now on
+        self.fresh()
+        whole = self.faults.run(self.act, COUNT)
+        assert whole.code == 0, whole.code
+        self.events: tuple[Event, ...] = whole.events
+        self.new = look(self.repo)
+
+    def fresh(self) -> None:
+        shutil.rmtree(self.repo.top, ignore_errors=True)
+        shutil.copytree(self.template.top, self.repo.top, symlinks=True)
+        self.repo.git("status")  # the index knows the copies now
+
+    def act(self) -> int:
+        os.chdir(self.repo.top)
+        # commits of two runs are the same then
+        vars(edit_run)["new_edit_id"] = lambda: "20260101-000000-abcdef"
+        return run(*self.scene.command)
+
+    def wrong(self, *, lived: bool = False) -> dict[str, object]:
+        """What is neither old nor new, or left over. A process that `lived` may have remembered that it failed."""
+        now = look(self.repo)
+        landed = now["edits"] != self.old["edits"]
+        expected = self.new if landed else self.old
+        found: dict[str, object] = {
+            key: (expected[key], now[key]) for key in now if now[key] != expected[key]
+        }
+        if lived and not landed:
+            found.pop("memory", None)
+        if not landed and self.is_as_the_hook_left_it():
+            for key in ("bytes", "unstaged", "status"):
+                found.pop(key, None)
+        if left := litter(self.repo):
+            found["litter"] = left
+        fsck = self.repo.git("fsck", "--connectivity-only", "--no-dangling", ok=False)
+        if fsck.strip():
+            found["fsck"] = fsck
+        if not self.repo.git("reflog", ok=False).strip():
+            found["reflog"] = "none"
+        return found
+
+    def is_as_the_hook_left_it(self) -> bool:
+        """Whether a formatter had rewritten the file when all was killed: nobody can tell that from a save of the
+        person's by then, so it is left, and what it held before is kept."""
+        kept = list((self.repo.top / ".git/repoagent/kept").glob("*/old-0"))
+        return [path.read_bytes() for path in kept] == [self.template.read("a.txt")] and self.repo.read(
+            "a.txt"
+        ) == self.template.read("a.txt").replace(b"line 2\n", b"LINE 2, formatted\n")
+
+    @property
+    def landed(self) -> bool:
+        return look(self.repo)["edits"] != self.old["edits"]
+
+
+def settle(repo: GitRepo) -> int:
+    """The next command: one that does nothing itself."""
+    os.chdir(repo.top)
+    return in_child(lambda: run("redo", "none"))

@@ -1,0 +1,56 @@
+"""Told to end while an edit is made: everything is taken back first, and who waits sees the signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET
+from tests.repo.edits import journals, visible
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("where", ["check", "hook"])
+def test_ended(repo: GitRepo, tmp_path: Path, number: signal.Signals, where: str) -> None:
+    reply, started = tmp_path / "reply.md", tmp_path / "started"
+    reply.write_text(GREET)
+    wait = f"touch {started}; sleep 2"
+    if where == "hook":
+        repo.hook("pre-commit", wait + "\n")
+    repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
+    before = visible(repo)
+    command = [
+        "edit",
+        "--yes",
+        "--model",
+        "manual",
+        "--reply",
+        str(reply),
+        "src/app.py",
+        "greet with a comma",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "repoagent", *command, *(["--check", wait] if where == "check" else [])],
+        cwd=repo.top,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not started.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    assert (repo.top / ".git/index.lock").exists()
+    os.kill(process.pid, number)
+    process.communicate(timeout=30)
+    assert process.returncode == -number
+    after = visible(repo)
+    before.pop("files"), after.pop("files")
+    assert after == before and repo.read("src/app.py").endswith(b"# mine\n")
+    assert journals(repo) == [] and not list((repo.top / ".git/repoagent/locks").iterdir())

@@ -1,0 +1,65 @@
+"""A kill at every change on disk, of ours and of git's, leaves what the next command makes old or new, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.machine import build, environment
+from tests.crash.scenes import SCENES
+
+ROOT = Path(__file__).parents[2]
+DATE = "2026-01-01T00:00:00Z"  # the commits of two runs are the same
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = build(tmp_path_factory.mktemp("faults"))
+    if library is None:
+        pytest.skip("the library that brings faults needs Linux and a C compiler")
+    return library
+
+
+def killed(library: Path, folder: Path, scene: str, every: int, part: int = 0) -> list[dict[str, Any]]:
+    more = {"GIT_AUTHOR_DATE": DATE, "GIT_COMMITTER_DATE": DATE, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash.kill", str(folder), scene, str(every), str(part)],
+        cwd=ROOT,
+        env={**environment(library, folder / "control"), **more},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"number"')]
+    assert found
+    wrong = [one for one in found if one["wrong"] or one["settled"] not in ([1, 1], [3, 3])]
+    assert wrong == [], "\n".join(map(str, wrong[:3]))[:4000]
+    return found
+
+
+def test_killed_anywhere(library: Path, tmp_path: Path) -> None:
+    """A few of the kinds of event; `make soak` has each event, in each way."""
+    found = killed(library, tmp_path, "three", 10_000, 12)
+    assert {one["landed"] for one in found} == {True, False}
+
+
+@pytest.mark.parametrize("scene", ["formatted", "undo"])
+def test_killed_here_and_there(library: Path, tmp_path: Path, scene: str) -> None:
+    killed(library, tmp_path, scene, 10_000, 14)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scene", SCENES)
+def test_killed_at_each_event_in_each_way(library: Path, tmp_path: Path, scene: str) -> None:
+    found = killed(library, tmp_path, scene, 1)
+    assert {one["landed"] for one in found} == {True, False}
+    assert {one["way"] for one in found} == {
+        "killed", "all killed", "killed while git goes on", "killed in a write",
+    }  # fmt: skip
