@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # name: (where its click command stands, what it does in one line)
 COMMANDS: dict[str, tuple[str, str]] = {
     "edit": ("repoagent.cli.edit:command", "Change files as asked, as one commit."),
+    "apply": ("repoagent.cli.apply:command", "Apply a patch from anywhere, as one commit."),
     "undo": ("repoagent.cli.undo:undo", "Take the last edit back."),
     "redo": ("repoagent.cli.undo:redo", "Make an edit again that was taken back."),
     "init": ("repoagent.cli.init:command", "Set up .repoagent/ for a team to share."),

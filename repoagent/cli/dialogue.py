@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.reply import Fold, Words
 from repoagent.edit import Decision, Proposal, summary
+from repoagent.edit.dialogue import tolerated
 from repoagent.errors import NothingDone, RepoagentError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from repoagent.agent import Action, LoopEvent, Observation
     from repoagent.cli.terminal import Terminal
     from repoagent.cli.working import Working
+    from repoagent.edit.sensitive import Concern
     from repoagent.repo import FileChange
 
 CHOICES = {
@@ -23,18 +27,8 @@ CHOICES = {
     "x": "have the model explain it",
     "q": "stop, nothing is changed",
 }
-# Levels of placement that needed no tolerance: an exact match, or a form of edit that says all.
-PLAIN = {
-    "exact",
-    "search-replace",
-    "whole-file",
-    "whole-part",
-    "new-file",
-    "deleted",
-    "renamed",
-    "copied",
-    "mode",
-}
+ALONE = {letter: CHOICES["q" if letter == "n" else letter] for letter in "ynepq"}  # with no model to tell
+APART = {"y": "make this change too", "n": "stop, nothing is changed"}
 EDIT_HEAD = (
     "# Change the diff as you like: only what it then says is applied. An empty file changes nothing.\n"
     "# Line numbers need not be right; these lines are left out.\n"
@@ -49,7 +43,8 @@ OWN_TRAILER = "\nRepoagent-Edit: "
 class Talk:
     """A `Dialogue` over a terminal or a pipe. `yes` answers every question, `by_hunk` asks for each hunk.
 
-    `commits` says that a yes makes a commit, so its message is a part of the question. `said` holds what was told
+    `commits` says that a yes makes a commit, so its message is a part of the question; `model` that there is one, which
+    can be told why not. `said` holds what was told
     of the edit, `answered` whether the last reply was shown.
     """
 
@@ -58,6 +53,7 @@ class Talk:
     yes: bool = False
     by_hunk: bool = False
     commits: bool = True
+    model: bool = True
     said: set[str] = field(default_factory=set)
     answered: bool = False
     _words: Words = field(default_factory=Words, repr=False)
@@ -146,10 +142,18 @@ class Talk:
         if self.yes:
             return Decision("yes")
         while True:
-            answer = self.terminal.ask("Apply this change", CHOICES)
+            answer = self.terminal.ask("Apply this change", CHOICES if self.model else ALONE)
             decision = self._decision(answer, proposal)
             if decision is not None:
                 return decision
+
+    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
+        """Ask about these files alone; `--yes` was said to the change that was asked for, not to them."""
+        if self.yes or not self.terminal.can_ask:
+            return None
+        names = ", ".join(dict.fromkeys(concern.path for concern in concerns))
+        answer = self.terminal.ask(f"Nobody asked for a change of {names}. Make it all the same", APART)
+        return answer == "y"
 
     def explained(self, text: str) -> None:
         """The words were shown as they came; why there are none is still to be said."""
@@ -175,7 +179,7 @@ class Talk:
         """What an answer means; None when the question is to be asked again."""
         if answer == "y":
             return Decision("yes")
-        if answer == "q":
+        if answer == "q" or (answer == "n" and not self.model):
             return Decision("no")
         if answer == "x":
             self._explains = True
@@ -214,11 +218,15 @@ class Talk:
         self.terminal.note("")
 
     def _remarks(self, proposal: Proposal) -> None:
+        grave = {concern.sentence for concern in proposal.concerns}
         for remark in proposal.remarks:
             self.said.add(remark)
-            self.terminal.note(f"note: {remark}")
-        if tolerated := [place for place in proposal.placements if place.level not in PLAIN]:
-            self.terminal.note(f"placed with tolerance: {summary(tolerated)}")
+            if remark in grave:
+                self.terminal.warn(remark)
+            else:
+                self.terminal.note(f"note: {remark}")
+        if loose := tolerated(proposal.placements):
+            self.terminal.note(f"placed with tolerance: {summary(loose)}")
 
     def _aside(self, text: str) -> None:
         if self.terminal.tells or self.terminal.verbose:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.landing import Committing, asking, commit_options, committing, refuse_conflicts
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
+    from repoagent.config import Settings
     from repoagent.edit import EditRequest, Target
     from repoagent.repo import WorkTree
 
@@ -36,24 +38,15 @@ SETTINGS = {  # option of the command line: key of the configuration
     "edit_format": "edit.format",
     "effort": "effort",
 }
-CONFLICTS = {  # of options: by their parameters
-    "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
-    "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
-    "again": ("message_file", "show_prompt", "create"),
-    "by_hunk": ("yes",),
-}
-FLAGS = {"by_hunk": "patch", "sign": "gpg-sign"}
+CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: by their parameters
 file_path = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=Committing, epilog=EPILOG)
 @click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
 @click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
 @click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
-@click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking.")
-@click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does.")
-@click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
-@click.option("--no-commit", is_flag=True, help="Write the files; leave the commit to you.")
+@asking
 @click.option("--check", metavar="CMD", help="Commit only if CMD passes; its failure goes to the model.")
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Model calls at most.")
 @click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens at most, in and out.")
@@ -61,15 +54,7 @@ file_path = click.Path(path_type=Path, dir_okay=False)
 @click.option("--create", is_flag=True, help="The files may be new.")
 @click.option("--scope", type=click.Choice(["files", "neighbors", "repo"]), help="What may be changed.")
 @click.option("--read", multiple=True, metavar="FILE", help="Show FILE too, for reading only. Repeatable.")
-@click.option("--branch", metavar="NAME", help="Make a new branch at HEAD and commit there.")
-@click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor.")
-@click.option("-s", "--signoff", is_flag=True, help="Add a Signed-off-by trailer.")
-@click.option(
-    "-S", "--gpg-sign", "sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the commit."
-)
-@click.option("--fixup", metavar="REV", help="Make it a fixup! commit for REV.")
-@click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks.")
-@click.option("--include-dirty", is_flag=True, help="Commit your other changes in these files too.")
+@committing
 @click.option(
     "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", show_default=True,
     help="Use what was said about the files before, or not.",
@@ -119,9 +104,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.edit.run import edit
 
     settle(worktree, terminal)
-    ask = partial(
-        _request, given, worktree, terminal, settings.text("edit.scope"), settings.text_or_none("check")
-    )
+    ask = partial(_request, given, worktree, terminal, settings)
     if given.show_prompt:
         show_prompt(worktree, ask(), settings, terminal, as_json=given.as_json, count=given.count)
         return Exit.DONE
@@ -144,28 +127,17 @@ def _refuse_conflicts(given: SimpleNamespace) -> None:
     """Raise UsageError for options that can't be meant together, and for no argument at all."""
     if not given.arguments and not given.again:
         raise UsageError('say which file and what to do: repoagent edit FILE "INSTRUCTION"')
-    for option, others in CONFLICTS.items():
-        for other in others:
-            if _is_given(given, option) and _is_given(given, other):
-                raise UsageError(f"{_flag(option)} and {_flag(other)} can't be meant together: leave one out")
-
-
-def _is_given(given: SimpleNamespace, option: str) -> bool:
-    return getattr(given, option) not in (None, False, ())
-
-
-def _flag(option: str) -> str:
-    return "--" + FLAGS.get(option, option).replace("_", "-")
+    refuse_conflicts(given, CONFLICTS)
 
 
 def _request(
-    given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, scope: str, check: str | None
+    given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, settings: Settings
 ) -> EditRequest:
     """What the command line asks for. Raises UsageError for what can't be meant."""
     from dataclasses import replace
 
     from repoagent.edit import EditRequest, parse_target, split_arguments
-    from repoagent.repo import Options, relative
+    from repoagent.repo import relative
 
     cwd = Path.cwd()
     instead_of = None
@@ -190,21 +162,14 @@ def _request(
         instead_of=instead_of,
         read=tuple(relative(worktree, path, cwd) for path in given.read),
         create=given.create or given.again,
-        scope=scope,
-        check=check,
+        scope=settings.text("edit.scope"),
+        check=settings.text_or_none("check"),
         strict=given.strict,
         fresh=given.conversation == "fresh",
         dry_run=given.dry_run,
-        commit=Options(
-            no_commit=given.no_commit,
-            no_verify=given.no_verify,
-            include_dirty=given.include_dirty,
-            branch=given.branch,
-            edit_message=given.edit_message,
-            signoff=given.signoff,
-            sign=given.sign,
-            fixup=given.fixup,
-        ),
+        allow_sensitive=given.allow_sensitive,
+        sensitive=settings.texts("edit.sensitive"),
+        commit=commit_options(given),
     )
 
 

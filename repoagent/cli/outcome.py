@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit import EditOutcome, EditRequest
+    from repoagent.edit.commit import Landed
     from repoagent.llm import Part
     from repoagent.repo import WorkTree
 
@@ -41,20 +42,26 @@ def show_outcome(
         if terminal.tells:
             terminal.note(f"no change was made · {spent(outcome)}", "dim")
         return
+    show_landed(landed, terminal, spent(outcome), said)
+
+
+def show_landed(landed: Landed, terminal: Terminal, spent: str, said: Collection[str] = ()) -> None:
+    """Print the result of a change, the diff of a dry run or the commit, and after it what was `spent`. The remarks in
+    `said` are left out."""
     for remark in landed.remarks:
         if remark not in said:
             terminal.note(f"note: {remark}")
-    if outcome.kind == "proposed":
+    if not landed.written:
         terminal.diff(landed.proposal.diff)
-        terminal.note(f"nothing was written (--dry-run) · {spent(outcome)}")
+        terminal.note(f"nothing was written (--dry-run) · {spent}")
         return
     subject = landed.proposal.message.split("\n", 1)[0]
     if landed.commit is not None:
         head = f"[{landed.commit.branch or 'detached HEAD'} {landed.commit.commit[:7]}]"
         shown = paint(head, "yellow") if terminal.color else head
-        terminal.styled(f"{shown} {clean(subject)} · {landed.proposal.stat} · {spent(outcome)}\n")
+        terminal.styled(f"{shown} {clean(subject)} · {landed.proposal.stat} · {spent}\n")
     else:
-        terminal.styled(f"written, not committed · {landed.proposal.stat} · {spent(outcome)}\n")
+        terminal.styled(f"written, not committed · {landed.proposal.stat} · {spent}\n")
 
 
 def spent(outcome: EditOutcome) -> str:
@@ -70,33 +77,11 @@ def spent(outcome: EditOutcome) -> str:
 
 def as_object(outcome: EditOutcome) -> dict[str, object]:
     """The outcome as JSON data; its format has a version."""
-    landed = outcome.landed
-    made = landed.commit if landed else None
     return {
         "version": VERSION,
         "outcome": outcome.kind,
         "edit": outcome.edit_id,
-        "commit": made.commit if made else None,
-        "parent": made.parent if made else None,
-        "branch": made.branch if made else None,
-        "files": [
-            {"path": change.path, "old_path": change.old_path, "mode": change.mode}
-            for change in landed.changes
-        ]
-        if landed
-        else [],
-        "placements": [
-            {"path": place.path, "hunk": place.hunk, "line": place.line, "level": place.level}
-            for place in landed.proposal.placements
-        ]
-        if landed
-        else [],
-        "diff": landed.proposal.diff if landed else "",
-        "message": landed.proposal.message if landed else "",
-        "remarks": list(landed.remarks) if landed else [],
-        "check": {"command": landed.check.command, "seconds": round(landed.check.seconds, 3)}
-        if landed and landed.check
-        else None,
+        **landed_object(outcome.landed),
         "answer": outcome.answer,
         "model": outcome.model,
         "usage": {
@@ -109,6 +94,36 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
         },
         "cost": outcome.cost,
         "seconds": round(outcome.seconds, 3),
+    }
+
+
+def landed_object(landed: Landed | None) -> dict[str, object]:
+    """What landed, as a part of JSON data; the same keys where nothing did."""
+    made = landed.commit if landed else None
+    return {
+        "commit": made.commit if made else None,
+        "parent": made.parent if made else None,
+        "branch": made.branch if made else None,
+        "files": [
+            {"path": change.path, "old_path": change.old_path, "mode": change.mode}
+            for change in (landed.changes if landed else ())
+        ],
+        "placements": [
+            {
+                "path": place.path,
+                "hunk": place.hunk,
+                "line": place.line,
+                "level": place.level,
+                "tolerances": list(place.tolerances),
+            }
+            for place in (landed.proposal.placements if landed else ())
+        ],
+        "diff": landed.proposal.diff if landed else "",
+        "message": landed.proposal.message if landed else "",
+        "remarks": list(landed.remarks) if landed else [],
+        "check": {"command": landed.check.command, "seconds": round(landed.check.seconds, 3)}
+        if landed and landed.check
+        else None,
     }
 
 

@@ -95,6 +95,12 @@ OPTIONS: tuple[Option, ...] = (
         "auto",
         "what a model is asked for: a diff, search/replace blocks, whole files or whole functions",
     ),
+    _own(
+        "edit.sensitive",
+        texts(),
+        (),
+        "further files whose change is asked about apart, as in .gitignore; see docs/security.md",
+    ),
     Option("context", texts(), (), "further files that each prompt shows"),
     Option("history.commits", whole(), 8, "how many recent commits of a file a prompt shows"),
     Option("memory.enabled", switch(), True, "whether an edit is remembered with its file"),

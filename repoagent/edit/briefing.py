@@ -153,4 +153,7 @@ def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:
     if facts.unmerged:
         raise Refused(f"{facts.unmerged[0]} has unmerged conflicts: resolve them first, or use --no-commit.")
     if facts.operation and facts.operation != "bisect":
-        raise Refused(f"a {facts.operation} is in progress: finish or abort it first, or use --no-commit.")
+        article = "an" if facts.operation == "am" else "a"
+        raise Refused(
+            f"{article} {facts.operation} is in progress: finish or abort it first, or use --no-commit."
+        )

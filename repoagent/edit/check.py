@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.repo.run import uninterrupted
+from repoagent.store.secrets import without_secrets
 
 OUTPUT_LIMIT = 8 * 1024  # what a model is shown of a failing check, in bytes
 
@@ -37,7 +38,8 @@ class CheckResult:
 def run_check(command: str, top: Path, timeout: float | None = None) -> CheckResult:
     """Run `command` in a shell at the top of the work tree, without standard input.
 
-    An interrupt or the time-out (in seconds) ends the whole process group; a time-out counts as a failure.
+    An interrupt or the time-out (in seconds) ends the whole process group; a time-out counts as a failure. The output
+    is without the secrets of the environment: it goes to the model and into files.
     """
     started = time.monotonic()
     process: subprocess.Popen[bytes] | None = None
@@ -63,7 +65,8 @@ def run_check(command: str, top: Path, timeout: float | None = None) -> CheckRes
         if process is not None:
             _end(process)
         raise
-    return CheckResult(command, returncode, output, time.monotonic() - started)
+    told = without_secrets(output.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return CheckResult(command, returncode, told, time.monotonic() - started)
 
 
 def _end(process: subprocess.Popen[bytes]) -> bytes:

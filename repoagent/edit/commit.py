@@ -6,19 +6,19 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from repoagent.edit.bench import Bench
 from repoagent.edit.check import CheckResult, run_check
 from repoagent.edit.dialogue import Dialogue, Proposal
-from repoagent.edit.request import EditRequest
-from repoagent.edit.tools import Workbench
 from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.repo import CommitResult, FileChange, HookFailed, Transaction
 from repoagent.repo.index import read_status
+from repoagent.store.secrets import without_secrets
 
 NAMED = 3  # files in a remark
 LOCK_SECONDS = 10.0  # for as long another process that commits is waited for; its hooks may take a while
 LOCK_POLL_SECONDS = 0.1
-GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class NoCommit(CheckFailed):
     """git itself could not make the commit, whatever the change is; a later run goes on from the answer."""
 
 
-def commit(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Landed:
+def commit(bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Landed:
     """Write the change, run the check, make the commit (where the request wants them).
 
     Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit and Busy for
@@ -75,7 +75,7 @@ def commit(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogu
                 dialogue.note(f"running {request.check}")
                 result = run_check(request.check, bench.worktree.top)
                 if not result.passed:
-                    raise SentBack("check", _failure(result, f"{bench.worktree.top}/"))
+                    raise check_failure(result, bench.worktree.top)
             dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
             if request.commit.no_commit:
                 transaction.keep()
@@ -83,7 +83,7 @@ def commit(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogu
                 try:
                     made = transaction.commit(proposal.message)
                 except HookFailed as error:
-                    raise _not_committed(error, request) from error
+                    raise _not_committed(error, bench) from error
     except SentBack as setback:
         if transaction is not None and transaction.left:  # then not all is as it was, as a setback says
             names = ", ".join(transaction.left)
@@ -94,7 +94,7 @@ def commit(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogu
     return Landed(proposal, True, made, result)
 
 
-def _seen_by_check(bench: Workbench) -> tuple[str, ...]:
+def _seen_by_check(bench: Bench) -> tuple[str, ...]:
     """What a check that passes does not prove of the commit: other work was around, and is not in it."""
     others = sorted(read_status(bench.worktree).changed)
     if not others:
@@ -104,7 +104,7 @@ def _seen_by_check(bench: Workbench) -> tuple[str, ...]:
 
 
 @contextmanager
-def _begun(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Iterator[Transaction]:
+def _begun(bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Iterator[Transaction]:
     """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
     options = bench.request.commit
     deadline = time.monotonic() + LOCK_SECONDS
@@ -116,26 +116,26 @@ def _begun(bench: Workbench, proposal: Proposal, edit_id: str, dialogue: Dialogu
                 stack.enter_context(transaction)
             except Busy as error:
                 if time.monotonic() > deadline:
-                    raise Busy(f"{error}\n{GOES_ON}") from error
+                    raise Busy(f"{error}\n{bench.goes_on}".rstrip()) from error
                 if not waiting:
                     dialogue.note("waiting for another process that commits")
                 waiting = True
                 time.sleep(LOCK_POLL_SECONDS)
                 continue
             except Refused as error:
-                raise NotNow(f"{error}\n{GOES_ON}") from error
+                raise NotNow(f"{error}\n{bench.goes_on}".rstrip()) from error
             yield transaction
             return
 
 
-def _not_committed(error: HookFailed, request: EditRequest) -> Exception:
+def _not_committed(error: HookFailed, bench: Bench) -> Exception:
     """A hook that says no is something for the model; a git that can't commit, or a person who left the message
     empty, is not."""
-    if error.by_git and request.commit.edit_message:  # git had the terminal: what it was stands there
-        return NoCommit(f"the commit was not made, and everything is as it was. {GOES_ON}")
+    if error.by_git and bench.request.commit.edit_message:  # git had the terminal: what it was stands there
+        return NoCommit(f"the commit was not made, and everything is as it was. {bench.goes_on}".rstrip())
     if error.by_git:
-        return NoCommit(f"{error}\n{GOES_ON}")
-    return SentBack("hook", str(error))
+        return NoCommit(f"{without_secrets(str(error))}\n{bench.goes_on}".rstrip())
+    return SentBack("hook", without_secrets(str(error)))
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
@@ -154,11 +154,11 @@ _OUTPUT = "Its output:\n"
 _ADVICE = "\n\nThe files are as they were before it. Change your edit so that the check passes."
 
 
-def _failure(result: CheckResult, top: str) -> str:
+def check_failure(result: CheckResult, top: Path) -> SentBack:
     """What the model hears of a failed check: paths as it knows them, without `top`, and last what it is to do."""
-    output = result.excerpt().replace(top, "").rstrip()
-    head = f"The check `{result.command}` failed with exit code {result.returncode} after your edit."
-    return f"{head} {_OUTPUT}{output}{_ADVICE}"
+    output = result.excerpt().replace(f"{top}/", "").rstrip()
+    head = f"The check `{without_secrets(result.command)}` failed with exit code {result.returncode} after your edit."
+    return SentBack("check", f"{head} {_OUTPUT}{output}{_ADVICE}")
 
 
 def output_of(failure: str) -> str:

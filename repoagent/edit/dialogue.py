@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from repoagent.agent import LoopEvent
 from repoagent.edit.readback import DiffStat
+from repoagent.edit.sensitive import Concern
 from repoagent.patch import Placement
+from repoagent.patch.tolerances import TOLERANCES
 from repoagent.repo.change import FileChange
+
+if TYPE_CHECKING:
+    from repoagent.agent import LoopEvent
+
+USUAL = {"numbers", "counts", "blank-context"}
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that fits and waits for a yes. `diff` is canonical; `remarks` are what a person should know."""
+    """A change that fits and waits for a yes. `diff` is canonical; `remarks` are what a person should know, and among
+    them those of the `concerns`, the files that make another program do something."""
 
     changes: tuple[FileChange, ...]
     diff: str
@@ -22,6 +29,7 @@ class Proposal:
     message: str
     placements: tuple[Placement, ...]
     remarks: tuple[str, ...] = ()
+    concerns: tuple[Concern, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,12 +77,29 @@ class Dialogue(Protocol):
         """Ask about `proposal`."""
         ...
 
+    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
+        """After a yes: ask once more, for the files that nobody asked for; None when there is nobody to ask."""
+        ...
+
     def explained(self, text: str) -> None:
         """The model's answer to `explain`, which was streamed as `text` too; or why there is none."""
         ...
 
 
+def tolerated(placements: Sequence[Placement]) -> list[Placement]:
+    """Those of which a person should know what they needed."""
+    return [place for place in placements if _needed(place)]
+
+
 def summary(placements: Sequence[Placement]) -> str:
-    """Where the hunks went and what tolerance each needed, in one line."""
-    places = [f"{p.path}:{p.line}" + (f" ({p.level})" if p.level != "exact" else "") for p in placements]
+    """Where the hunks went and what each needed, in one line."""
+    places = [
+        f"{p.path}:{p.line}" + (f" ({', '.join(_needed(p))})" if _needed(p) else "") for p in placements
+    ]
     return ", ".join(places)
+
+
+def _needed(place: Placement) -> list[str]:
+    """The tolerances in words, but for slips that nearly all answers have and that say nothing of the place."""
+    level = {place.level} & TOLERANCES.keys()
+    return sorted((level | set(place.tolerances)) - USUAL)

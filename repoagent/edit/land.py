@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from repoagent.edit.bench import Bench
 from repoagent.edit.commit import Landed, SentBack, commit
 from repoagent.edit.dialogue import Decision, Dialogue, Proposal
 from repoagent.edit.draft import Draft
 from repoagent.edit.readback import DiffStat, read_back
-from repoagent.edit.tools import Workbench
+from repoagent.edit.sensitive import concerns, described
+from repoagent.edit.unseen import unseen
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused
 from repoagent.patch import PatchRefused, SourceText, apply_answer, canonical_diff
 from repoagent.repo import FileChange, Moved, Source, read_source
@@ -20,26 +22,24 @@ RELOCATIONS = 3  # someone who saves more often than this between a yes and the 
 
 
 def land(
-    bench: Workbench,
+    bench: Bench,
     edit_id: str,
     message: Callable[[tuple[FileChange, ...]], str],
     dialogue: Dialogue,
     explain: Callable[[], str],
+    *,
+    remarks: tuple[str, ...] = (),
 ) -> Landed:
     """Take the draft through the person's yes, the write, the check and the commit.
 
     Raises SentBack for a no with a reason, a failed check or hook (everything is as it was); NothingDone for a plain
-    no or an empty draft; Refused when the change no longer fits the files (it is kept as a patch file); NotNow,
-    NoCommit and Busy when it fits but can't be committed at present.
+    no or an empty draft; Refused when the change no longer fits the files, or has sensitive ones that nobody asked for
+    (it is kept as a patch file); NotNow, NoCommit and Busy when it fits but can't be committed at present.
     """
-    request = bench.request
-    remarks = rebind(bench, edit_id)
-    if not bench.draft.edits:
-        raise NothingDone("the answer changes nothing: the files are already as it wants them.")
-    proposal = _propose(bench, bench.draft.edits, message, remarks)
-    if request.dry_run:
+    remarks = (*remarks, *rebind(bench, edit_id))
+    proposal = agreed(bench, edit_id, message, dialogue, explain, remarks=remarks)
+    if bench.request.dry_run:
         return Landed(proposal)
-    proposal = _agreed(bench, proposal, dialogue, explain)
     for _ in range(RELOCATIONS):
         try:
             return commit(bench, proposal, edit_id, dialogue)
@@ -51,7 +51,29 @@ def land(
     raise Refused(f"the files change while repoagent writes; {_keep(bench, proposal.diff, edit_id)}")
 
 
-def rebind(bench: Workbench, edit_id: str) -> tuple[str, ...]:
+def agreed(
+    bench: Bench,
+    edit_id: str,
+    message: Callable[[tuple[FileChange, ...]], str],
+    dialogue: Dialogue,
+    explain: Callable[[], str],
+    *,
+    remarks: tuple[str, ...] = (),
+) -> Proposal:
+    """The draft as a proposal to which the person has said yes; for a dry run it is not asked. Raises as `land`."""
+    if not bench.draft.edits:
+        raise NothingDone("the answer changes nothing: the files are already as it wants them.")
+    proposal = _propose(bench, bench.draft.edits, message, remarks)
+    if bench.request.dry_run:
+        return proposal
+    changes = _agreed(proposal, dialogue, explain)
+    if changes != proposal.changes:
+        proposal = _propose(bench, changes, message, remarks)
+    _agreed_apart(bench, proposal, dialogue, edit_id)
+    return proposal
+
+
+def rebind(bench: Bench, edit_id: str) -> tuple[str, ...]:
     """Bind the draft to what is on disk now. Where the user changed a file meanwhile, the change is placed anew.
 
     Only exact matches count here: the text is the file's own, so anything else would be a guess. Returns what to
@@ -91,28 +113,36 @@ def rebind(bench: Workbench, edit_id: str) -> tuple[str, ...]:
     return (f"{names} was changed meanwhile; the edit was placed on the new text",)
 
 
-def _differs(bench: Workbench, path: str, source: Source) -> bool:
+def _differs(bench: Bench, path: str, source: Source) -> bool:
     known = bench.draft.sources[path]
     return (known.data, known.mode) != (source.data, source.mode)
 
 
 def _propose(
-    bench: Workbench,
+    bench: Bench,
     changes: tuple[FileChange, ...],
     message: Callable[[tuple[FileChange, ...]], str],
     remarks: tuple[str, ...],
 ) -> Proposal:
     diff, stat = _shown(bench, changes)
-    return Proposal(changes, diff, stat, message(changes), tuple(bench.placements), remarks)
+    names = {change.name for change in changes}
+    request = bench.request
+    found = concerns(changes, request.paths, bench.worktree, request.sensitive)
+    return Proposal(
+        changes, diff, stat, message(changes),
+        placements=tuple(place for place in bench.placements if place.path in names),
+        remarks=(*remarks, *(concern.sentence for concern in found), *unseen(changes)),
+        concerns=found,
+    )  # fmt: skip
 
 
-def _shown(bench: Workbench, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
+def _shown(bench: Bench, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
     """The diff that says exactly what `changes` would write: a second parser has read the one in the other."""
     diff = canonical_diff(changes, hash_name=bench.worktree.object_format)
     return diff, read_back(diff, changes)
 
 
-def _placed_anew(bench: Workbench, proposal: Proposal, remarks: tuple[str, ...]) -> Proposal:
+def _placed_anew(bench: Bench, proposal: Proposal, remarks: tuple[str, ...]) -> Proposal:
     changes = bench.draft.edits
     diff, stat = _shown(bench, changes)
     return replace(
@@ -121,8 +151,8 @@ def _placed_anew(bench: Workbench, proposal: Proposal, remarks: tuple[str, ...])
     )  # fmt: skip
 
 
-def _agreed(bench: Workbench, proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) -> Proposal:
-    """The proposal as the person wants it. Raises NothingDone or SentBack on a no."""
+def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) -> tuple[FileChange, ...]:
+    """The changes as the person wants them. Raises NothingDone or SentBack on a no."""
     while True:
         decision: Decision = dialogue.decide(proposal)
         if decision.kind == "explain":
@@ -134,17 +164,30 @@ def _agreed(bench: Workbench, proposal: Proposal, dialogue: Dialogue, explain: C
             raise SentBack("person", f"The person did not accept the change: {decision.reason}")
         elif decision.kind == "no" or decision.changes == ():
             raise NothingDone("nothing was changed, as you said.")
-        elif decision.changes is not None:
-            names = {change.name for change in decision.changes}
-            placements = tuple(place for place in proposal.placements if place.path in names)
-            diff, stat = _shown(bench, decision.changes)
-            return replace(proposal, changes=decision.changes, diff=diff, stat=stat, placements=placements)
         else:
-            return proposal
+            return proposal.changes if decision.changes is None else decision.changes
 
 
-def _keep(bench: Workbench, diff: str, edit_id: str) -> str:
-    """Keep a change that could not be applied, and say where."""
+def _agreed_apart(bench: Bench, proposal: Proposal, dialogue: Dialogue, edit_id: str) -> None:
+    """A yes of its own for sensitive files that nobody asked for. Raises NothingDone, or Refused without a person."""
+    unasked = [concern for concern in proposal.concerns if not concern.asked]
+    if not unasked or bench.request.allow_sensitive:
+        return
+    agreed = dialogue.agrees(unasked)
+    if agreed:
+        return
+    kept = _keep(bench, proposal.diff, edit_id)
+    if agreed is None:
+        raise Refused(
+            f"{described(unasked)}, and that was not asked for: say --allow-sensitive if it is meant; {kept}"
+        )
+    raise NothingDone(f"nothing was changed, as you said; {kept}")
+
+
+def _keep(bench: Bench, diff: str, edit_id: str) -> str:
+    """Keep a change that could not be applied, and say where; outside of a repository there is no place for it."""
+    if not bench.worktree.git_dir.is_dir():
+        return "nothing was written"
     path = bench.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
     write_whole(path, diff.encode("utf-8", "surrogateescape"))
     return f"the change is kept in {path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Sequence
@@ -16,7 +17,20 @@ SOURCE_TRAILER = "Source-Blob"
 # interpret-trailers puts trailers above trailing comment lines; in our text a `#` line is a line like any other
 NO_COMMENT = "\x01"
 
+# a git without any configuration, that of older versions too, and outside any repository
+_NO_SETTINGS = {
+    "GIT_DIR": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_GLOBAL": os.devnull, "HOME": os.devnull, "XDG_CONFIG_HOME": os.devnull,
+    "GIT_CONFIG_COUNT": "0", "GIT_CONFIG_PARAMETERS": "",
+}  # fmt: skip
 _KEEP_AS_IS = re.compile(r"\s*([-*+#>|]|\d+[.)])\s|\s{2,}\S|\s*```|\S+: \S")
+# Sequences that a terminal obeys, and what else it or a reader would take for something that it is not.
+_CONTROL = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+)
+# Only the program says which edit it is, and only a person signs off.
+_NOT_THE_MODELS = re.compile(rf"(?im)^[ \t]*({EDIT_TRAILER}|{SOURCE_TRAILER}|signed-off-by)[ \t]*:.*$\n?")
 _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECASE)
 
 
@@ -24,11 +38,12 @@ def compose(account: str, instruction: str) -> str:
     """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
 
     The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Prose
-    in the body is wrapped at 72; lists, quotes, indented and preformatted lines stay as they are.
+    in the body is wrapped at 72; lists, quotes, indented and preformatted lines stay as they are. Control
+    characters are left out, and of a model's account the trailers that it can't vouch for.
     """
-    lines = account.strip().splitlines()
+    lines = _NOT_THE_MODELS.sub("", plain(account)).strip().splitlines()
     if not lines:
-        lines = instruction.strip().splitlines() or ["Edit files"]
+        lines = plain(instruction).strip().splitlines() or ["Edit files"]
     first = _FILLER.sub("", " ".join(lines[0].strip().strip("#*").split()))
     subject, rest = _cut(first.removesuffix("."))
     body = wrap("\n".join(lines[1:]).strip("\n"))
@@ -38,6 +53,11 @@ def compose(account: str, instruction: str) -> str:
     if body:
         parts.append(body)
     return "\n\n".join(parts) + "\n"
+
+
+def plain(text: str) -> str:
+    """`text` without terminal sequences, control characters and marks of direction."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def wrap(text: str) -> str:
@@ -61,14 +81,18 @@ def wrap(text: str) -> str:
 
 
 def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:
-    """Add `trailers` as git does; a `---` line in the body is text (`--no-divider`)."""
+    """Add `trailers` as git does; a `---` line in the body is text (`--no-divider`).
+
+    The user's `trailer.*` settings do not reach it: they could drop or respell what undo looks for, and run
+    commands that nobody asked for.
+    """
     if not trailers:
         return message
     options = [f"--trailer={name}: {value}" for name, value in trailers]
     out = git(
         top, "-c", f"core.commentChar={NO_COMMENT}", "interpret-trailers", "--no-divider",
         "--if-exists=addIfDifferent", *options,
-        stdin=message.encode("utf-8", "replace"),
+        stdin=message.encode("utf-8", "replace"), env=_NO_SETTINGS,
     )  # fmt: skip
     return out.decode("utf-8", "replace")
 

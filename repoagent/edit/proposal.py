@@ -13,7 +13,7 @@ from repoagent.edit.small.fitting import Shown
 from repoagent.edit.small.replies import understood
 from repoagent.edit.small.windows import rows_now
 from repoagent.edit.tools import Workbench, is_ignored_here
-from repoagent.errors import NothingDone
+from repoagent.errors import NothingDone, Refused
 from repoagent.patch import (
     Applied,
     FilePatch,
@@ -71,6 +71,8 @@ def edit_tool(bench: Workbench) -> Tool:
             nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
             text = bench.sent_back(short_refusal(error) if bench.short else str(error))
             return Observation("edit", text, ok=False, data={"reasons": reasons}, error=nothing)
+        except Refused as error:  # a path in a submodule, or through a link
+            return Observation("edit", bench.sent_back(str(error)), ok=False, error=error)
         instruction = bench.request.instruction
         if lost := unasked_losses(
             applied, instruction, action.body, _originals(draft), parts=parts, loose=bench.loose

@@ -47,6 +47,7 @@ class EditRequest:
     fresh: bool = False
     dry_run: bool = False
     allow_sensitive: bool = False  # files that make git, or a server, run something
+    sensitive: tuple[str, ...] = ()  # patterns of further such files
     commit: Options = field(default_factory=Options)
     instead_of: str | None = None  # the edit that is taken back first
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from repoagent.agent import ModelAgent, Observation, State, fence, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
+from repoagent.edit.bench import new_edit_id
 from repoagent.edit.briefing import Prepared, prepare
 from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack, output_of
 from repoagent.edit.context import Prompt, check_fits, request_key, start_of, warmth
@@ -20,6 +20,7 @@ from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.forms import LOOSE, UNCHANGED
 from repoagent.edit.land import land
 from repoagent.edit.means import Means, means
+from repoagent.edit.pending import Pending, pending
 from repoagent.edit.preflight import preflight, refuse_untracked
 from repoagent.edit.record import Record
 from repoagent.edit.remember import keep_sent, now
@@ -46,8 +47,10 @@ from repoagent.llm import Message, Part, Reply, Request, Turn, Usage, complete
 from repoagent.llm.naming import shown
 from repoagent.memory import search as search_memory
 from repoagent.repo import FileChange, WorkTree, layout
-from repoagent.repo.settle import edit_folder
+from repoagent.repo.run import GitError
+from repoagent.repo.settle import Unsettled, edit_folder
 from repoagent.store import ensure
+from repoagent.store.folders import SystemFailed
 
 PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
 REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
@@ -123,11 +126,6 @@ def edit(
     )
 
 
-def new_edit_id() -> str:
-    """An id that sorts by time, is a legal file and ref name, and is not met twice."""
-    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(3)
-
-
 def _kind(landed: Landed | None) -> Kind:
     if landed is None:
         return "answered"
@@ -147,6 +145,7 @@ class _Run:
     state: State
     landed: Landed | None = None
     setback: SentBack | None = None
+    later: Pending | None = None
 
     @property
     def record(self) -> Record:
@@ -190,6 +189,10 @@ class _Run:
 
         A run that could go on later (no network, a limit, an interrupt) keeps its conversation file for that.
         """
+        with pending(self.prepared.bench.worktree, self.edit_id, "edit") as self.later:
+            return self._go()
+
+    def _go(self) -> tuple[Landed | None, str]:
         agent = ModelAgent(
             self.means.model, self.means.meter, self.render,
             on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
@@ -204,7 +207,7 @@ class _Run:
                 before_answer=self.insist,
                 on_event=self.dialogue.event,
             )
-        except (ModelError, Busy, NotNow, NoCommit):
+        except (ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, Unsettled):
             raise
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":
@@ -224,7 +227,7 @@ class _Run:
             self.record.remember(self.landed, "rejected", outcome.text)
             raise NothingDone(f"the model declined: {outcome.text}")
         answer = "" if self.landed else outcome.text
-        self.record.remember(self.landed, "answered", answer)
+        self.record.remember(self.landed, "answered", answer, self.later)
         return self.landed, answer
 
     def render(self, state: State) -> tuple[Request, ...]:
@@ -294,6 +297,8 @@ class _Run:
     def finish(self, state: State) -> Observation | None:
         """The loop's question before it ends: land the draft. What says no goes back to the model."""
         self.state = state
+        if self.later is not None and not self.prepared.bench.request.dry_run:
+            self.record.write_down(state, self.later)
         try:
             self.landed = land(self.prepared.bench, self.edit_id, self.message, self.dialogue, self.explain)
         except SentBack as setback:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.context import quoted, shown
@@ -12,15 +11,15 @@ from repoagent.edit.draft import Draft
 from repoagent.edit.forms import LOOSE, Form, form_after, form_text, reminder
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot, why_content_is_off_limits
+from repoagent.edit.search import search
 from repoagent.edit.small.windows import Window
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
-from repoagent.repo import Source, WorkTree, git_output, read_source
-from repoagent.repo.source import is_ignored
+from repoagent.repo import Source, WorkTree, read_source
+from repoagent.repo.source import check_path, is_ignored
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
-MATCH_LIMIT = 60
-LINE_LIMIT = 200
+GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."
 
 
 @dataclass
@@ -39,6 +38,7 @@ class Workbench:
     fits: bool = False  # the files are short enough to be asked for as a whole
     reminder: str = ""
     refusals: int = 0  # in a row
+    goes_on: str = GOES_ON
 
     @property
     def loose(self) -> bool:
@@ -105,6 +105,7 @@ def history_tool(bench: Workbench) -> Tool:
         from repoagent.history import history_block, recent_commits
 
         path = action.args.get("path", "")
+        check_path(path)
         if reason := bench.why_not(path):
             return Observation("history", reason, ok=False)
         block = history_block(recent_commits(bench.worktree.top, path, limit=20))
@@ -141,26 +142,6 @@ def current_text(bench: Workbench, source: Source) -> str:
     if present is None:
         raise UsageError(f"there is no file {source.path}")
     return shown(present.data)
-
-
-def search(top: Path, pattern: str, why_not: WhyNot) -> list[str]:
-    """Matching lines as `path:line: text`, of tracked and untracked files that may be shown, at most MATCH_LIMIT."""
-    base = ("grep", "--untracked", "-I", "-n", "-z", "--no-color", "--full-name", "-m", "20")
-    done = git_output(top, *base, "-E", "-e", pattern, ok=(0, 1, 128))
-    if done.returncode == 128:  # no regular expression: take it as plain text
-        done = git_output(top, *base, "-F", "-e", pattern, ok=(0, 1))
-    found: list[str] = []
-    for line in done.stdout.split(b"\n"):
-        name, _, rest = line.partition(b"\0")
-        number, _, text = rest.partition(b"\0")
-        path = name.decode("utf-8", "surrogateescape")
-        if not text or why_not(path):
-            continue
-        if len(found) == MATCH_LIMIT:
-            found.append("… more matches left out: search for something narrower")
-            break
-        found.append(f"{path}:{number.decode()}: {text.decode(errors='replace')[:LINE_LIMIT]}")
-    return found
 
 
 def is_ignored_here(bench: Workbench, path: str) -> bool:

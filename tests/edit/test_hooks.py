@@ -104,7 +104,9 @@ def test_commits_and_saves_of_the_user_meanwhile(repo: GitRepo, run: Run, script
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
     assert done.code == 0, done.err
     assert any("src/app.py was changed meanwhile" in remark for remark in done.json["remarks"])
-    assert done.json["placements"] == [{"path": "src/app.py", "hunk": 1, "line": 2, "level": "exact"}]
+    assert done.json["placements"] == [
+        {"path": "src/app.py", "hunk": 1, "line": 2, "level": "exact", "tolerances": []}
+    ]
     assert repo.git("log", "--format=%s", "-n2").split("\n")[1] == "mine"
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
     assert "more" in repo.git("show", "HEAD:README.md")

@@ -1,0 +1,114 @@
+"""The options of the commands that end in a commit: how it is asked for, and how it is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from repoagent.errors import UsageError
+
+if TYPE_CHECKING:
+    from repoagent.repo import Options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# of options: by their parameters
+CONFLICTS: Mapping[str, Sequence[str]] = {
+    "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
+    "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
+    "by_hunk": ("yes",),
+}
+FLAGS = {"by_hunk": "patch", "sign": "gpg-sign", "sources": "source", "words": "message"}
+_SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
+
+_ASKING = (
+    click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
+    click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
+    click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
+    click.option("--no-commit", is_flag=True, help="Write the files; leave the commit to you."),
+    click.option("--allow-sensitive", is_flag=True, help="Change what git or a server runs, too."),
+)
+_COMMITTING = (
+    click.option("--branch", metavar="NAME", help="Make a new branch at HEAD and commit there."),
+    click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor."),
+    click.option("-s", "--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
+    click.option(
+        "-S", "--gpg-sign", "sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the commit."
+    ),
+    click.option("--fixup", metavar="REV", help="Make it a fixup! commit for REV."),
+    click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks."),
+    click.option("--include-dirty", is_flag=True, help="Commit your other changes in these files too."),
+)
+
+
+class Committing(click.Command):
+    """A command with the options of `committing`. As in git, the key of `-S` stands in the same word: the next one is
+    another argument."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        words: list[str] = []
+        for word in args[:end]:
+            if _SIGNS.fullmatch(word):
+                words += ([word.removesuffix("S")] if word[1:2] not in {"S", "-"} else []) + ["--gpg-sign="]
+            else:
+                words.append(word)
+        return super().parse_args(ctx, words + args[end:])
+
+
+def asking(function: F) -> F:
+    """The options of what is asked and written: `yes`, `by_hunk`, `dry_run`, `no_commit`,
+    `allow_sensitive`."""
+    return _with(_ASKING, function)
+
+
+def committing(function: F) -> F:
+    """The options of `git commit` that hold for us too."""
+    return _with(_COMMITTING, function)
+
+
+def _with(options: Sequence[Callable[[F], F]], function: F) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def commit_options(given: SimpleNamespace) -> Options:
+    """How the commit is made, from what `asking` and `committing` have parsed."""
+    from repoagent.repo import Options
+
+    return Options(
+        no_commit=given.no_commit,
+        no_verify=given.no_verify,
+        include_dirty=given.include_dirty,
+        branch=given.branch,
+        edit_message=given.edit_message,
+        signoff=given.signoff,
+        sign=given.sign,
+        fixup=given.fixup,
+    )
+
+
+def refuse_conflicts(given: SimpleNamespace, more: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Raise UsageError for options that can't be meant together: those of CONFLICTS, and `more`."""
+    for conflicts in (CONFLICTS, more or {}):
+        for option, others in conflicts.items():
+            for other in others:
+                if is_given(given, option) and is_given(given, other):
+                    raise UsageError(
+                        f"{flag(option)} and {flag(other)} can't be meant together: leave one out"
+                    )
+
+
+def is_given(given: SimpleNamespace, option: str) -> bool:
+    """Whether the option is there and was given."""
+    return getattr(given, option, None) not in (None, False, ())
+
+
+def flag(option: str) -> str:
+    """The option of this parameter as it is written."""
+    return "--" + FLAGS.get(option, option).replace("_", "-")

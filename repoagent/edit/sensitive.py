@@ -1,0 +1,204 @@
+"""Which changes make another program do something by itself: git, a server, an editor. They are asked about apart.
+
+The list is short on purpose. A build file or a test runs when a person runs it, and is not in it; what is in it acts on
+a commit, a push, a checkout, or when a folder is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from repoagent.repo import FileChange, WorkTree, git_output
+from repoagent.store.secrets import secrets_of
+
+# Why, and the files: a name alone counts in every folder, a path from the top; one that ends in / is all below it.
+LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("decides which filters, diff and merge programs git runs", (".gitattributes", ".lfsconfig")),
+    ("decides what git fetches and checks out", (".gitmodules",)),
+    ("can set any option of git", (".gitconfig",)),
+    (
+        "is run by git's hooks",
+        (
+            ".husky/", ".githooks/", ".lefthook/", ".pre-commit-config.yaml", ".overcommit.yml",
+            *(f"{name}.{end}" for name in ("lefthook", ".lefthook") for end in ("yml", "yaml", "toml", "json")),
+        ),
+    ),
+    (
+        "is run by a server on a push",
+        (
+            ".github/workflows/", ".github/actions/", ".gitea/workflows/", ".forgejo/workflows/", ".gitlab-ci.yml",
+            ".gitlab/ci/", ".circleci/", ".buildkite/", ".woodpecker/", ".woodpecker.y*ml", ".drone.yml", ".cirrus.yml",
+            ".travis.yml", "appveyor.yml", ".appveyor.yml", "Jenkinsfile", "azure-pipelines*.y*ml", ".azure-pipelines/",
+            "bitbucket-pipelines.yml",
+        ),
+    ),
+    (
+        "decides who must agree to a change",
+        ("CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS", "docs/CODEOWNERS"),
+    ),
+    (
+        "is run or obeyed by an editor or a shell that opens the folder",
+        (
+            ".envrc", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/mcp.json", "*.code-workspace", ".idea/",
+            ".devcontainer/", ".devcontainer.json", ".dir-locals.el", ".exrc", ".nvimrc", ".nvim.lua",
+        ),
+    ),
+    (
+        "is run or obeyed by coding agents",
+        (".mcp.json", ".claude/settings*.json", ".claude/hooks/", ".cursor/mcp.json", ".cursor/hooks.json"),
+    ),
+    ("decides what repoagent reads and edits", (".repoagentignore",)),
+)  # fmt: skip
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_RUNS = re.compile(
+    r"(filter|diff|merge|mergetool|difftool|credential|gpg|alias|hook|interactive)\."
+    r"|core\.(fsmonitor|sshcommand|editor|pager|askpass|gitproxy)$|sequence\.editor$"
+)
+_INCLUDES = re.compile(r"include(if\..*)?\.path$")
+_OPTIONS = "can set any option of git"
+_WORD = re.compile(r"[^\s'\";|&()<>$`]+")
+NAMED = 3
+
+Why = Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One sensitive file of a change and `why` it is, as a predicate; `asked` when the person named it."""
+
+    path: str
+    why: str
+    asked: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.path} {self.why}"
+
+
+def concerns(
+    changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree, further: Sequence[str] = ()
+) -> tuple[Concern, ...]:
+    """What is sensitive of `changes`, each path once. `further` are patterns of the person's, as in .gitignore.
+
+    A file that is named is asked for, and so is what it does; but not that it gets a secret of the environment.
+    """
+    paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
+    if not paths:
+        return ()
+    reasons = (listed, _of_person(further), run_by_git(worktree))
+    found = [
+        Concern(path, why, path in named)
+        for path in paths
+        if (why := next(filter(None, (reason(path) for reason in reasons)), None))
+    ]
+    return (*found, *_given_away(changes))
+
+
+def described(found: Sequence[Concern]) -> str:
+    """The concerns in one sentence, without its end."""
+    more = f" and {len(found) - NAMED} more like these" if len(found) > NAMED else ""
+    return ", ".join(concern.sentence for concern in found[:NAMED]) + more
+
+
+def listed(path: str) -> str | None:
+    """Why a path is in LIST, as the most forgiving file system would read it; None when it is not."""
+    plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
+    name = plain.rsplit("/", 1)[-1]
+    for why, patterns in LIST:
+        for pattern in patterns:
+            pattern = pattern.lower()
+            if pattern.endswith("/"):
+                if plain.startswith(pattern) or f"/{pattern}" in plain:
+                    return why
+            elif fnmatchcase(plain if "/" in pattern else name, pattern):
+                return why
+    return None
+
+
+def _of_person(patterns: Sequence[str]) -> Why:
+    if not patterns:
+        return lambda path: None
+    from pathspec import GitIgnoreSpec
+
+    spec = GitIgnoreSpec.from_lines(patterns)
+    return lambda path: "is named by edit.sensitive" if spec.match_file(path) else None
+
+
+def run_by_git(worktree: WorkTree) -> Why:
+    """Why this repository's own git runs or obeys a file of the work tree: its hooks, its configuration."""
+    listed = git_output(worktree.top, "config", "-z", "--list", "--show-origin", "--includes").stdout
+    fields = os.fsdecode(listed).split("\0")[:-1]
+    obeyed: dict[str, str] = {}
+    hooks = worktree.common_dir / "hooks"
+    for origin, entry in zip(fields[::2], fields[1::2], strict=True):
+        key, _, value = entry.partition("\n")
+        file = origin.removeprefix("file:")
+        read = [file, str(Path(file).parent / value)] if _INCLUDES.match(key) else [file]
+        if origin.startswith("file:"):
+            obeyed |= {path: _OPTIONS for name in read if (path := _inside(worktree, name))}
+        if key == "core.hookspath":
+            hooks = worktree.top / _at_home(value)
+        elif key == "core.attributesfile" and (path := _inside(worktree, value)):
+            obeyed[path] = "decides which filters, diff and merge programs git runs"
+        elif _RUNS.match(key):
+            obeyed |= {
+                path: f"is run by git ({key})"
+                for word in _WORD.findall(value)
+                if (path := _inside(worktree, word))
+            }
+    folder = _inside(worktree, str(hooks))
+    obeyed |= dict.fromkeys(_linked_hooks(worktree, hooks), "is run by git's hooks")
+
+    def why(path: str) -> str | None:
+        if folder is not None and path.startswith(f"{folder}/"):
+            return "is run by git's hooks"
+        return obeyed.get(path)
+
+    return why
+
+
+def _linked_hooks(worktree: WorkTree, hooks: Path) -> Iterator[str]:
+    """The files of the work tree that hooks are links to."""
+    try:
+        entries = list(os.scandir(hooks))
+    except OSError:  # no hooks, or none that git could run
+        return
+    for entry in entries:
+        if entry.is_symlink() and (path := _inside(worktree, entry.path)):
+            yield path
+
+
+def _inside(worktree: WorkTree, name: str) -> str | None:
+    """The path in the work tree that `name` is in the end; None for one outside, or in a git directory."""
+    try:
+        real = Path(os.path.realpath(worktree.top / _at_home(name)))
+    except ValueError:  # no name of a file
+        return None
+    if not real.is_relative_to(worktree.top) or real == worktree.top:
+        return None
+    if real.is_relative_to(worktree.git_dir) or real.is_relative_to(worktree.common_dir):
+        return None
+    return real.relative_to(worktree.top).as_posix()
+
+
+def _at_home(name: str) -> Path:
+    path = Path(name)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # a user there is not, or no home
+        return path
+
+
+def _given_away(changes: Sequence[FileChange]) -> Iterator[Concern]:
+    """The files that would get the value of a secret of the environment."""
+    secrets = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets_of().items()}
+    for change in changes:
+        for name, value in secrets.items():
+            if value in (change.after or b"") and value not in (change.before or b""):
+                yield Concern(change.name, f"would hold the value of the environment variable {name}")
+                break

@@ -1,0 +1,267 @@
+"""`repoagent apply` as a person runs it in a repository."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.applying import GREET, TWO, Here, apply, diff, made, program, snapshot
+from tests.conftest import GitRepo
+
+ANSWER = f"""Sure! Here's the change.
+
+Greet with a comma. It reads better.
+
+```diff
+{GREET}```
+
+Let me know if you want more.
+"""
+
+
+def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo) -> None:
+    before = repo.head()
+    done = apply(repo.top, ANSWER, "-y")
+    assert done.code == 0, done.err
+    assert repo.git("log", "-1", "--format=%P").strip() == before
+    assert repo.git("diff", "--name-only", "HEAD^").split() == ["src/app.py"]
+    assert b"f'hello, {name}'" in repo.read("src/app.py")
+    message = repo.git("log", "-1", "--format=%B")
+    assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
+    assert f"Source-Blob: {repo.git('rev-parse', 'HEAD^:src/app.py').strip()}" in message
+    assert "Assisted-by" not in message
+    assert done.out.startswith("[main ") and "Greet with a comma · 1 file +1 -1" in done.out
+    assert repo.status() == ""
+    (edits,) = repo.top.glob(".repoagent/memory/*/edits.jsonl")
+    (record,) = map(json.loads, edits.read_text().splitlines())
+    assert record["commit"] == repo.head() and record["model"] == "" and record["path"] == "src/app.py"
+    assert record["request"].startswith("Greet with a comma") and record["id"] in message
+
+
+def test_undo_and_redo_take_it_back_and_make_it_again(repo: GitRepo) -> None:
+    before = snapshot(repo.top), repo.head()
+    assert apply(repo.top, GREET + made("docs/new.md", "# New"), "-y").code == 0
+    after = repo.git("rev-parse", "HEAD^{tree}")
+    assert program(repo.top, "undo").code == 0
+    now = {path: what for path, what in snapshot(repo.top).items() if not path.startswith(".repoagent")}
+    assert (now, repo.head()) == before
+    assert program(repo.top, "redo").code == 0
+    assert repo.git("rev-parse", "HEAD^{tree}") == after
+
+
+def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
+    repo.hook("post-commit", "kill -9 $(ps -o ppid= -p $PPID)\n")
+    assert apply(repo.top, GREET, "-y").code == -signal.SIGKILL
+    repo.hook("post-commit", "true\n")
+    made_it = repo.head()
+    assert apply(repo.top, TWO, "-y").code == 0
+    records = [json.loads(path.read_text()) for path in repo.top.glob(".repoagent/memory/*/edits.jsonl")]
+    assert {(record["path"], record["commit"]) for record in records} == {
+        ("src/app.py", made_it), ("a.txt", repo.head()),
+    }  # fmt: skip
+    assert program(repo.top, "undo").code == program(repo.top, "undo").code == 0
+    assert b"hello, " not in repo.read("src/app.py")
+
+
+@pytest.mark.parametrize(
+    ("patch", "options", "code", "said"),
+    [
+        ("", (), 2, "fix.patch is empty: there is no patch in it"),
+        ("Nothing to do here.\n", ("-y",), 3, "fix.patch holds no patch"),
+        ("\0\1\2", ("-y",), 2, "fix.patch is binary"),
+        ("```python\nx = 1\n```\n", ("-y",), 2, "name it with --path FILE"),
+        (GREET, (), 2, "there is no terminal to ask on"),
+        (diff("nope.txt", "@@ -1 +1 @@", "-a", "+b"), ("-y",), 3, "nope.txt"),
+        (diff("a.txt", "@@ -1 +1 @@", "-not there", "+b"), ("-y",), 3, "a.txt, hunk 1"),
+        (made("../out.txt", "x"), ("-y",), 3, "'..'"),
+        (made("/tmp/out-of-the-tree", "x"), ("-y",), 3, "absolute"),
+        (made(".git/hooks/post-commit", "x"), ("-y",), 3, "belongs to git"),
+        (made(".repoagent/context.md", "x"), ("-y",), 3, "belongs to git or repoagent"),
+        (made("secrets/id_rsa", "x"), ("-y",), 3, "say --allow-sensitive"),
+        (made(".gitattributes", "* filter=x"), ("-y",), 3, "say --allow-sensitive"),
+        (made("a.txt/below", "x"), ("-y",), 3, "in the way"),
+        (GREET, ("-y", "--source", "src/app.py=xyz"), 2, "write PATH=BLOB"),
+        (GREET, ("-y", "--source", "a.txt=1234567"), 3, "git does not have that text"),
+        (GREET, ("-y", "--path", "a.txt"), 2, "names its files (src/app.py): leave --path out"),
+        (GREET, ("-y", "-m", " "), 2, "message is empty"),
+        (GREET, ("-y", "--no-commit", "--branch", "x"), 2, "can't be meant together"),
+        (GREET, ("-y", "--branch", "main"), 3, "main"),
+    ],
+)
+def test_what_can_not_be_done_is_one_clear_sentence_and_changes_nothing(
+    repo: GitRepo, here: Here, *, patch: str, options: tuple[str, ...], code: int, said: str
+) -> None:
+    before = snapshot(repo.top), repo.head(), repo.status()
+    done = here(patch, *options)
+    assert (done.code, said in done.err, done.out) == (code, True, ""), done.err
+    assert done.err.startswith("repoagent: ")
+    assert (snapshot(repo.top), repo.head(), repo.status()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("missing.patch", "missing.patch can't be read: No such file"),
+        ("src", "src can't be read: Is a directory"),
+    ],
+)
+def test_a_file_that_can_not_be_read(repo: GitRepo, name: str, said: str) -> None:
+    done = program(repo.top, "apply", name)
+    assert (done.code, said in done.err) == (2, True)
+
+
+def test_standard_input_is_one_thing_only(repo: GitRepo) -> None:
+    done = apply(repo.top, GREET, "-y", "-F", "-")
+    assert (done.code, "both the patch and its message" in done.err) == (2, True)
+
+
+def test_what_is_applied_already_is_nothing_done(repo: GitRepo, here: Here) -> None:
+    moved = "diff --git a/README.md b/docs/README.md\nrename from README.md\nrename to docs/README.md\n"
+    gone = "diff --git a/a.txt b/a.txt\ndeleted file mode 100644\n"
+    patch = GREET + made("new.txt", "x") + moved + gone
+    assert here(patch, "-y").code == 0
+    done = here(patch, "-y")
+    assert (done.code, "applied already" in done.err) == (1, True)
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
+
+
+def test_a_refusal_as_json_has_its_problems(repo: GitRepo) -> None:
+    patch = diff("a.txt", "@@ -1 +1 @@", "-not there", "+b") + diff("nope.txt", "@@ -1 +1 @@", "-a", "+b")
+    error = apply(repo.top, patch, "-y", "--json").json["error"]
+    assert (error["kind"], error["exit"]) == ("refused", 3)
+    for problem in error["problems"]:
+        assert problem.keys() == {"path", "hunk", "reason", "text"}
+    assert {problem["reason"] for problem in error["problems"]} <= {"unknown-file", "not-found"}
+
+
+def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) -> None:
+    slipped = GREET.replace("-    return", "-  return").replace("+    return", "+  return")
+    strict = here(slipped, "-y", "--strict", "--json")
+    assert strict.json["error"]["exit"] == strict.code == 3
+    dry = here(slipped, "-n")
+    assert dry.code == 0 and "+    return f'hello, {name}'" in dry.out
+    assert "placed with tolerance: src/app.py:1 (whitespace)" in dry.err
+    assert repo.status() == ""
+    (place,) = here(slipped, "-y", "--json").json["placements"]
+    assert place == {
+        "path": "src/app.py", "hunk": 1, "line": 1, "level": "whitespace", "tolerances": ["whitespace"],
+    }  # fmt: skip
+
+
+def test_a_failing_check_or_hook_puts_everything_back(repo: GitRepo, here: Here) -> None:
+    before = repo.head()
+    failed = here(GREET, "-y", "--check", "echo tested && false")
+    assert failed.code == 6 and "tested" in failed.err and "everything is as it was" in failed.err
+    assert "your edit" not in failed.err  # that is for a model
+    silent = here(GREET, "-y", "--check", "false")
+    assert silent.err.strip().endswith("exit code 1, and everything is as it was.")
+    repo.hook("pre-commit", "echo no way; exit 1\n")
+    hook = here(GREET, "-y")
+    assert hook.code == 6 and "no way" in hook.err
+    assert (repo.head(), repo.status()) == (before, "")
+    passed = apply(
+        repo.top, GREET, "-y", "--no-verify", "--check", "grep -q comma src/app.py || true", "--json"
+    )
+    assert passed.json["check"]["command"].startswith("grep")
+
+
+def test_other_work_stays_out_of_the_commit(repo: GitRepo, here: Here) -> None:
+    repo.write("README.md", "# Mine\n")
+    repo.git("add", "README.md")
+    app = repo.read("src/app.py").decode().replace("'world'", "'moon'")
+    repo.write("src/app.py", app)
+    assert here(GREET, "-y").code == 0
+    assert repo.git("diff", "--stat", "HEAD^", "HEAD").count("|") == 1
+    assert repo.status() == "M  README.md\n M src/app.py\n"
+    assert (
+        b"'moon'" in repo.read("src/app.py") and b"'moon'" not in repo.git("show", "HEAD:src/app.py").encode()
+    )
+
+
+def test_the_commit_is_made_as_asked(repo: GitRepo, here: Here, tmp_path: Path) -> None:
+    done = here(GREET, "-ys", "--branch", "greeting", "-m", "Greet well", "-m", "With a comma.")
+    assert done.out.startswith("[greeting ")
+    message = repo.git("log", "-1", "--format=%B")
+    assert message.startswith("Greet well\n\nWith a comma.\n\n") and "Signed-off-by: Ada Tester" in message
+    (tmp_path / "words").write_text("From a file\n")
+    assert here(TWO, "-y", "-F", str(tmp_path / "words")).code == 0
+    assert repo.git("log", "-1", "--format=%s").strip() == "From a file"
+    assert program(repo.top, "undo").code == 0
+    assert here(TWO, "-y", "--no-commit").out.startswith("written")
+    assert repo.status() == " M a.txt\n"
+    repo.git("checkout", "-q", ".")
+    assert here(TWO, "-y").code == 0
+    assert repo.git("log", "-1", "--format=%s").strip() == "Apply fix.patch: change a.txt"
+
+
+def test_the_word_after_a_signature_flag_is_the_patch(repo: GitRepo, tmp_path: Path) -> None:
+    (tmp_path / "fix.patch").write_text(TWO)
+    repo.git("config", "gpg.program", "false")
+    done = program(repo.top, "apply", "-yS", str(tmp_path / "fix.patch"))
+    assert done.code == 6 and "sign" in done.err
+
+
+def test_names_are_from_the_top_then_from_here(repo: GitRepo, here: Here) -> None:
+    for folder in ("one", "two"):
+        repo.write(f"{folder}/x.txt", "1\n2\n3\n")
+    repo.write("two/a.txt", "line 1\nline 2\nline 3\n")
+    repo.commit("more")
+    there = diff("x.txt", "@@ -1,3 +1,3 @@", " 1", "-2", "+zwei", " 3")
+    assert here(there, "-y").code == 3  # two files have this name, and neither is meant more
+    done = here(there + made("y.txt", "new"), "-y", cwd=repo.top / "two")
+    assert done.code == 0, done.err
+    assert repo.git("diff", "--name-only", "HEAD^").split() == ["two/x.txt", "two/y.txt"]
+    assert here(TWO, "-y", cwd=repo.top / "two").code == 0
+    assert repo.git("diff", "--name-only", "HEAD^").split() == ["a.txt"]
+    assert here(made("z.txt", "new"), "-y", cwd=repo.top / "two").code == 0
+    assert repo.git("diff", "--name-only", "HEAD^").split() == ["z.txt"]
+
+
+def test_a_patch_without_a_name_gets_it_from_the_person(repo: GitRepo, here: Here) -> None:
+    hunk = "".join(GREET.splitlines(keepends=True)[2:])
+    done = here(hunk, "-y", "--path", "app.py", cwd=repo.top / "src")
+    assert done.code == 0, done.err
+    assert b"f'hello, {name}'" in repo.read("src/app.py")
+
+
+def test_what_git_ignores_and_what_is_kept_away(repo: GitRepo, here: Here) -> None:
+    repo.write(".gitignore", "build/\n")
+    repo.write(".repoagentignore", "private.txt\n")
+    repo.write("private.txt", "a\n")
+    repo.write(".env", "KEY=1\n")
+    repo.git("add", "-f", ".env")
+    repo.commit("files")
+    repo.write("build/out.txt", "a\n")
+    built = diff("build/out.txt", "@@ -1 +1 @@", "-a", "+b")
+    assert "ignored by git" in here(built, "-y").err
+    assert "ignored by git" in here(made("build/new.txt", "x"), "-y").err
+    assert here(built, "-y", "--no-commit", "--path", "build/out.txt").code == 0
+    assert repo.read("build/out.txt") == b"b\n"
+    private = diff("private.txt", "@@ -1 +1 @@", "-a", "+b")
+    assert ".repoagentignore" in here(private, "-y", "--allow-sensitive").err
+    key = diff(".env", "@@ -1 +1 @@", "-KEY=1", "+KEY=2")
+    refused = here(key, "-y")
+    assert refused.code == 3 and "KEY=1" not in refused.err
+    assert here(key, "-y", "--allow-sensitive").code == 0
+
+
+def test_no_model_is_loaded_and_no_file_but_those_named(repo: GitRepo) -> None:
+    repo.write("unreadable", "x")
+    repo.commit("one more")
+    (repo.top / "unreadable").unlink()
+    (repo.top / "unreadable").mkdir()  # reading it would be refused
+    code = (
+        "import sys; sys.argv[1:] = ['apply', '-n']\nfrom repoagent.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code, file=sys.stderr)\n"
+        "print(*(n for n in sys.modules if n.startswith(('repoagent.llm', 'repoagent.agent', 'anthropic', 'ssl', 'http'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repo.top, input=GREET.encode(), capture_output=True, check=False
+    )
+    assert done.stdout.decode().splitlines()[-1] == ""
+    assert b"+    return f'hello, {name}'" in done.stdout

@@ -1,0 +1,214 @@
+"""A patch as it is handed over, the text that it was made for, and what it reaches."""
+
+from __future__ import annotations
+
+import subprocess
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from repoagent.edit.bound import bound_source, parse_bindings
+from repoagent.edit.given import plain_message, read_given
+from repoagent.edit.tree import Tree, from_here, tracked
+from repoagent.errors import Refused, UsageError
+from repoagent.patch import read_answer
+from repoagent.repo import FileChange, Source, blob_hash, open_worktree, read_source
+from tests.cli.applying import GREET, TWO, Here, diff, made
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script
+
+FENCED = f"```diff\n{GREET}```\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (FENCED, ""),
+        (f"Here's the patch:\n\n{FENCED}", ""),
+        (f"Sure! Here is the diff you asked for:\n\n{FENCED}\nIt works now.\n", ""),
+        (f"Use an f-string.\n\n{FENCED}", "Use an f-string\n"),
+        (f"Sure, use an f-string! It is shorter\nand faster.\n\n{FENCED}", "Use an f-string!\n\nIt is shorter and faster.\n"),
+        (f"## Greet with a comma\n\n{FENCED}", "Greet with a comma\n"),
+        (f"Here is it. Greet with a comma.\n\n{FENCED}", "Greet with a comma\n"),
+        (f"- a list\n- of things\n\nGreet with a comma:\n\n{FENCED}", ""),
+        (f"Words before.\n\n{FENCED}<commit>\nfix: greet\n\nWith a comma.\n</commit>\n", "fix: greet\n\nWith a comma.\n"),
+        (f"Ring \x07the bell\x1b[31m now.\n\n{FENCED}", "Ring the bell[31m now\n"),
+        (GREET, ""),
+    ],
+)  # fmt: skip
+def test_the_words_of_an_answer_become_the_message(tmp_path: Path, answer: str, message: str) -> None:
+    assert read_given("x", answer.encode(), tmp_path).message == message
+
+
+def formatted(repo: GitRepo, *options: str) -> bytes:
+    repo.write("src/app.py", repo.read("src/app.py").replace(b"'world'", "'wörld'".encode()))
+    repo.git("commit", "-qam", "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>")
+    return repo.git("format-patch", "--stdout", "-1", *options).encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_mail_brings_its_message(repo: GitRepo, wrapped: bool) -> None:
+    mail = formatted(repo)
+    if wrapped:  # as a mail program sends it
+        body = mail.decode().partition("\n\n")[2]
+        message = EmailMessage()
+        message["From"], message["Subject"] = "Ada <ada@example.com>", "[PATCH v2] Grüße the world"
+        message.set_content(body, cte="base64")
+        mail = message.as_bytes()
+        assert b"w\xc3\xb6rld" not in mail
+    given = read_given("fix.eml", mail, repo.top)
+    assert given.message.startswith("Grüße the world\n\nWith an umlaut.")
+    assert given.author.endswith("<ada@example.com>")
+    (patch,) = read_answer(given.text)
+    assert patch.new == "b/src/app.py" and "wörld" in patch.hunks[0].added[0].text
+
+
+def test_a_mail_becomes_the_commit_of_who_applies_it(repo: GitRepo, here: Here) -> None:
+    mail = formatted(repo).replace(b"From: Ada Tester <ada@example.com>", b"From: Bo <bo@example.com>")
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    done = here(mail, "-y")
+    assert done.code == 0, done.err
+    assert "written by Bo <bo@example.com>, and the commit is yours" in done.err
+    assert repo.git("log", "-1", "--format=%an %cn").split() == ["Ada", "Tester", "Ada", "Tester"]
+    assert repo.git("log", "-1", "--format=%B").startswith("Grüße the world\n\nWith an umlaut.\n")
+    assert "wörld".encode() in repo.read("src/app.py")
+
+
+def test_several_commits_are_refused(repo: GitRepo) -> None:
+    mail = formatted(repo)
+    with pytest.raises(Refused, match=r"2 mails.*git am"):
+        read_given("x", mail + mail, repo.top)
+    with pytest.raises(Refused, match="2 commits"):
+        read_given("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)
+
+
+def test_what_git_show_prints_brings_its_message(repo: GitRepo) -> None:
+    formatted(repo)
+    given = read_given("x", repo.git("show").encode(), repo.top)
+    assert given.message == "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>\n"
+    assert given.author == "Ada Tester <ada@example.com>"
+    assert [patch.new for patch in read_answer(given.text)] == ["b/src/app.py"]
+
+
+def test_encodings_of_the_text(tmp_path: Path) -> None:
+    assert read_given("x", b"\xef\xbb\xbf" + GREET.encode(), tmp_path).text == GREET
+    assert read_given("x", b"\xff\xfe" + GREET.encode("utf-16-le"), tmp_path).text == GREET
+    assert read_given("x", b"caf\xe9", tmp_path).text == "caf\udce9"
+    with pytest.raises(UsageError, match="empty"):
+        read_given("x", b" \n", tmp_path)
+
+
+def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> None:
+    repo.write("latin.txt", b"caf\xe9\nline\nth\xe9\n")
+    repo.commit("latin")
+    repo.write("latin.txt", b"caf\xe9\nna\xefve\nth\xe9\n")
+    repo.write("new.txt", b"\xfcber\n")
+    repo.git("add", "-A")
+    patch = subprocess.run(["git", "diff", "HEAD"], cwd=repo.top, capture_output=True, check=True).stdout
+    repo.git("reset", "-q", "--hard")
+    done = here(patch, "-y")
+    assert done.code == 0, done.err
+    assert repo.read("latin.txt") == b"caf\xe9\nna\xefve\nth\xe9\n"
+    assert repo.read("new.txt") == b"\xfcber\n"
+
+
+def test_the_plain_message_names_the_files() -> None:
+    changes = [FileChange(None, f"{name}.py", None, b"", None, "100644") for name in "abcde"]
+    assert (
+        plain_message("/far/away/fix.patch", changes)
+        == "Apply fix.patch: change a.py, b.py, c.py and 2 more\n"
+    )
+    assert plain_message("standard input", changes[:1]) == "Apply a patch: change a.py\n"
+
+
+@pytest.mark.parametrize("text", ["a.txt", "a.txt=", "=1234567", "a.txt=123456", "a.txt=xyzxyzx"])
+def test_a_binding_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match="write PATH=BLOB"):
+        parse_bindings([text])
+
+
+def test_bindings() -> None:
+    assert parse_bindings(["a=b.txt=1234567", "c=ABCDEF0"]) == {"a=b.txt": "1234567", "c": "abcdef0"}
+    with pytest.raises(UsageError, match="twice"):
+        parse_bindings(["a=1234567", "a=1234568"])
+
+
+def test_the_text_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "win.txt text eol=crlf\n")
+    repo.write("win.txt", b"1\r\n2\r\n3\r\n")
+    repo.commit("lines")
+    worktree = open_worktree(repo.top)
+    clean, raw = repo.git("rev-parse", "HEAD:win.txt").strip(), blob_hash(b"1\r\n2\r\n3\r\n")
+    assert clean != raw
+    now = read_source(worktree, "win.txt")
+    assert bound_source(worktree, now, clean[:7]) is bound_source(worktree, now, raw[:9]) is now
+    repo.write("win.txt", b"1\r\n2\r\n3\r\n4\r\n")
+    later = read_source(worktree, "win.txt")
+    for blob in (clean[:7], raw):  # by either id it is the text that was in the work tree
+        assert bound_source(worktree, later, blob).data == b"1\r\n2\r\n3\r\n"
+    with pytest.raises(Refused, match="git does not have that text"):
+        bound_source(worktree, later, "1234567")
+    with pytest.raises(Refused, match="not there any more"):
+        bound_source(worktree, Source("gone", None, None, ""), clean)
+
+
+def test_a_bound_patch_is_carried_to_the_present_text_or_refused(repo: GitRepo, here: Here) -> None:
+    blob = repo.git("rev-parse", "HEAD:a.txt").strip()
+    # the text is there twice by now: placed by its lines alone the patch would be a guess
+    repo.write("a.txt", "intro\n" + repo.read("a.txt").decode() + "\nline 1\nline 2\nline 3\n")
+    repo.commit("twice")
+    unnumbered = TWO.replace("@@ -1,3 +1,3 @@", "@@")
+    assert here(unnumbered, "-y").code == 3
+    done = here(TWO, "-y", "--source", f"../a.txt={blob[:7]}", cwd=repo.top / "src")
+    assert done.code == 0, done.err
+    assert f"a.txt has changed since {blob[:7]}; the change was carried over" in done.err
+    assert repo.read("a.txt").startswith(b"intro\nline 1\nline two\nline 3\nline 4\n")
+    assert repo.read("a.txt").endswith(b"line 2\nline 3\n")
+    other = diff("a.txt", "@@ -1,3 +1,3 @@", " line 1", "-line 2", "+line zwei", " line 3")
+    stale = here(other, "-y", "--source", f"a.txt={blob[:7]}")
+    assert stale.code == 3 and "a.txt has changed on line 2 of that text" in stale.err
+    stray = here(GREET, "-y", "--source", f"README.md={repo.git('rev-parse', 'HEAD:README.md')[:9]}")
+    assert stray.code == 2 and "does not change that file" in stray.err
+    assert repo.status() == ""
+
+
+def test_a_tree_reads_only_what_is_asked_for(repo: GitRepo) -> None:
+    worktree = open_worktree(repo.top)
+    read: list[str] = []
+
+    def reading(path: str) -> Source:
+        read.append(path)
+        return read_source(worktree, path)
+
+    tree = Tree(tracked(worktree), reading)
+    assert "a.txt" in tree and "b.txt" not in tree and len(tree) == len(list(tree)) == 3
+    assert read == []
+    assert tree["a.txt"].data.startswith(b"line 1") and tree["a.txt"] and read == ["a.txt"]
+    (repo.top / "README.md").unlink()
+    with pytest.raises(Refused, match=r"git restore README\.md"):
+        tree["README.md"]
+
+
+def test_names_from_a_folder() -> None:
+    known = {"sub/x.txt", "sub/a/y.txt", "z.txt", "sub/z.txt"}.__contains__
+
+    def names(answer: str) -> list[tuple[str | None, str | None]]:
+        return [(patch.old, patch.new) for patch in from_here(read_answer(answer), known, "sub/")]
+
+    edit = ("@@ -1 +1 @@", "-1", "+2")
+    assert names(diff("x.txt", *edit)) == [("a/sub/x.txt", "b/sub/x.txt")]
+    assert names(diff("z.txt", *edit)) == [("a/z.txt", "b/z.txt")]
+    assert names(diff("x.txt", *edit) + made("n.txt", "x"))[1][1] == "b/sub/n.txt"
+    assert names(diff("z.txt", *edit) + made("n.txt", "x"))[1][1] == "b/n.txt"
+    moved = "diff --git a/x.txt b/w.txt\nrename from x.txt\nrename to w.txt\n"
+    assert names(moved) == [("sub/x.txt", "sub/w.txt")]
+
+
+def test_a_refused_edit_has_the_same_problems_as_json(repo: GitRepo, run: Run, script: Script) -> None:
+    wrong = FENCED.replace("'hello ' + name", "'not there'")
+    script.replies(*[f"Try {number}.\n\n{wrong}" for number in range(9)])
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
+    assert done.code == 3
+    (problem,) = done.json["error"]["problems"]
+    assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")

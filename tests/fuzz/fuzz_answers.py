@@ -1,0 +1,56 @@
+"""Coverage-guided fuzzing of the parser and the applier, by hand: `pip install atheris`, then
+
+python -m tests.fuzz.fuzz_answers near|raw|text -max_total_time=600 [CORPUS]
+
+`near`: near-patches by grammar; `raw`: any text as an answer; `text`: decoding of any bytes and back.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import atheris
+
+with atheris.instrument_imports(include=["repoagent.patch"]):
+    from repoagent.patch import SourceText, apply_answer, decode
+    from tests.fuzz import near
+
+SLOW = 5.0  # seconds
+
+
+def near_patches(data: bytes) -> None:
+    given = atheris.FuzzedDataProvider(data)
+    _timed(near.near_patch(lambda n: given.ConsumeIntInRange(0, n - 1)), strict=given.ConsumeBool())
+
+
+def raw(data: bytes) -> None:
+    _timed(data.decode("utf-8", "surrogateescape"), strict=bool(len(data) % 2))
+
+
+def text(data: bytes) -> None:
+    found = decode(data)
+    assert found is None or found.encode() == data
+    if found is not None and found.lines:
+        sources = {"f": SourceText(data)}
+        try:
+            made = apply_answer(f"--- a/f\n+++ b/f\n@@\n-{found.lines[0]}\n+changed\n", sources).changes
+        except near.PatchRefused:
+            return
+        assert len(made) <= 1
+
+
+def _timed(answer: str, *, strict: bool) -> None:
+    started = time.monotonic()
+    near.check(answer, strict=strict)
+    assert time.monotonic() - started < SLOW, f"slow: {answer[:2000]!r}"
+
+
+def main() -> None:
+    target = {"near": near_patches, "raw": raw, "text": text}[sys.argv.pop(1)]
+    atheris.Setup(sys.argv, target)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

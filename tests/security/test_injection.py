@@ -1,0 +1,195 @@
+"""What a model or a repository says is never an option of git, a pattern without end, or a program that runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent import Action
+from repoagent.config import load
+from repoagent.edit.draft import Draft
+from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.scope import gate
+from repoagent.edit.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
+from repoagent.errors import UsageError
+from repoagent.history import recent_commits
+from repoagent.repo import layout, open_worktree
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script, run, script
+from tests.security.conftest import Attack, modify, snapshot
+
+__all__ = ["run", "script"]  # fixtures
+
+HOSTILE = [
+    "--output=PWNED", "-O", "-Otouch PWNED", "--open-files-in-pager=touch PWNED", "--upload-pack=touch PWNED", "--ext-diff",
+    "--no-index /etc/passwd", "-f/etc/passwd", "--all", "--", "", " ", "-e", "HEAD:a.txt", ":(top)a.txt", ":/a.txt", "../../etc/passwd",
+    "/etc/passwd", ".git/config", "a.txt\0b", "a\nb", "--exec=touch PWNED", "$(touch PWNED)", "`touch PWNED`", "\udcff", "\ud800", "x" * 5000,
+    "--end-of-options", "--textconv", "--git-dir=/tmp",
+]  # fmt: skip
+
+
+def bench(repo: GitRepo) -> Workbench:
+    request = EditRequest("x", (Target("a.txt"),), scope="repo")
+    return Workbench(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))
+
+
+@pytest.mark.parametrize("make", [read_tool, search_tool, outline_tool, history_tool])
+def test_no_argument_of_a_tool_is_an_option(repo: GitRepo, make: object) -> None:
+    assert callable(make)
+    tool = make(bench(repo))
+    before = snapshot(repo.top)
+    for text in HOSTILE:
+        for args in ({"path": text}, {"pattern": text}, {"path": "a.txt", "lines": text}):
+            seen = tool.perform(Action(tool.name, args))
+            assert "root:" not in seen.text and "[core]" not in seen.text, (text, args, seen)
+    assert snapshot(repo.top) == before
+
+
+def test_a_pattern_can_not_take_for_ever(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.write("long.txt", "a" * 40_000 + "!\n" + "ab" * 20_000 + "\n")
+    repo.commit("long")
+    monkeypatch.setattr("repoagent.edit.search.SECONDS", 1.0)
+    tool = search_tool(bench(repo))
+    for pattern in (
+        r"(a+)+$",
+        r"(a|aa)+b$",
+        r"((a*)*)*\1\1c",
+        r"(.*)(.*)(.*)(.*)(.*)x\5\4\3\2\1",
+        "a{1,32000}b",
+        "(" * 3000,
+    ):
+        started = time.monotonic()
+        seen = tool.perform(Action("search", {"pattern": pattern}))
+        assert time.monotonic() - started < 8, pattern
+        assert len(seen.text) < 20_000
+
+
+def test_the_history_of_a_hostile_name_is_empty(repo: GitRepo) -> None:
+    for name in ("--output=PWNED", "-p", "--all", ":(top)a.txt", ":/"):
+        assert recent_commits(repo.top, name) == []
+    assert not (repo.top / "PWNED").exists()
+
+
+NAMED = [
+    ("--branch", "--upload-pack=x"), ("--branch", "-D"), ("--branch", "-dmain"), ("--branch", "a..b"), ("--branch", "x\ny"),
+    ("--branch", "@{-1}"), ("--fixup", "--output=PWNED"), ("--fixup", "-p"), ("--fixup", "amend:HEAD"), ("--fixup", "--all"),
+]  # fmt: skip
+
+
+def test_names_of_a_person_are_no_options_either(repo: GitRepo, attack: Attack) -> None:
+    refs = repo.git("for-each-ref")
+    ended = attack(
+        [modify("a.txt", "line 1", "line one")] * len(NAMED), "edit", "a.txt", "x", "--yes", each=NAMED
+    )
+    for given, end in zip(NAMED, ended, strict=True):
+        assert "Traceback" not in end.err and end.code in {2, 3, 6}, (given, end)
+    assert not (repo.top / "PWNED").exists()
+    assert (repo.git("for-each-ref"), repo.status()) == (refs, "")
+
+
+def test_an_edit_id_is_no_option(repo: GitRepo, attack: Attack) -> None:
+    names = ["--all", "-f", "../../x", "x/../../y", "a b", "", "\x1b[31m"]
+    ended = attack(
+        [""] * 2 * len(names), each=[(verb, "--", name) for verb in ("undo", "redo") for name in names]
+    )
+    for end in ended:
+        assert end.code in {1, 2, 3} and "Traceback" not in end.err and "\x1b" not in end.err, end
+
+
+PROGRAM = '#!/bin/sh\necho "$0 $*" >> {log}\ncat 2>/dev/null\n'
+
+
+def test_programs_that_a_repository_configures_are_not_run_by_us(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    """Filters and hooks are what a commit is made with, so git runs them; what only shows or watches it does not."""
+    log = tmp_path / "ran"
+    program = tmp_path / "program.sh"
+    program.write_text(PROGRAM.format(log=log))
+    program.chmod(0o755)
+    for key in (
+        "diff.external", "diff.x.command", "diff.x.textconv", "core.pager", "core.fsmonitor", "core.sshCommand", "core.askPass",
+        "core.editor", "sequence.editor", "pager.log", "interactive.diffFilter", "credential.helper", "core.gitProxy",
+        "uploadpack.packObjectsHook", "alias.log", "alias.config", "log.showSignature", "gpg.program",
+    ):  # fmt: skip
+        repo.git("config", key, "true" if key == "log.showSignature" else str(program))
+    repo.write(".gitattributes", "*.txt diff=x\n")
+    repo.git("-c", "core.fsmonitor=false", "add", "-A")
+    repo.git("-c", "core.fsmonitor=false", "commit", "-qm", "attributes")
+    log.unlink(missing_ok=True)
+    (repo.top / "a.txt").write_text((repo.top / "a.txt").read_text() + "more\n")  # uncommitted work
+    asked = '<search pattern="line"/>\n<history path="a.txt"/>\n'
+    script.replies(asked, modify("a.txt", "line 1", "line one"))
+    for arguments in (("edit", "a.txt", "x", "--yes"), ("undo",)):
+        done = run(*arguments)
+        assert done.code == 0, done
+    assert len(script.prompts) == 2
+    ran = log.read_text().splitlines() if log.exists() else []
+    assert [
+        line
+        for line in ran
+        if "fsmonitor" not in line and not line.endswith((" 1", " 2")) and " 2 " not in line
+    ] == []
+
+
+CONFIG = """\
+model = "command:touch PWNED; cat"
+check = "touch PWNED"
+fallback = ["command:touch PWNED"]
+
+[edit]
+scope = "repo"
+sensitive = []
+
+[alias]
+"anthropic/x" = "command:touch PWNED"
+
+[providers.anthropic]
+base_url = "http://127.0.0.1:1/"
+api_key_command = "touch PWNED"
+"""
+
+
+def test_a_cloned_configuration_runs_nothing(repo: GitRepo, attack: Attack) -> None:
+    repo.write(".repoagent/config.toml", CONFIG)
+    repo.git("add", "-f", ".repoagent")
+    repo.git("commit", "-qm", "theirs")
+    (end,) = attack([modify("a.txt", "line 1", "line one")], "edit", "a.txt", "x", "--yes")
+    assert end.code == 0, end
+    assert "may not set" in end.err and "check" in end.err
+    (end,) = attack([""], "edit", "a.txt", "x", "--yes", env={"REPOAGENT_MODEL": "", "ANTHROPIC_API_KEY": ""})
+    assert end.code == 4, end
+    assert not (repo.top / "PWNED").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["model = [", "\0", "a = " + "[" * 5000, 'model = "\x1b[31m"', 'check = "x"\n' * 2]
+)
+def test_a_config_of_a_stranger_is_no_crash(repo: GitRepo, text: str) -> None:
+    repo.write(".repoagent/config.toml", text)
+    try:
+        load(layout(open_worktree(repo.top)), repo.top)
+    except UsageError as error:
+        assert "config.toml" in str(error)
+
+
+def test_the_environment_of_a_hook_is_gits_alone(repo: GitRepo, attack: Attack, tmp_path: Path) -> None:
+    """Nothing of ours in it that a hook of a repository could misuse, and standard input is closed."""
+    repo.hook(
+        "pre-commit", f"cat > {tmp_path}/stdin; env > {tmp_path}/env; ls -l /proc/self/fd > {tmp_path}/fds\n"
+    )
+    (end,) = attack([modify("a.txt", "line 1", "line one")], "edit", "a.txt", "x", "--yes")
+    assert end.code == 0, end
+    assert (tmp_path / "stdin").read_bytes() == b""
+
+
+def test_git_runs_under_a_foreign_owner_only_when_allowed(repo: GitRepo, attack: Attack) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    subprocess.run(["chown", "-R", "65534:65534", str(repo.top)], check=True)
+    (end,) = attack([modify("a.txt", "line 1", "line one")], "edit", "a.txt", "x", "--yes")
+    assert end.code == 2 and "safe.directory" in end.err, end

@@ -1,0 +1,201 @@
+"""No answer reaches a file that it may not: whatever the name, the form, or what stands at the name."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent import Action
+from repoagent.edit.draft import Draft
+from repoagent.edit.proposal import edit_tool
+from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.scope import gate
+from repoagent.edit.tools import Workbench
+from repoagent.repo import open_worktree, read_source
+from tests.conftest import GitRepo
+from tests.security.conftest import (
+    Attack,
+    copy,
+    create,
+    delete,
+    envelope,
+    modify,
+    rename,
+    search,
+    snapshot,
+    whole,
+)
+
+FORMS = (create, whole, search, envelope, delete, lambda p: rename("a.txt", p), lambda p: copy("a.txt", p))
+NAMES = [
+    "../x", "../../etc/x", "/etc/x", "/tmp/x", "a/../../x", "src/../../x", "./../x", "~/x",
+    ".git/config", ".git/hooks/pre-commit", ".git/info/attributes", ".GIT/config", ".Git/hooks/pre-commit", ".git./x",
+    ".git /x", "git~1/x", "GIT~1/hooks/post-commit", ".git\u200c/x", ".g\u200cit/config", ".git::$INDEX_ALLOCATION/x",
+    ".git:x", "sub/.git/x", "src/.git/config", ".repoagent/config.toml", ".Repoagent/config.toml", ".repoagent/memory/x",
+    "sub/.git", "sub/x.txt", "sub/new.txt", "empty/x.txt", ".git/modules/sub/config",
+    "outward/x", "outward/there.txt", "upward/x", "chain/x", "dangling", "dangling/x", "tofile", "tofile/x", "inward/x",
+    "fifo", "sock", "src", "src/", "src/app.py/x", "a.txt/x",
+    "a\\..\\..\\x", "C:/x", "\\\\server\\x",
+]  # fmt: skip
+
+
+@pytest.fixture
+def minefield(
+    repo: GitRepo, make_repo: Callable[[str], GitRepo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> GitRepo:
+    """The sample with a submodule, an empty one, links of all kinds, special files."""
+    inner = make_repo("inner")
+    inner.write("x.txt", "x\n")
+    inner.commit("inner")
+    for name in ("sub", "empty"):
+        repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), name)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "there.txt").write_text("line 1\n")
+    links = {
+        "outward": str(outside), "upward": "../outside", "chain": "middle", "middle": "outward", "dangling": "../nowhere",
+        "tofile": "../outside/there.txt", "inward": "src", "toself": "toself", "hooked": ".git/hooks",
+    }  # fmt: skip
+    for name, target in links.items():
+        (repo.top / name).symlink_to(target)
+    repo.commit("links")
+    repo.git("submodule", "deinit", "-q", "empty")
+    os.mkfifo(repo.top / "fifo")
+    os.link(outside / "there.txt", repo.top / "hard")
+    monkeypatch.chdir(repo.top)  # a socket's name is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("sock")
+    return repo
+
+
+def table(repo: GitRepo) -> Workbench:
+    request = EditRequest("x", (Target("a.txt"),), scope="repo", create=True)
+    worktree = open_worktree(repo.top)
+    draft = Draft({"a.txt": read_source(worktree, "a.txt")})
+    return Workbench(worktree, request, draft, {"a.txt"}, gate(repo.top, ("a.txt",)))
+
+
+def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo, tmp_path: Path) -> None:
+    before = minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)
+    for name in NAMES:
+        for form in FORMS:
+            bench = table(minefield)
+            seen = edit_tool(bench).perform(Action("edit", {}, form(name)))
+            assert (seen.ok, bench.draft.edits) == (False, ()), (name, form(name), seen)
+    assert (minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)) == before
+
+
+def test_nor_does_the_whole_program(minefield: GitRepo, attack: Attack, tmp_path: Path) -> None:
+    before = minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)
+    names = (
+        "../x",
+        "/etc/x",
+        ".git/hooks/pre-commit",
+        ".GIT/config",
+        "git~1/x",
+        "sub/x.txt",
+        "outward/x",
+        "dangling",
+        "~/x",
+    )
+    answers = [FORMS[number % 4](name) for number, name in enumerate(names)]
+    ended = attack(answers, "edit", "a.txt", "x", "--yes", "--scope", "repo", "--create", "--allow-sensitive")
+    for name, end in zip(names, ended, strict=True):
+        assert end.code in {1, 3, 4, 5}, (name, end)
+        assert "\x1b" not in end.err and "Traceback" not in end.err, (name, end)
+    assert (minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)) == before
+
+
+LEADING = [
+    "tofile",
+    "outward/there.txt",
+    "hooked/pre-commit",
+    "fifo",
+    "sock",
+    "dangling",
+    "toself",
+    "chain/there.txt",
+    "src",
+]
+
+
+def test_what_leads_elsewhere_is_refused_before_a_model_is_asked(
+    minefield: GitRepo, attack: Attack, tmp_path: Path
+) -> None:
+    before = snapshot(tmp_path)
+    answer = "```diff\n--- a/x\n+++ b/x\n@@\n-line 1\n+evil\n```\n"
+    ended = attack(
+        [answer] * len(LEADING), "edit", "--yes", "--create", each=[(name, "change it") for name in LEADING]
+    )
+    for name, end in zip(LEADING, ended, strict=True):
+        assert (end.code in {2, 3}, end.out) == (True, ""), (name, end)
+        assert end.err.count("\n") == 1, end
+    assert snapshot(tmp_path) == before
+
+
+def test_the_git_file_of_a_linked_work_tree(repo: GitRepo, attack: Attack, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    before = snapshot(tmp_path)
+    link = (tmp_path / "linked/.git").read_text().strip()
+    answers = [
+        modify(".git", link, "gitdir: /tmp"), whole(".git"), delete(".git"), rename("a.txt", ".git"), rename(".git", "x"),
+        copy(".git", "x"), create(".git/x"),
+    ]  # fmt: skip
+    ended = attack(
+        answers, "edit", "a.txt", "x", "--yes", "--scope", "repo", "--create", cwd=tmp_path / "linked"
+    )
+    assert {end.code for end in ended} <= {3, 5}, ended
+    assert snapshot(tmp_path) == before
+
+
+ODD = [
+    "-O",
+    "--upload-pack=x",
+    ":(top)x",
+    ":!x",
+    ":/x",
+    "*.py",
+    "[a]",
+    "@",
+    "HEAD",
+    "refs/heads/main",
+    "-",
+    "--",
+    "$(id)",
+    "a;id",
+]
+
+
+def test_odd_names_are_only_names(repo: GitRepo, attack: Attack, tmp_path: Path) -> None:
+    others = snapshot(repo.top / "src")
+    made = "".join(create(name) for name in ODD)
+    changed = "".join(modify(name, "x = 1", "x = 2") for name in ODD)
+    first, second = attack(
+        [made, changed], "edit", "--yes", "--create",
+        each=[("--scope", "repo", "a.txt", "make them"), ("--", *ODD, "make it two things")],
+    )  # fmt: skip
+    assert (first.code, second.code) == (0, 0), (first, second)
+    for name in ODD:
+        assert (repo.top / name).read_text() == "x = 2\n", name
+    assert sorted(repo.git("show", "--format=", "--name-only").split("\n")[:-1]) == sorted(ODD)
+    assert (repo.status(), snapshot(repo.top / "src")) == ("", others)
+
+
+def test_names_that_differ_in_case_do_not_clobber_each_other(repo: GitRepo, attack: Attack) -> None:
+    repo.git("config", "core.ignoreCase", "true")
+    ended = attack(
+        [create("README.MD"), create("A.TXT"), create("SRC/app.py")],
+        "edit",
+        "a.txt",
+        "x",
+        "--yes",
+        "--scope",
+        "repo",
+    )
+    assert repo.read("README.md").startswith(b"# Sample")
+    assert repo.read("a.txt").startswith(b"line 1")
+    assert all(end.code in {0, 3, 5} for end in ended), ended

@@ -1,0 +1,139 @@
+"""No secret of the environment stands in any file, nor is sent to a model, however an edit fails."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from repoagent.store.secrets import MASK, secrets_of, without_secrets
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, run, script
+
+__all__ = ["run", "script"]  # fixtures
+
+CANARIES = {
+    "ANTHROPIC_API_KEY": "canary-anthropic-51",
+    "GITHUB_TOKEN": "canary-github-52",
+    "DB_PASSWORD": "canary-pass word-53",
+    "AWS_SECRET_ACCESS_KEY": "canary/aws+54=",
+    "OPENAI_APIKEY": "canary-openai-55",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "X_KEY",
+        "KEY",
+        "API_KEYS",
+        "GITHUB_PAT",
+        "PGPASSWORD",
+        "MYSQL_PWD",
+        "my_token",
+        "TOKEN2",
+        "CREDENTIAL",
+        "AZURE_CLIENT_SECRET",
+    ],
+)
+def test_names_that_say_secret(name: str) -> None:
+    assert secrets_of({name: "long-enough"}) == {name: "long-enough"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("KEYBOARD", "qwertz-de"), ("PATH", "/bin:/usr/bin"), ("PWD", "/home/somebody"), ("MONKEY", "chimpanzee"), ("COMPATIBLE", "long-enough"),
+     ("API_KEY", "short"), ("GOOGLE_APPLICATION_CREDENTIALS", "/etc/hosts"), ("BYPASS", "long-enough")],
+)  # fmt: skip
+def test_names_and_values_that_are_none(name: str, value: str) -> None:
+    assert secrets_of({name: value}) == {}
+
+
+def test_a_secret_within_another_leaves_no_rest() -> None:
+    env = {"A_KEY": "abcdefgh", "B_KEY": "xxabcdefghyy"}
+    assert without_secrets("1 xxabcdefghyy 2 abcdefgh", env) == f"1 {MASK} 2 {MASK}"
+
+
+def files_with_a_canary(*roots: Path) -> list[str]:
+    found = []
+    for root in roots:
+        for folder, _, names in os.walk(root):
+            for path in (Path(folder, name) for name in names):
+                if path.is_file() and any(value.encode() in path.read_bytes() for value in CANARIES.values()):
+                    found.append(str(path))
+    return found
+
+
+def test_a_failing_check_that_prints_the_environment(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    script.replies(GREET, GREET.replace("hello,", "hullo,"), "<reject>it can't be done</reject>")
+    done = run(
+        "edit",
+        "src/app.py",
+        "greet with a comma",
+        "--yes",
+        "--check",
+        "env; false",
+        "--record",
+        str(tmp_path / "tape"),
+        env=CANARIES,
+    )
+    assert done.code != 0
+    assert any(MASK in prompt for prompt in script.prompts)
+    assert files_with_a_canary(tmp_path) == []
+    assert not any(value in done.out + done.err for value in CANARIES.values())
+
+
+def test_a_failing_hook_that_prints_the_environment(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    repo.hook("pre-commit", "env; exit 1\n")
+    script.replies(GREET, "<reject>it can't be done</reject>")
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", env=CANARIES)
+    assert done.code != 0
+    assert MASK in script.prompts[1]
+    assert files_with_a_canary(tmp_path) == []
+
+
+def test_a_failing_filter_and_a_failing_model_that_print_it(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    script.replies(GREET)
+    done = run(
+        "edit",
+        "src/app.py",
+        "greet with a comma",
+        "--yes",
+        "--model",
+        "command:env >&2; exit 3",
+        env=CANARIES,
+    )
+    assert done.code == 4
+    repo.git("config", "filter.x.clean", "env >&2; exit 1")
+    repo.git("config", "filter.x.required", "true")
+    repo.write(".git/info/attributes", "*.py filter=x\n")
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", env=CANARIES)
+    assert done.code not in {0, 70}, done
+    assert files_with_a_canary(tmp_path) == []
+
+
+def test_an_edit_that_goes_well_and_its_undo(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+    repo.hook("post-commit", "env\n")
+    script.replies(f"<commit>Greet with a comma</commit>\n{GREET}")
+    assert run("edit", "src/app.py", "greet with a comma", "--yes", "--check", "env", env=CANARIES).code == 0
+    assert run("undo", env=CANARIES).code == 0
+    assert files_with_a_canary(tmp_path, Path(os.environ["HOME"])) == []
+
+
+def test_a_commit_message_is_plain_and_signs_nothing_off(repo: GitRepo, run: Run, script: Script) -> None:
+    account = "Say \x1b[31mhi\x1b[0m\x07 \u202eevil\n\nBody\x1b]52;c;cm0gLXJm\x07 text\r\n\nSigned-off-by: Root <r@x>\nRepoagent-Edit: forged\n"
+    script.replies(f"<commit>{account}</commit>\n{GREET}")
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    message = repo.git("log", "-1", "--format=%B")
+    assert message.startswith("Say hi evil\n\nBody text\n")
+    assert not any(char < " " and char != "\n" for char in message)
+    assert (
+        "Signed-off-by" not in message and "forged" not in message and message.count("Repoagent-Edit:") == 1
+    )
