@@ -1,13 +1,12 @@
 """A model's diff becomes bytes: parse -> locate -> apply -> verify. Pure functions, no files, no git.
 
-`apply_answer` is the whole of it; the modules are read in its order:
+`apply_answer` (in `apply`) is the whole of it. In its order:
 
-- `marks`, `wrapping`, `numbering`, `bare`, `fences`, `spans`: where in the answer the patches stand, and
-  their lines as they read
-- `parse`, `parse_diff`, `hunks`, `envelope`, `parse_blocks`, `heredoc`, `prose`: these -> `FilePatch` and `Hunk`
-- `names`, `paths`, `target`, `decide`, `strict`: which file is meant, and which names are never written
-- `place`, `locate`, `match`, `chains`, `align`, `held`, `choose`, `explain`: a hunk -> its place, or why not
-- `indent`, `splice`, `whole`: a placed hunk -> changed lines of the file, all else untouched to the byte
+- `parse/`: the answer's text -> `FilePatch` and `Hunk` (`hunk`); `tolerances`, `strict`: what reading forgave
+- `paths`, `target`: which file is meant, and which names are never written
+- `readings`, `outcome`: several patches of one file, and what they come to together
+- `locate/`: a hunk -> its place in the lines of the file (`text`), or why not (`problems`)
+- `splice/`: a placed hunk -> changed lines of the file, all else untouched to the byte
 - `verify`: what may not happen, whatever the answer says
 - `canonical`, `linediff`: the change as git would show it
 """
@@ -19,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from repoagent.patch.apply import Applied, apply_answer, apply_patches, read_answer
     from repoagent.patch.canonical import canonical_diff
-    from repoagent.patch.fit import Placement
     from repoagent.patch.hunk import FilePatch
     from repoagent.patch.linediff import differing
+    from repoagent.patch.locate.fit import Placement
+    from repoagent.patch.parse.spans import Span, patch_spans
     from repoagent.patch.paths import bad_path, known_path
     from repoagent.patch.problems import NoPatch, PatchRefused, Problem
-    from repoagent.patch.spans import Span, patch_spans
     from repoagent.patch.text import SourceText, Text, decode
 
 __all__ = [
@@ -53,10 +52,10 @@ _HOME = {
     "FilePatch": "hunk",
     "NoPatch": "problems",
     "PatchRefused": "problems",
-    "Placement": "fit",
+    "Placement": "locate.fit",
     "Problem": "problems",
     "SourceText": "text",
-    "Span": "spans",
+    "Span": "parse.spans",
     "Text": "text",
     "apply_answer": "apply",
     "apply_patches": "apply",
@@ -65,7 +64,7 @@ _HOME = {
     "decode": "text",
     "differing": "linediff",
     "known_path": "paths",
-    "patch_spans": "spans",
+    "patch_spans": "parse.spans",
     "read_answer": "apply",
 }
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from repoagent.patch.canonical import canonical_diff
 from repoagent.patch.files import Files, Outcome
-from repoagent.patch.fit import Placement
 from repoagent.patch.hunk import FilePatch
-from repoagent.patch.parse import parse
+from repoagent.patch.locate.fit import Placement
+from repoagent.patch.parse.answer import parse
 from repoagent.patch.problems import Misfit, NoPatch, PatchRefused, Problem
 from repoagent.patch.readings import outcomes
 from repoagent.patch.target import targets

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from repoagent.patch.fit import Placement
 from repoagent.patch.hunk import FilePatch
+from repoagent.patch.locate.fit import Placement
 from repoagent.patch.text import SourceText
 from repoagent.patch.verify import ParsesWorse
 from repoagent.repo.change import FileChange

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from repoagent.patch.edit import edited
 from repoagent.patch.files import Files, Outcome, Target
 from repoagent.patch.hunk import Hunk
-from repoagent.patch.match import WHITESPACE, FileIndex, weight
-from repoagent.patch.place import place
+from repoagent.patch.locate.match import WHITESPACE, FileIndex, weight
+from repoagent.patch.locate.place import place
+from repoagent.patch.outcome import edited
 from repoagent.patch.problems import Misfit, Misfits, Problem
 from repoagent.patch.text import Text, decode
 

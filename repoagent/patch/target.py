@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from repoagent.patch.decide import decided
 from repoagent.patch.files import Files, Target
 from repoagent.patch.hunk import FilePatch
-from repoagent.patch.locate import fits
-from repoagent.patch.match import EXACT, FileIndex
+from repoagent.patch.locate.fits import fits
+from repoagent.patch.locate.match import EXACT, FileIndex
+from repoagent.patch.parse.decide import decided
 from repoagent.patch.paths import NO_FILE, bad_path, known_path, spellings
 from repoagent.patch.problems import Misfit, Misfits, PatchRefused, Problem
+from repoagent.patch.splice.whole import looks_whole
 from repoagent.patch.strict import check_strict
 from repoagent.patch.text import decode
-from repoagent.patch.whole import looks_whole
 
 _MODES = {None, "100644", "100755"}
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from repoagent.patch.hunk import is_elision, is_spoken_elision
-from repoagent.patch.match import is_blank
+from repoagent.patch.locate.match import is_blank
 from repoagent.patch.problems import Misfit
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from repoagent.patch import PatchRefused, SourceText, apply_answer, patch_spans
-from repoagent.patch.parse import parse
+from repoagent.patch.parse.answer import parse
+from repoagent.patch.parse.prose import alternative, revises
 from repoagent.patch.problems import Misfit
-from repoagent.patch.prose import alternative, revises
 from tests.patch.helpers import APP, after, fenced, reasons
 
 _PIECES = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from repoagent.patch.carry import carried
-from repoagent.patch.fit import Fit
-from repoagent.patch.indent import rebased
-from repoagent.patch.match import EXACT
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.match import EXACT
 from repoagent.patch.problems import Misfit
+from repoagent.patch.splice.carry import carried
+from repoagent.patch.splice.indent import rebased
 from repoagent.patch.text import Text
 
 

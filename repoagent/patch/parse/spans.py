@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from repoagent.patch.bare import bare_diff_end
-from repoagent.patch.envelope import envelope_end
-from repoagent.patch.fences import (
+from repoagent.patch.parse.bare import bare_diff_end
+from repoagent.patch.parse.envelope import envelope_end
+from repoagent.patch.parse.fences import (
     CODE,
     DIFF,
     ENVELOPE,
@@ -20,7 +20,7 @@ from repoagent.patch.fences import (
     kind_and_name,
     name_before,
 )
-from repoagent.patch.marks import (
+from repoagent.patch.parse.marks import (
     DIRECTIVE,
     REPLACE,
     SEARCH,
@@ -29,8 +29,8 @@ from repoagent.patch.marks import (
     interesting,
     starts_diff,
 )
-from repoagent.patch.numbering import number_before, without_numbers
-from repoagent.patch.wrapping import (
+from repoagent.patch.parse.numbering import number_before, without_numbers
+from repoagent.patch.parse.wrapping import (
     is_quoted,
     undecorated,
     unquoted,

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from repoagent.patch.linediff import differing
-from repoagent.patch.match import is_blank
+from repoagent.patch.locate.match import is_blank
 from repoagent.patch.problems import Misfit
-from repoagent.patch.splice import Splice
+from repoagent.patch.splice.splices import Splice
 from repoagent.patch.text import Text, split_lines
 from repoagent.patch.verify import check_left_out, check_whole
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from repoagent.patch.fit import Fit
-from repoagent.patch.held import SLACK, sure, value_of
 from repoagent.patch.hunk import ADD, DELETE, Hunk
-from repoagent.patch.match import FUZZY, LEVELS, WHITESPACE, FileIndex, same_literals, weight
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.held import SLACK, sure, value_of
+from repoagent.patch.locate.match import FUZZY, LEVELS, WHITESPACE, FileIndex, same_literals, weight
 from repoagent.patch.problems import Misfit
 
 _SIMILAR = 0.6  # of two lines of context: 2 x common characters in order / both lengths

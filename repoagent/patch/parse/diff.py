@@ -7,8 +7,8 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from repoagent.patch.hunk import FilePatch, Hunk
-from repoagent.patch.hunks import combined, read_hunk, transport_crlf
-from repoagent.patch.marks import (
+from repoagent.patch.parse.hunks import combined, read_hunk, transport_crlf
+from repoagent.patch.parse.marks import (
     COMBINED,
     COMMAND,
     LONGEST,

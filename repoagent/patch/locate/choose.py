@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from repoagent.patch.fit import Fit
 from repoagent.patch.hunk import Hunk
-from repoagent.patch.match import FUZZY, LEVELS, WHITESPACE, FileIndex, indent_of, is_blank
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.match import FUZZY, LEVELS, WHITESPACE, FileIndex, indent_of, is_blank
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import numbered
 

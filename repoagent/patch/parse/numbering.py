@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from repoagent.patch.marks import COMMAND, NUMBERS
+from repoagent.patch.parse.marks import COMMAND, NUMBERS
 
 _START_NUMBER = re.compile(r"[ \t|:│]{0,20}\d")
 _SINGLE = re.compile(r"[ \t]*(\d{1,7})([ \t]*[|:│]?[ \t]*)")

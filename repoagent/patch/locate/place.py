@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repoagent.patch.applied import applied_rows
-from repoagent.patch.choose import choose
-from repoagent.patch.explain import already, misfit
-from repoagent.patch.fit import Fit
 from repoagent.patch.hunk import CONTEXT, Hunk
-from repoagent.patch.locate import fits, fits_at
-from repoagent.patch.match import LEVELS, WHITESPACE, FileIndex
+from repoagent.patch.locate.applied import applied_rows
+from repoagent.patch.locate.choose import choose
+from repoagent.patch.locate.explain import already, misfit
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.fits import fits, fits_at
+from repoagent.patch.locate.match import LEVELS, WHITESPACE, FileIndex
+from repoagent.patch.locate.transport import undone
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.text import Text
-from repoagent.patch.transport import undone
 
 
 def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fit]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from repoagent.patch.align import aligned
-from repoagent.patch.applied import applied_rows
-from repoagent.patch.chains import chained
-from repoagent.patch.fit import Fit
 from repoagent.patch.hunk import ADD, CONTEXT, Hunk, Line
-from repoagent.patch.match import EXACT, LEVELS, FileIndex, find_old, is_blank
+from repoagent.patch.locate.align import aligned
+from repoagent.patch.locate.applied import applied_rows
+from repoagent.patch.locate.chains import chained
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.match import EXACT, LEVELS, FileIndex, find_old, is_blank
 from repoagent.patch.problems import Misfit
 
 

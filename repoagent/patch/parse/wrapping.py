@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from repoagent.patch.marks import COMMAND, DIRECTIVE, starts_diff
-from repoagent.patch.numbering import common_start, without_numbers
+from repoagent.patch.parse.marks import COMMAND, DIRECTIVE, starts_diff
+from repoagent.patch.parse.numbering import common_start, without_numbers
 
 _QUOTE = re.compile(r"[ \t]{0,3}>")
 _TIGHT = re.compile(r"[ \t]{0,3}>[^\s>]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repoagent.patch.hunk import ADD, CONTEXT, FilePatch, Hunk, Line
-from repoagent.patch.match import EXACT, TRAILING_SPACE, WHITESPACE, FileIndex, indent_of, is_blank
+from repoagent.patch.locate.match import EXACT, TRAILING_SPACE, WHITESPACE, FileIndex, indent_of, is_blank
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import decode
 

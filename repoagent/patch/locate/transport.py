@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from repoagent.patch.hunk import ADD, Hunk
-from repoagent.patch.match import HTML, PUNCTUATION
+from repoagent.patch.locate.match import HTML, PUNCTUATION
 from repoagent.patch.problems import Misfit
 
 _QUOTES = {

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.patch.files import Files, Outcome, Target
-from repoagent.patch.fit import Fit, Placement
 from repoagent.patch.hunk import ADD, FilePatch, Hunk
-from repoagent.patch.match import EXACT, is_blank
-from repoagent.patch.place import place
+from repoagent.patch.locate.fit import Fit, Placement
+from repoagent.patch.locate.match import EXACT, is_blank
+from repoagent.patch.locate.place import place
 from repoagent.patch.problems import Misfit, Misfits
-from repoagent.patch.splice import Splice, end_of_file, merged, overlap, spliced, splices
+from repoagent.patch.splice.splices import Splice, end_of_file, merged, overlap, spliced, splices
+from repoagent.patch.splice.whole import whole_splices
 from repoagent.patch.text import Text, as_in, decode, split_lines
 from repoagent.patch.tolerances import PLACING
 from repoagent.patch.verify import check_added, check_conflict, check_result
-from repoagent.patch.whole import whole_splices
 from repoagent.repo.change import FileChange
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repoagent.patch.bare import bare_diff_end
 from repoagent.patch.hunk import FilePatch, Hunk
-from repoagent.patch.hunks import read_hunk, transport_crlf
-from repoagent.patch.marks import DIRECTIVE
+from repoagent.patch.parse.bare import bare_diff_end
+from repoagent.patch.parse.hunks import read_hunk, transport_crlf
+from repoagent.patch.parse.marks import DIRECTIVE
 from repoagent.patch.problems import Misfit
 
 _ACTIONS = {"Add File": "create", "Update File": "edit", "Delete File": "delete"}

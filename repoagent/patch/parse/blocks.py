@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line
 from repoagent.patch.linediff import differing
-from repoagent.patch.marks import DIVIDER, REPLACE, SEARCH
-from repoagent.patch.names import name_in_comment
+from repoagent.patch.parse.marks import DIVIDER, REPLACE, SEARCH
+from repoagent.patch.parse.names import name_in_comment
+from repoagent.patch.parse.spans import Block
 from repoagent.patch.problems import Misfit
-from repoagent.patch.spans import Block
 
 _CONFLICT = re.compile(r"<{7} (?!SEARCH|ORIGINAL)\S|<{7}$")
 _CONFLICT_END = re.compile(r">{7} (?!REPLACE|UPDATED)\S|>{7}$")

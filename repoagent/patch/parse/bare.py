@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from repoagent.patch.marks import (
+from repoagent.patch.parse.marks import (
     COMMAND,
     DIRECTIVE,
     NUMBERS,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line, settle
-from repoagent.patch.marks import (
+from repoagent.patch.parse.marks import (
     COMBINED,
     COMMAND,
     DIRECTIVE,
@@ -18,7 +18,7 @@ from repoagent.patch.marks import (
     is_mail,
     is_signature,
 )
-from repoagent.patch.numbering import without_inner_numbers, without_numbers
+from repoagent.patch.parse.numbering import without_inner_numbers, without_numbers
 from repoagent.patch.paths import NO_FILE, is_no_file, plain_name
 from repoagent.patch.problems import Misfit
 

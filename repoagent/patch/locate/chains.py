@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from repoagent.patch.fit import Fit
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line, is_elision
-from repoagent.patch.match import ELISION, LEVELS, SPLIT, FileIndex, find_old, indent_of, is_blank
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.match import ELISION, LEVELS, SPLIT, FileIndex, find_old, indent_of, is_blank
 from repoagent.patch.problems import Misfit
 
 _MOST = 40

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from repoagent.patch.fit import Fit
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line
-from repoagent.patch.match import EXACT, LEVELS, WHITESPACE, indent_of, is_blank
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.match import EXACT, LEVELS, WHITESPACE, indent_of, is_blank
 from repoagent.patch.problems import Misfit
 
 Pair = tuple[str, str]

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from difflib import SequenceMatcher
 
-from repoagent.patch.applied import applied_rows
 from repoagent.patch.hunk import DELETE, Hunk, Line
-from repoagent.patch.match import LEVELS, WHITESPACE, FileIndex, is_blank, weight
+from repoagent.patch.locate.applied import applied_rows
+from repoagent.patch.locate.match import LEVELS, WHITESPACE, FileIndex, is_blank, weight
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import numbered
 

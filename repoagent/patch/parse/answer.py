@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repoagent.patch.envelope import parse_envelope
-from repoagent.patch.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL
-from repoagent.patch.heredoc import parse_heredocs
 from repoagent.patch.hunk import FilePatch
-from repoagent.patch.parse_blocks import parse_search_replace, parse_whole
-from repoagent.patch.parse_diff import parse_diff
+from repoagent.patch.parse.blocks import parse_search_replace, parse_whole
+from repoagent.patch.parse.diff import parse_diff
+from repoagent.patch.parse.envelope import parse_envelope
+from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL
+from repoagent.patch.parse.heredoc import parse_heredocs
+from repoagent.patch.parse.prose import alternative, completes, revises
+from repoagent.patch.parse.spans import Block, blocks, too_large
 from repoagent.patch.problems import Misfit
-from repoagent.patch.prose import alternative, completes, revises
-from repoagent.patch.spans import Block, blocks, too_large
 
 
 def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:

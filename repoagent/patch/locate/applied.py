@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repoagent.patch.hunk import CONTEXT, Hunk
-from repoagent.patch.match import LEVELS, FileIndex, weight
+from repoagent.patch.locate.match import LEVELS, FileIndex, weight
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from repoagent.patch.fit import Change, Fit
 from repoagent.patch.hunk import ADD, CONTEXT, Hunk
-from repoagent.patch.match import LEVELS, WHITESPACE, is_blank, weight
+from repoagent.patch.locate.fit import Change, Fit
+from repoagent.patch.locate.match import LEVELS, WHITESPACE, is_blank, weight
 from repoagent.patch.problems import Misfit
 
 SLACK = 12  # lines that may be more or fewer than expected

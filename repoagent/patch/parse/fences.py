@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repoagent.patch.heredoc import is_heredoc
-from repoagent.patch.marks import (
+from repoagent.patch.parse.heredoc import is_heredoc
+from repoagent.patch.parse.marks import (
     DIFF_LANGUAGES,
     DIRECTIVE,
     REPLACE,
@@ -15,8 +15,8 @@ from repoagent.patch.marks import (
     fence_on,
     starts_diff,
 )
-from repoagent.patch.names import name_in_comment, name_in_info, name_in_lead, name_on_line
-from repoagent.patch.wrapping import margin_of, unwrapped, without_margin
+from repoagent.patch.parse.names import name_in_comment, name_in_info, name_in_lead, name_on_line
+from repoagent.patch.parse.wrapping import margin_of, unwrapped, without_margin
 
 DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file", "code"
 ENVELOPE, SHELL = "envelope", "shell"

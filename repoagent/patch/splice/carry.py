@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from repoagent.patch.fit import Fit
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line
-from repoagent.patch.match import LEVELS, PUNCTUATION, is_blank
+from repoagent.patch.locate.fit import Fit
+from repoagent.patch.locate.match import LEVELS, PUNCTUATION, is_blank
 
 _ALIKE = 0.5
 
