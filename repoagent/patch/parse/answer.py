@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from repoagent.patch.parse.heredoc import parse_heredocs
 from repoagent.patch.parse.prose import alternative, completes, revises
 from repoagent.patch.parse.spans import Block, blocks, too_large
 from repoagent.patch.problems import Misfit
+
+_LOST = re.compile(r"^[ \t>|:│\d]{0,40}@@ -\d{1,9}(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@", re.MULTILINE)
 
 
 def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
@@ -48,7 +51,17 @@ def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
         else:
             some = [parse_whole(_with_name(block) if loose else block)]
         patches += _marked(some, block, number, prose)
+        _check_prose(prose, patches)
+    _check_prose(answer[end:], patches)
     return patches
+
+
+def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
+    """Raises Misfit when a hunk stands in what was taken for prose: a part of the change would be lost in silence."""
+    lost = _LOST.search(prose) if any(patch.form == "diff" for patch in patches) else None
+    if lost is not None:
+        text = f"the hunk `{lost[0].strip()}` stands outside of any diff. Send the whole change as one diff."
+        raise Misfit("malformed", text)
 
 
 def _marked(some: Sequence[FilePatch], block: Block, number: int, prose: str) -> list[FilePatch]:

@@ -172,11 +172,16 @@ def _envelope(lines: Sequence[str], first: int) -> bool:
 
 
 def name_before(lines: Sequence[str], at: int) -> str | None:
-    """The file named by the line directly before a block; one blank line may stand between."""
-    for line in lines[max(0, at - 2) : at][::-1]:
-        if line.strip():
-            return name_on_line(line)
-    return None
+    """The file named by the line directly before a block, or by a heading with one short line of prose between;
+    blank lines may stand between."""
+    above = [line for line in lines[max(0, at - 4) : at][::-1] if line.strip()]
+    near = any(line.strip() for line in lines[max(0, at - 2) : at])
+    if not above or not near:
+        return None
+    name = name_on_line(above[0])
+    if name is None and len(above) > 1 and above[0].rstrip().endswith(":") and above[1].startswith("#"):
+        return name_on_line(above[1])
+    return name
 
 
 def _lead(lines: Sequence[str], at: int) -> str | None:

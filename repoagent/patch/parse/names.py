@@ -17,6 +17,9 @@ _PLAIN_NAMES = {
 }
 
 
+_MARKED = re.compile(r"[*_]*(?:`([^`]+)`|\*\*([^*`]+)\*\*)[*_]*\s*:?")
+
+
 def _is_name(word: str) -> bool:
     if _FILE.fullmatch(word) is None or "://" in word:
         return False
@@ -35,22 +38,28 @@ def name_on_line(line: str) -> str | None:
         text,
         flags=re.IGNORECASE,
     )
-    text = text.strip("*_ :")
+    if _MARKED.fullmatch(text) is None:
+        text = text.strip("*_ :")
     text = re.sub(r"^(?:file ?name|file ?path|file|path)\**\s*:\**\s*", "", text, flags=re.IGNORECASE)
+    marked = _MARKED.fullmatch(text)
     text = text.strip("*: ").strip("`\"'").strip("*: ")
+    if marked is not None and _is_name(text.replace(" ", "_").lstrip("/")):
+        return text
     return text if _is_name(text.lstrip("/")) else None
 
 
 def name_in_info(info: str) -> str | None:
     """The file that a fence's info string names: ```python src/a.py, ```src/a.py, ```python
     title="src/a.py"."""
-    for number, word in enumerate(info.split()):
+    words = info.split()
+    for number, word in enumerate(words):
         value = re.sub(r"^\{?(?:title|file|filename|path|name)=", "", word).rstrip("}").strip("\"'`")
         language, colon, tail = value.partition(":")
         if colon and re.fullmatch(r"\w[\w+#-]+", language) and _is_name(tail.lstrip("/")):
             return tail
         if _is_name(value.lstrip("/")) and (number or "/" in value or "." in value or value in _PLAIN_NAMES):
-            return value
+            folder = next((at for at in range(number) if "/" in words[at]), number)
+            return " ".join([*words[folder:number], value])  # `src/my app.py`
     return None
 
 

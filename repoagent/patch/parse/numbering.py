@@ -51,7 +51,7 @@ def without_numbers(lines: Sequence[str], counts: tuple[int, int] | None = None)
     full = [line for line in lines if line.strip()]
     if not full or not all(_START_NUMBER.match(line) for line in full):
         return None
-    for take_off, strong in ((_tabbed, True), (_columns, False), (_single, False)):
+    for take_off, strong in ((_tabbed, True), (_columns, True), (_single, False)):
         rest = take_off(full)
         if rest is None:
             continue
@@ -91,15 +91,25 @@ def _tabbed(lines: Sequence[str]) -> list[str] | None:
 
 
 def _columns(lines: Sequence[str]) -> list[str] | None:
-    ends = {match.end() for line in lines if (match := _COLUMNS.match(line))}
-    if len(ends) != 1:
-        return None
-    column = ends.pop()
-    if not all(re.fullmatch(r"[ |:│]*\d[ \d|:│]*", line[:column]) for line in lines):
-        return None
-    if not all(line[column : column + 1] in {"", " ", "+", "-", "\\"} for line in lines):
-        return None
-    return [line[column:] for line in lines]
+    """Two columns of numbers: both before a line of context, one before a changed line, all equally wide."""
+    ends = sorted({match.end() for line in lines if (match := _COLUMNS.match(line))})
+    for column in {*ends, *(end - 1 for end in ends)}:
+        both = any(len(re.findall(r"\d+", line[:column])) == 2 for line in lines)
+        if both and all(_in_columns(line, column) for line in lines):
+            return [line[column:] for line in lines]
+    return None
+
+
+def _in_columns(line: str, column: int) -> bool:
+    """Do the numbers before `column` go with the sign that stands there?"""
+    sign, numbers = line[column : column + 1], re.findall(r"\d+", line[:column])
+    if re.fullmatch(r"[ \d|:│]*[ |:│]", line[:column].ljust(column)) is None:
+        return False
+    return (
+        len(numbers) == (1 if sign in {"+", "-"} and sign else 2)
+        if sign in {"", " ", "+", "-"}
+        else sign == "\\"
+    )
 
 
 def _rising(numbers: Sequence[int], rest: Sequence[str]) -> bool:
