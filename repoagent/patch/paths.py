@@ -157,8 +157,8 @@ def _spelled(name: str | None, prefixed: bool) -> list[str]:
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     """The one known path that `names` (spellings of one name) mean, or None.
 
-    As given first; then with `\\` for `/`, as Windows writes it; then the longest common tail, if it is whole on one
-    side and single. A name with `..` has no tail.
+    As given first; then with `\\` for `/`, as Windows writes it; then the longest common tail (see `same_tail`), if
+    it is single.
     """
     for name in names:
         if name in known:
@@ -167,15 +167,16 @@ def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     for name in names:
         if name in known:
             return name
-    for name in names:
-        if ".." in name.split("/") or not name.strip("/"):
-            continue
-        tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
-        longest = max((_common_tail(path, name) for path in tails), default=0)
-        best = [path for path in tails if _common_tail(path, name) == longest]
-        if len(best) == 1:
-            return best[0]
-    return None
+    return next((found[0] for name in names if len(found := same_tail(name, known)) == 1), None)
+
+
+def same_tail(name: str, known: Collection[str]) -> list[str]:
+    """The known paths that share the longest tail with `name`, whole on one side. A name with `..` has no tail."""
+    if ".." in name.split("/") or not name.strip("/"):
+        return []
+    tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
+    longest = max((_common_tail(path, name) for path in tails), default=0)
+    return [path for path in tails if _common_tail(path, name) == longest]
 
 
 def _common_tail(one: str, other: str) -> int:

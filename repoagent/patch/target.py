@@ -10,7 +10,7 @@ from repoagent.patch.hunk import FilePatch
 from repoagent.patch.locate.fits import fits
 from repoagent.patch.locate.match import EXACT, FileIndex
 from repoagent.patch.parse.decide import decided
-from repoagent.patch.paths import NO_FILE, bad_path, known_path, spellings
+from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
 from repoagent.patch.problems import Misfit, Misfits, PatchRefused, Problem
 from repoagent.patch.splice.whole import looks_whole
 from repoagent.patch.strict import check_strict
@@ -92,7 +92,7 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
 def _known(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
     """The known file that is meant. Only what the file's own lines confirm may name it by a tail: a whole text, or
     additions alone, could be for a new file of that name, and a deletion or a mode for any."""
-    path = known_path(names, files.sources)
+    path = known_path(names, files.sources) or _by_content(patch, names, files)
     if path is None or path in names or path in {name.replace("\\", "/") for name in names}:
         return path
     if any(hunk.old for hunk in patch.hunks):
@@ -216,6 +216,15 @@ def _nameless(patch: FilePatch, files: Files) -> Target | None:
     if patch.form != "whole-file":
         patch = replace(patch, tolerances=patch.tolerances | {"header"})
     return _allowed(Target(patch, name, name), files)
+
+
+def _by_content(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
+    """Of several files whose paths end alike, the only one in which all hunks fit exactly."""
+    if patch.form == "whole-file" or not any(hunk.old for hunk in patch.hunks):
+        return None
+    alike = {path for name in names for path in same_tail(name, files.sources)}
+    fitting = [path for path in alike if _fits_exactly(patch, path, files)]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:

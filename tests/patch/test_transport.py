@@ -54,3 +54,8 @@ def test_an_added_line_keeps_what_the_file_has_of_the_deleted_one(
     hunk: str, source: bytes, expected: bytes
 ) -> None:
     assert after(fenced(hunk), source) == expected
+
+
+def test_what_only_context_suffered_leaves_added_lines_alone() -> None:
+    hunk = "@@\n x = \u201ca\u201d\n-y = 'b'\n+y = \u201cc\u201d\n"
+    assert after(fenced(hunk), b"x = \"a\"\ny = 'b'\n") == 'x = "a"\ny = \u201cc\u201d\n'.encode()

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from repoagent.patch import NoPatch, patch_spans
-from tests.patch.helpers import APP, after, run
+from tests.patch.helpers import APP, after, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "').replace(b"import sys\n", b"import os\nimport sys\n")
 HUNKS = '''\
@@ -238,3 +238,15 @@ def test_numbers_of_the_file_itself_stay() -> None:
     before = b"1: one\n2: two\n3: three\n"
     diff = fence("--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n 1: one\n-2: two\n+2: zwei\n 3: three\n")
     assert after(diff, before) == b"1: one\n2: zwei\n3: three\n"
+
+
+def test_numbered_lines_beyond_the_counts_belong_to_the_hunk() -> None:
+    answer = (
+        "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n1 |  one\n2 | -two\n3 | -three\n2 | +zwei\n3 | +drei\n"
+    )
+    assert after(answer, b"one\ntwo\nthree\n") == b"one\nzwei\ndrei\n"
+
+
+def test_a_hunk_in_prose_is_not_passed_over() -> None:
+    answer = "> --- a/app.py\n> +++ b/app.py\n> @@ -1 +1 @@\n> -one\n> +eins\n> [...]\n@@ -3 +3 @@\n> -two\n> +zwei\n"
+    assert reasons(answer, b"one\n\ntwo\n") == {"malformed"}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from repoagent.patch.hunk import ADD, Hunk
+from repoagent.patch.hunk import ADD, CONTEXT, Hunk, Line
 from repoagent.patch.locate.match import HTML, PUNCTUATION
 from repoagent.patch.problems import Misfit
 
@@ -25,6 +25,7 @@ _LONG = str.maketrans({**_QUOTES, **_SPACES, **dict.fromkeys(_DASHES, "--"), "\u
 _MIXED = str.maketrans({**_QUOTES, **_SPACES, **dict.fromkeys("\u2014\u2015", "--"), "\u2026": "..."})
 
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#34|#x27|#x2F|#x60);", re.IGNORECASE)
+_STRAIGHT = re.compile("[\"']")
 _BARE = re.compile(r"[<>]|&(?!\w+;|#\w+;)")
 
 
@@ -57,7 +58,8 @@ def undone(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
         squeezed = squeezed or frozenset(map(_squeezed, lines))
         kept = any(_squeezed(written) in squeezed for written, _ in affected)
         if not kept and any(_squeezed(plain) in squeezed for _, plain in affected):
-            result = [_undone(hunk, name, undo) for hunk in result]
+            even = not any(_is_plain(line.text, name) for hunk in result for line in _changed(hunk))
+            result = [_undone(hunk, name, undo, even) for hunk in result]
     for hunk in result:
         if _may_be_escaped(hunk, result, lines):
             raise Misfit(
@@ -86,8 +88,20 @@ def _may_be_escaped(hunk: Hunk, hunks: Sequence[Hunk], lines: Sequence[str]) -> 
     return not any(_ENTITY.search(line) for line in lines)
 
 
-def _undone(hunk: Hunk, name: str, undo: Undo) -> Hunk:
-    lines = tuple(replace(line, text=undo(line.text)) for line in hunk.lines)
+def _changed(hunk: Hunk) -> list[Line]:
+    return [line for line in hunk.lines if line.kind != CONTEXT or line.held]
+
+
+def _is_plain(text: str, name: str) -> bool:
+    """Does a line hold what would have been changed on the way?"""
+    return (_BARE if name == HTML else _STRAIGHT).search(text) is not None
+
+
+def _undone(hunk: Hunk, name: str, undo: Undo, even: bool) -> Hunk:
+    """The hunk as it was. Unless it happened to all lines `even`ly, added lines are as they were meant."""
+    lines = tuple(
+        replace(line, text=undo(line.text)) if even or line.kind != ADD else line for line in hunk.lines
+    )
     if lines == hunk.lines:
         return hunk
     return replace(hunk, lines=lines, section=undo(hunk.section), tolerances=hunk.tolerances | {name})

@@ -42,6 +42,8 @@ def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
         elif kind == DIFF:
             some = _named(parse_diff(block.lines), block)
             some = _inherited(some, block, patches, found[number - 1] if number else None)
+            if not some:
+                _check_prose("\n".join(block.lines), patches)  # an `@@` line, and nothing of a hunk after it
         elif kind == ENVELOPE:
             some = parse_envelope(block.lines, closed=block.closed)
         elif kind == SHELL:

@@ -107,10 +107,12 @@ def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks
     line = lines[at]
     if DIRECTIVE.match(line) or SEARCH.match(line) or REPLACE.match(line) or line.startswith(("```", "~~~")):
         return False
+    if _NUMBERED.match(line) and (
+        left is None or max(left) > 0 or (at > 0 and _NUMBERED.match(lines[at - 1]))
+    ):
+        return True
     if left is not None and max(left) <= 0:
         return False
-    if _NUMBERED.match(line):
-        return True
     if blanks and left is None:
         return False
     promised = _REACH if left is None else max(0, *left) - blanks

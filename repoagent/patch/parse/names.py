@@ -51,7 +51,8 @@ def name_on_line(line: str) -> str | None:
 def name_in_info(info: str) -> str | None:
     """The file that a fence's info string names: ```python src/a.py, ```src/a.py, ```python
     title="src/a.py"."""
-    words = info.split()
+    prefixed = re.fullmatch(r"\w[\w+#-]+:(?=[^/ ])(\S*/\S* .*)", info)
+    words = (prefixed[1] if prefixed else info).split()  # `java:src/my App.java`
     for number, word in enumerate(words):
         value = re.sub(r"^\{?(?:title|file|filename|path|name)=", "", word).rstrip("}").strip("\"'`")
         language, colon, tail = value.partition(":")

@@ -6,7 +6,8 @@ import re
 
 _REACH = 1500  # characters of prose that are looked at
 _REVISES = re.compile(
-    r"\b(?:wait\b|hold on|scratch that|on second thou?ght|let me (?:reconsider|revise|correct|redo|fix that|rewrite"
+    r"\b(?:wait\b|hold on|scratch that|on second thou?ght|let me (?:reconsider|revise"
+    r"|correct|redo|fix (?:that|the (?:above|diff|patch|previous|earlier|first))|rewrite"
     r"|try again|re-?think|rephrase)|correct(?:ed|ion)\b|instead\b|final (?:version|patch|diff|answer|edit|change)"
     r"|(?:updated|revised|fixed|better|cleaner|improved|simpler) (?:version|patch|diff|edit|change|hunk)"
     r"|actually\b|my mistake|i made (?:a|an) (?:mistake|error)|sorry\b|oops\b|no, |that(?:'s| is| was) (?:wrong"
