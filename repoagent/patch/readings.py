@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repoagent.patch.files import Files, Outcome, Target
 from repoagent.patch.hunk import Hunk
-from repoagent.patch.locate.match import WHITESPACE, FileIndex, weight
+from repoagent.patch.locate.match import WHITESPACE, index_of, weight
 from repoagent.patch.locate.place import place
 from repoagent.patch.outcome import edited
 from repoagent.patch.problems import Misfit, Misfits, Problem
@@ -91,7 +91,7 @@ def without_quotations(group: Sequence[Target], files: Files) -> Sequence[Target
     text = decode(source.data) if source is not None else None
     if not hunks or text is None:
         return group
-    index = FileIndex(text.lines)
+    index = index_of(text.lines)
     quotes = [
         target
         for target in group

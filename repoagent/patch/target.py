@@ -8,7 +8,7 @@ from dataclasses import replace
 from repoagent.patch.files import Files, Target
 from repoagent.patch.hunk import FilePatch
 from repoagent.patch.locate.fits import fits
-from repoagent.patch.locate.match import EXACT, FileIndex
+from repoagent.patch.locate.match import EXACT, index_of
 from repoagent.patch.parse.decide import decided
 from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
 from repoagent.patch.problems import Misfit, Misfits, PatchRefused, Problem
@@ -231,7 +231,7 @@ def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:
     text = decode(files.sources[name].data)
     if text is None or not text.lines:
         return False
-    index = FileIndex(text.lines)
+    index = index_of(text.lines)
     try:
         return all(any(fit.level == EXACT for fit in fits(hunk, index, strict=True)) for hunk in patch.hunks)
     except Misfit:

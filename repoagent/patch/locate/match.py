@@ -80,6 +80,12 @@ class FileIndex:
         return [start for start in starts if start >= 0 and keys[start : start + len(wanted)] == wanted]
 
 
+@lru_cache(maxsize=4)
+def index_of(lines: tuple[str, ...]) -> FileIndex:
+    """The index of a file's lines; that of the last few files is kept, as one answer is read in several ways."""
+    return FileIndex(lines)
+
+
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
     """The rows where a hunk's old side stands. White space inside quotes must be right in what it deletes."""
     rows = index.find([line.text for line in old], level)

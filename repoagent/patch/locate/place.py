@@ -10,7 +10,7 @@ from repoagent.patch.locate.choose import choose
 from repoagent.patch.locate.explain import already, misfit
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.fits import fits, fits_at
-from repoagent.patch.locate.match import LEVELS, WHITESPACE, FileIndex
+from repoagent.patch.locate.match import LEVELS, WHITESPACE, FileIndex, index_of
 from repoagent.patch.locate.transport import undone
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.text import Text
@@ -18,7 +18,7 @@ from repoagent.patch.text import Text
 
 def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fit]:
     """The one place of each hunk that changes anything. Raises Misfit or Misfits."""
-    index = FileIndex(text.lines)
+    index = index_of(text.lines)
     if not strict:
         hunks = undone(hunks, text.lines)
     wanted: list[Hunk] = []

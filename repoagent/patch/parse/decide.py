@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repoagent.patch.hunk import ADD, CONTEXT, FilePatch, Hunk, Line
-from repoagent.patch.locate.match import EXACT, TRAILING_SPACE, WHITESPACE, FileIndex, indent_of, is_blank
+from repoagent.patch.locate.match import (
+    EXACT,
+    TRAILING_SPACE,
+    WHITESPACE,
+    FileIndex,
+    indent_of,
+    index_of,
+    is_blank,
+)
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import decode
 
@@ -19,7 +27,7 @@ def decided(patch: FilePatch, data: bytes) -> FilePatch:
     text = decode(data)
     if text is None:
         return patch
-    index = FileIndex(text.lines)
+    index = index_of(text.lines)
     hunks = []
     for hunk in patch.hunks:
         if patch.form == "envelope" and _has_only_heading(hunk):
