@@ -72,10 +72,10 @@ file_path = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--reply", type=file_path, metavar="FILE", help="The reply, for --model manual; - is standard input."
 )
-@click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in placing a hunk.")
-@click.option("--record", type=file_path, metavar="FILE", help="Record it for --model replay:FILE.")
+@click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in reading or placing.")
+@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
 @click.option("--show-prompt", is_flag=True, help="Print what would be sent, with its tokens; send nothing.")
-@click.option("--count", is_flag=True, help="With --show-prompt: the provider counts it; it is sent there.")
+@click.option("--count", is_flag=True, help="With --show-prompt: send it to the provider to be counted.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
 @json_option
 @pass_session

@@ -30,7 +30,7 @@ _ASKING = (
     click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
     click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
     click.option("--no-commit", is_flag=True, help="Write the files; leave the commit to you."),
-    click.option("--allow-sensitive", is_flag=True, help="Change what git or a server runs, too."),
+    click.option("--allow-sensitive", is_flag=True, help="Change what git, a server or an editor runs, too."),
 )
 _COMMITTING = (
     click.option("--branch", metavar="NAME", help="Make a new branch at HEAD and commit there."),

@@ -66,6 +66,10 @@ def _change(
         }
         terminal.result(json.dumps(content, indent=2) + "\n")
         return
-    where = "the files" if result.edit.no_commit else f"HEAD is now at {(result.commit or 'no commit')[:7]}"
+    where = (
+        "it had no commit"
+        if result.edit.no_commit
+        else f"HEAD is now at {(result.commit or 'no commit')[:7]}"
+    )
     how = "" if result.moved or result.edit.no_commit else " (a new commit)"
     terminal.result(f"{done} {result.edit.id} in {', '.join(result.paths)}; {where}{how}\n")

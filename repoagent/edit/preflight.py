@@ -66,7 +66,8 @@ def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> 
         if path in known and not exists:
             raise Refused(
                 f"{path} is missing in the work tree, but the last commit has it: restore it with "
-                f"`git restore {path}`, or commit its removal first"
+                f"`git restore {path}` (in a sparse checkout `git sparse-checkout add FOLDER`), or commit its "
+                "removal first"
             )
 
 

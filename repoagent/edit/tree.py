@@ -33,8 +33,8 @@ class Tree(Mapping[str, SourceText]):
         source = self.source(path)
         if source.data is None:
             raise Refused(
-                f"{path} is missing in the work tree, but git tracks it: restore it with `git restore {path}`, or "
-                "commit its removal first"
+                f"{path} is missing in the work tree, but git tracks it: restore it with `git restore {path}` (in a "
+                "sparse checkout `git sparse-checkout add FOLDER`), or commit its removal first"
             )
         return SourceText(source.data, source.mode or REGULAR)
 
