@@ -11,6 +11,8 @@ from repoagent.patch.text import SourceText
 from repoagent.patch.verify import ParsesWorse
 from repoagent.repo.change import FileChange
 
+_MANY, _FEW = 12, 5  # names in an error text
+
 
 @dataclass(frozen=True)
 class Files:
@@ -22,10 +24,15 @@ class Files:
     strict: bool = False
     parses_worse: ParsesWorse | None = None
 
-    def named(self) -> str:
-        """The files in scope, for an error text."""
-        names = sorted(self.scope)
-        return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") or "none"
+    def named(self, near: str = "") -> str:
+        """The files in scope, for an error text; of many, those whose names are most like `near`."""
+        if len(self.scope) <= _MANY:
+            return ", ".join(sorted(self.scope)) or "none"
+        from rapidfuzz import process
+        from rapidfuzz.distance import Indel
+
+        like = process.extract(near, sorted(self.scope), scorer=Indel.normalized_similarity, limit=_FEW)
+        return ", ".join(name for name, _, _ in like) + ", …"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
         try:
             target = _target(patch, files)
         except Misfit as misfit:
-            problems.append(misfit.at(patch.name))
+            problems.append(misfit.at(_spelled(patch)))
             continue
         if target is not None:
             problems += _not_strict(target, files)
@@ -50,6 +50,12 @@ def _not_strict(target: Target, files: Files) -> list[Problem]:
         except Misfits as error:
             return [misfit.at(target.name) for misfit in error.misfits]
     return []
+
+
+def _spelled(patch: FilePatch) -> str:
+    """The patch's name as it is likeliest meant, without the prefixes of a diff."""
+    _, names = spellings(patch.old or patch.new, patch.new or patch.old)
+    return names[0] if names and patch.form == "diff" else patch.name
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:
@@ -119,7 +125,8 @@ def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
         raise Misfit("bad-path", f"{reason}.")
     if source not in files.scope:
         raise Misfit(
-            "out-of-scope", f"this file may not be changed here. The files that may be: {files.named()}."
+            "out-of-scope",
+            f"this file may not be changed here. The files that may be: {files.named(source)}.",
         )
     entry = files.sources[source]
     if entry.mode == "120000" and target.path is not None and (target.path == source or target.patch.hunks):
@@ -142,7 +149,7 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
     adds_only = patch.whole is not None or (patch.hunks and not any(hunk.old for hunk in patch.hunks))
     if patch.action != "create" and not adds_only:
         raise Misfit(
-            "unknown-file", f"there is no such file here. The files that may be changed: {files.named()}."
+            "unknown-file", f"there is no such file here. The files that may be changed: {files.named(path)}."
         )
     return Target(patch, None, _may_create(path, files))
 
@@ -153,7 +160,7 @@ def _may_create(path: str, files: Files) -> str:
     if not files.may_create(path):
         raise Misfit(
             "unknown-file",
-            f"no file may be made at this path. The files that may be changed: {files.named()}.",
+            f"no file may be made at this path. The files that may be changed: {files.named(path)}.",
         )
     return path
 
@@ -177,7 +184,8 @@ def _moved(patch: FilePatch, files: Files) -> Target:
     if source is None:
         _refuse_bad(old)
         raise Misfit(
-            "unknown-file", f"there is no {patch.old} here. The files that may be changed: {files.named()}."
+            "unknown-file",
+            f"there is no {patch.old} here. The files that may be changed: {files.named(patch.old)}.",
         )
     _refuse_bad([new])
     if new in files.sources:
