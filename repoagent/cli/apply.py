@@ -26,8 +26,8 @@ from repoagent.errors import Exit, UsageError
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
     from repoagent.config import Settings
-    from repoagent.edit.apply import ApplyOutcome
-    from repoagent.edit.given import Given
+    from repoagent.edit.apply.given import Given
+    from repoagent.edit.apply.run import ApplyOutcome
     from repoagent.edit.request import EditRequest
     from repoagent.repo import WorkTree
 
@@ -69,7 +69,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     A patch is any text with changes in it: a chat's whole answer, what a program has printed, a diff, a mail of `git
     format-patch`. Outside of a repository the files are written, and nothing is committed.
     """
-    from repoagent.edit.given import read_given
+    from repoagent.edit.apply.given import read_given
     from repoagent.repo.worktree import NoWorkTree, open_worktree
 
     given = SimpleNamespace(**options)
@@ -120,11 +120,11 @@ def _applied(
     talk = Talk(terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=commits, model=False)
     try:
         if worktree is None:
-            from repoagent.edit.outside import apply_outside
+            from repoagent.edit.apply.outside import apply_outside
 
             return apply_outside(cwd, patch, request, talk), talk.said
-        from repoagent.edit.apply import apply
-        from repoagent.edit.bound import parse_bindings
+        from repoagent.edit.apply.bound import parse_bindings
+        from repoagent.edit.apply.run import apply
         from repoagent.repo import relative
 
         top = relative(worktree, "", cwd)
@@ -180,7 +180,7 @@ def _read(file: str | None) -> bytes:
 
 
 def _name(file: str | None) -> str:
-    from repoagent.edit.given import STANDARD_INPUT
+    from repoagent.edit.apply.given import STANDARD_INPUT
 
     return STANDARD_INPUT if file in {None, "-"} else str(file)
 

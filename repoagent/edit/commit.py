@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repoagent.edit.bench import Bench
 from repoagent.edit.check import CheckResult, run_check
 from repoagent.edit.dialogue import Dialogue, Proposal
+from repoagent.edit.landing import Bench
 from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.repo import CommitResult, FileChange, HookFailed, Transaction
 from repoagent.repo.index import read_status

@@ -11,7 +11,6 @@ from repoagent.agent import ModelAgent, Observation, State, fence, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
-from repoagent.edit.bench import new_edit_id
 from repoagent.edit.briefing import Prepared, prepare
 from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack, output_of
 from repoagent.edit.context import Prompt, check_fits, request_key, start_of, warmth
@@ -19,6 +18,7 @@ from repoagent.edit.corrections import corrections, reworded
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.forms import LOOSE, UNCHANGED
 from repoagent.edit.land import land
+from repoagent.edit.landing import new_edit_id
 from repoagent.edit.means import Means, means
 from repoagent.edit.pending import Pending, pending
 from repoagent.edit.preflight import preflight, refuse_untracked

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit import outside
+from repoagent.edit.apply import outside
 from repoagent.repo.steps import Step
 from tests.cli.applying import TWO, Here, apply, diff, made, snapshot
 

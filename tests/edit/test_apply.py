@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.bound import bound_source, parse_bindings
-from repoagent.edit.given import plain_message, read_given
-from repoagent.edit.tree import Tree, from_here, tracked
+from repoagent.edit.apply.bound import bound_source, parse_bindings
+from repoagent.edit.apply.given import plain_message, read_given
+from repoagent.edit.apply.tree import Tree, from_here, tracked
 from repoagent.errors import Refused, UsageError
 from repoagent.patch import read_answer
 from repoagent.repo import FileChange, Source, blob_hash, open_worktree, read_source

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repoagent.edit.already import NOTHING_TO_DO, is_applied
-from repoagent.edit.given import Given
-from repoagent.edit.tree import Tree, plain_name
+from repoagent.edit.apply.already import NOTHING_TO_DO, is_applied
+from repoagent.edit.apply.given import Given
+from repoagent.edit.apply.tree import Tree, plain_name
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.patch import Applied, FilePatch, NoPatch, PatchRefused, apply_patches, read_answer
 

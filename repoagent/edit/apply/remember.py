@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from repoagent.edit.bench import Bench
 from repoagent.edit.commit import Landed
 from repoagent.edit.dialogue import Dialogue
+from repoagent.edit.landing import Bench
 from repoagent.edit.pending import pending, to_remember
 from repoagent.edit.remember import Story, now, remember
 from repoagent.edit.request import Target, named_files

@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from repoagent.config import Settings
-from repoagent.edit.bench import new_edit_id
-from repoagent.edit.bound import bound_source, carried
+from repoagent.edit.apply.bound import bound_source, carried
+from repoagent.edit.apply.given import Given, plain_message
+from repoagent.edit.apply.placing import named, placed, read_patches
+from repoagent.edit.apply.tree import Tree, from_here, is_there, reader, spelled, tracked, untracked
 from repoagent.edit.commit import Landed, SentBack, output_of
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft
-from repoagent.edit.given import Given, plain_message
 from repoagent.edit.land import land
+from repoagent.edit.landing import new_edit_id
 from repoagent.edit.message import EDIT_TRAILER, SOURCE_TRAILER, with_trailers
-from repoagent.edit.placing import named, placed, read_patches
 from repoagent.edit.preflight import preflight, refuse_untracked
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.tree import Tree, from_here, is_there, reader, spelled, tracked, untracked
 from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
 from repoagent.repo import FileChange, WorkTree, git, head_blobs
@@ -28,7 +28,7 @@ from repoagent.repo.plan import refuse_operation
 
 @dataclass
 class Bench:
-    """The change on the table, as `land` takes it; see `repoagent.edit.bench`."""
+    """The change on the table, as `land` takes it; see `repoagent.edit.landing`."""
 
     worktree: WorkTree
     request: EditRequest
@@ -99,7 +99,7 @@ def _remembering(
 ) -> AbstractContextManager[Callable[[Landed], None]]:
     if bench.request.dry_run or not settings.switch("memory.enabled"):
         return nullcontext(lambda landed: None)
-    from repoagent.edit.applied import remembering
+    from repoagent.edit.apply.remember import remembering
 
     return remembering(bench, edit_id, words.strip(), dialogue)
 
