@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from repoagent.agent import fence
 from repoagent.edit.assemble import Prepared, prompt_for
-from repoagent.edit.context import Prompt
+from repoagent.edit.commit import output_of
+from repoagent.edit.context import Prompt, start_of, warmth
+from repoagent.edit.forms import LOOSE, UNCHANGED
 from repoagent.edit.small.excerpt import fence_mark, shown_text
 from repoagent.edit.small.windows import Window, rows_now
+from repoagent.llm import Turn
 from repoagent.patch import decode
 from repoagent.repo import Source
+
+
+def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Prompt, ...], bool, float | None]:
+    """What is asked next; whether without what was said before; and at what temperature."""
+    last = turns[-1]
+    if prepared.form not in LOOSE:
+        return prepared.prompts, False, None
+    said = [turn.text for turn in turns if turn.role == "assistant"]
+    same = said.count(said[-1]) if said else 0
+    if same > 1 or last.text.startswith(UNCHANGED):
+        return reworded(prepared), True, None if same < 3 else warmth(turns)
+    if last.meta.get("kind") == "check" and prepared.bench.draft.edits:
+        output = fence(start_of(output_of(last.text)), "output")
+        return corrections(prepared, output), True, warmth(turns)
+    return prepared.prompts, False, None
 
 
 def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:

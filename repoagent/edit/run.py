@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from repoagent.agent import ModelAgent, Observation, State, fence, open_state
+from repoagent.agent import ModelAgent, Observation, State, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
 from repoagent.edit.briefing import Prepared, prepare
-from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack, output_of
-from repoagent.edit.context import Prompt, check_fits, request_key, start_of, warmth
-from repoagent.edit.corrections import corrections, reworded
+from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack
+from repoagent.edit.context import check_fits, request_key
+from repoagent.edit.corrections import next_prompts
 from repoagent.edit.dialogue import Dialogue
-from repoagent.edit.forms import LOOSE, UNCHANGED
 from repoagent.edit.land import land
 from repoagent.edit.landing import new_edit_id
 from repoagent.edit.means import Means, means
@@ -246,7 +245,7 @@ class _Run:
         replies = sum(turn.role == "assistant" for turn in state.turns)
         key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
         most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
-        prompts, alone, warm = self.prompts(state)
+        prompts, alone, warm = next_prompts(prepared, state.turns)
         requests = []
         for number, prompt in enumerate(prompts):
             part = key if len(prompts) == 1 else f"{key}{number}"
@@ -256,20 +255,6 @@ class _Run:
                 else prompt.request(state.turns, state.nonce, key=part, max_output_tokens=most)
             )
         return tuple(requests)
-
-    def prompts(self, state: State) -> tuple[tuple[Prompt, ...], bool, float | None]:
-        """What is asked next; whether without what was said before; and at what temperature."""
-        prepared, last = self.prepared, state.turns[-1]
-        if prepared.form not in LOOSE:
-            return prepared.prompts, False, None
-        said = [turn.text for turn in state.turns if turn.role == "assistant"]
-        same = said.count(said[-1]) if said else 0
-        if same > 1 or last.text.startswith(UNCHANGED):
-            return reworded(prepared), True, None if same < 3 else warmth(state.turns)
-        if last.meta.get("kind") == "check" and prepared.bench.draft.edits:
-            output = fence(start_of(output_of(last.text)), "output")
-            return corrections(prepared, output), True, warmth(state.turns)
-        return prepared.prompts, False, None
 
     def insist(self, state: State) -> Observation | None:
         """What a small model is told that gave words alone: it means to edit, and forgets to."""
