@@ -1,4 +1,12 @@
-"""The git work tree: open it, read it, plan and make a commit, recover, undo."""
+"""The git work tree: open it, read it, plan and make a commit, recover, undo.
+
+Here     run.py is the one door to git; worktree.py finds the work tree; source.py, content.py and paths.py read files,
+         facts.py, commits.py, status.py, index.py, blobs.py and branches.py read and write what git keeps of them;
+         change.py is the change of a file, merge.py and project.py carry one over to another version
+write/   gives a file new bytes, whole or not at all
+transaction/  makes a change of files one commit, or nothing at all; recovers after a crash
+undo/    takes an edit back, or makes it again
+"""
 
 from __future__ import annotations
 
@@ -7,23 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from repoagent.repo.change import FileChange
-    from repoagent.repo.commit import Options
     from repoagent.repo.facts import Facts, gather, head, head_blobs
+    from repoagent.repo.options import Options
     from repoagent.repo.run import GitError, git, git_output, git_stream
-    from repoagent.repo.settle import CommitResult
     from repoagent.repo.source import Source, blob_hash, read_source
-    from repoagent.repo.transaction import HookFailed, Transaction
+    from repoagent.repo.transaction import CommitResult, HookFailed, Transaction
     from repoagent.repo.worktree import WorkTree, layout, open_worktree, relative
     from repoagent.repo.write import Moved
 
 _HOME = {
-    "CommitResult": "settle",
+    "CommitResult": "transaction",
     "Facts": "facts",
     "FileChange": "change",
     "GitError": "run",
     "HookFailed": "transaction",
     "Moved": "write",
-    "Options": "commit",
+    "Options": "options",
     "Source": "source",
     "Transaction": "transaction",
     "WorkTree": "worktree",

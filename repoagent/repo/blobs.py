@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 
 from repoagent.errors import Refused
+from repoagent.repo.change import SYMLINK
 from repoagent.repo.content import Content
 from repoagent.repo.index import Entry
 from repoagent.repo.run import GitError, git
@@ -69,7 +70,7 @@ def _store(worktree: WorkTree, data: bytes, how: str, settings: tuple[str, ...] 
 
 def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
     """What a checkout of `entry` at `path` would write."""
-    if entry.mode == "120000":
+    if entry.mode == SYMLINK:
         return Content(read_blobs(worktree, [entry.oid])[entry.oid], entry.mode)
     data = git(worktree.top, "cat-file", "--filters", f"--path={path}", entry.oid)
     return Content(data, entry.mode)

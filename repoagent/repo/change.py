@@ -7,6 +7,7 @@ from dataclasses import dataclass
 REGULAR = "100644"
 EXECUTABLE = "100755"
 SYMLINK = "120000"
+SUBMODULE = "160000"
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def gather(worktree: WorkTree) -> Facts:
     newest, subjects = _log(worktree, _SUBJECTS)
     listing = _listing(worktree)
     return Facts(
-        Head(newest, _branch(worktree)),
+        Head(newest, current_branch(worktree)),
         remotes(worktree),
         subjects,
         _languages(listing),
@@ -71,7 +71,7 @@ def gather(worktree: WorkTree) -> Facts:
 
 def head(worktree: WorkTree) -> Head:
     """Where HEAD is (one call of git)."""
-    return Head(_log(worktree, 0)[0], _branch(worktree))
+    return Head(_log(worktree, 0)[0], current_branch(worktree))
 
 
 def last_subjects(worktree: WorkTree, count: int = _SUBJECTS) -> tuple[str, ...]:
@@ -151,9 +151,9 @@ def _sequence(todo: Path) -> str:
     return "revert" if todo.read_bytes().startswith(b"revert") else "cherry-pick"
 
 
-def _branch(worktree: WorkTree) -> str | None:
-    """The branch of HEAD, from its file where that is the truth, else from git (reftable, an old symbolic
-    link)."""
+def current_branch(worktree: WorkTree) -> str | None:
+    """The short name of the branch of HEAD (None: detached), from its file where that is the truth, else from git
+    (reftable, an old symbolic link)."""
     file = worktree.git_dir / "HEAD"
     text = b"" if file.is_symlink() else file.read_bytes()
     ref = text.removeprefix(b"ref:").strip()

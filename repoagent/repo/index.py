@@ -1,4 +1,4 @@
-"""Read and write index files: what is in HEAD and staged, and entries put into a copy of the index."""
+"""Read and write index files: the entries that are staged, and entries put into a copy of the index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.repo.run import git
+from repoagent.repo.run import git, git_output
 from repoagent.repo.worktree import WorkTree
 
 
@@ -18,35 +18,6 @@ class Entry:
 
     mode: str
     oid: str
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A tracked path with uncommitted work: what HEAD has, what is staged (None for neither, and for an
-    intent to add), and whether the file differs from what is staged."""
-
-    head: Entry | None
-    staged: Entry | None
-    unstaged: bool
-    intent_to_add: bool = False
-    submodule: bool = False
-
-
-@dataclass(frozen=True)
-class Status:
-    """`git status`: the commit of HEAD (None: unborn), its branch (None: detached) and the work in it."""
-
-    head: str | None
-    branch: str | None
-    changed: Mapping[str, Changed]
-    unmerged: tuple[str, ...]
-
-    @property
-    def has_staged(self) -> bool:
-        """Whether the index has anything that HEAD has not."""
-        return any(
-            changed.head != changed.staged or changed.intent_to_add for changed in self.changed.values()
-        )
 
 
 @dataclass(frozen=True)
@@ -75,54 +46,6 @@ def index_path(worktree: WorkTree) -> Path:
     return path
 
 
-def read_status(worktree: WorkTree) -> Status:
-    """One call of git, which looks at every tracked file as `git commit` does, at no untracked one."""
-    out = git(
-        worktree.top,
-        "status",
-        "--porcelain=v2",
-        "-z",
-        "--branch",
-        "--untracked-files=no",
-        "--no-renames",
-        "--no-ahead-behind",
-        "--ignore-submodules=dirty",
-    )
-    headers: dict[str, str] = {}
-    changed: dict[str, Changed] = {}
-    unmerged: list[str] = []
-    for record in os.fsdecode(out).split("\0"):
-        kind, _, rest = record.partition(" ")
-        if kind == "#":
-            key, _, value = rest.partition(" ")
-            headers[key] = value
-        elif kind == "1":
-            path, change = _changed(rest)
-            changed[path] = change
-        elif kind == "u":
-            unmerged.append(rest.split(" ", 9)[9])
-    head, branch = headers["branch.oid"], headers["branch.head"]
-    return Status(
-        None if head == "(initial)" else head,
-        None if branch == "(detached)" else branch,
-        changed,
-        tuple(unmerged),
-    )
-
-
-def _changed(rest: str) -> tuple[str, Changed]:
-    letters, submodule, head_mode, staged_mode, _, head, staged, path = rest.split(" ", 7)
-    old = entry(head_mode, head)
-    intended = old is None and letters[0] == "."
-    return path, Changed(
-        old,
-        None if intended else entry(staged_mode, staged),
-        letters[1] != ".",
-        intended,
-        submodule != "N...",
-    )
-
-
 def entry(mode: str, oid: str) -> Entry | None:
     """As git prints it: mode 0 is no entry."""
     return None if mode == "000000" else Entry(mode, oid)
@@ -142,6 +65,11 @@ def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None =
     return found
 
 
+def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Entry]:
+    """As `read_entries`, without the bits."""
+    return {path: staged.entry for path, staged in read_entries(worktree, paths, file).items()}
+
+
 def copy_index(worktree: WorkTree, target: Path) -> None:
     """Make `target` a copy of the index; no file where there is none yet. The stat cache, a split index and
     the bits of sparse checkouts stay, and its time: git looks into a file that is not older than the index, as
@@ -157,8 +85,9 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
-    """Bring the index `file` to `commit` (None: empty it); the work tree is not touched."""
-    arguments = ("--reset", "--end-of-options", commit) if commit else ("--empty",)
+    """Bring the index `file` to `commit` (None: empty it); the work tree is not touched, nor looked at: git would
+    refuse where it differs from an entry that is assumed to be unchanged."""
+    arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
     git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
 
 
@@ -209,6 +138,15 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
             worktree.top, "add", "--refresh", "--ignore-errors", "--", *paths,
             env=_env(file), read_only=False, ok=(0, 1, 128),
         )  # fmt: skip
+
+
+def is_tree_of(worktree: WorkTree, file: Path, commit: str) -> bool:
+    """Whether the index `file` holds what `commit` does, no more and no less."""
+    done = git_output(
+        worktree.top, "diff-index", "--cached", "--quiet", "--ita-visible-in-index", commit, "--",
+        env=_env(file), ok=(0, 1),
+    )  # fmt: skip
+    return done.returncode == 0
 
 
 def write_tree(worktree: WorkTree, file: Path) -> str:

@@ -18,6 +18,7 @@ from repoagent.errors import RepoagentError
 PINNED = (
     "-c", "core.quotepath=false",
     "-c", "core.fsmonitor=false",
+    "-c", "i18n.logOutputEncoding=UTF-8",
     "-c", "log.showRoot=true",
     "-c", "log.showSignature=false",
     "-c", "diff.renames=true",

@@ -18,6 +18,7 @@ from repoagent.store.locks import flock_until, still_at
 _APPEND_TIMEOUT = 10.0
 _TEMPORARY = ".tmp-"
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> None:
@@ -34,10 +35,9 @@ def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool 
 def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
     """Write as `write_whole` does, and return a descriptor that holds the lock of the new file."""
     with folder(path.parent, create=True) as parent:
-        temporary = f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+        temporary = _temporary_name()
         try:
-            descriptor = os.open(temporary, flags, 0o600 if private else 0o666, dir_fd=parent)
+            descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
             try:
                 _claim(descriptor)
                 _write_all(descriptor, data)
@@ -53,6 +53,28 @@ def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool =
         except OSError as error:
             raise failed("write", path, error) from error
     return descriptor
+
+
+def link_new(path: Path, data: bytes, *, by: Path) -> None:
+    """Make the file `path` with `data`, whole, unless something is there: it is written in the folder `by`, where a
+    kill may leave it, and linked from there. Raises OSError, on a file system without links, say.
+    """
+    with folder(by, create=True) as beside, folder(path.parent) as parent:
+        temporary = _temporary_name()
+        descriptor = os.open(temporary, _NEW, 0o666, dir_fd=beside)
+        try:
+            _claim(descriptor)
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+            with suppress(FileExistsError):
+                os.link(temporary, path.name, src_dir_fd=beside, dst_dir_fd=parent)
+        finally:
+            os.unlink(temporary, dir_fd=beside)
+            os.close(descriptor)
+
+
+def _temporary_name() -> str:
+    return f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
 
 
 def _claim(descriptor: int) -> None:

@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,19 +93,9 @@ def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, 
 
     Raises Refused when there is one of this name, or the system says no.
     """
-    unborn = _passing(root, name)
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unborn.mkdir(mode=0o700)
-        descriptor = os.open(unborn / _OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise SystemFailed(
-            f"{unborn} could not be made: {error.strerror}; put that right and try again"
-        ) from error
+    unborn, descriptor = _begin(root, name)
     journal = Journal(unborn, descriptor)
     try:
-        if not flock_until(descriptor, 0.0, unborn / _OWNER):
-            raise Busy(f"{unborn} was taken for the rest of a crash: try again")
         for file, data in files.items():
             journal.keep(file, data)
         journal.save(first)
@@ -114,11 +104,46 @@ def create(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, 
         unborn.rename(root / name)
         sync_folder(root)
     except BaseException:
-        with suppress(OSError):
-            remove_folder(unborn)
-        os.close(descriptor)
+        _discard(unborn, descriptor)
         raise
     return Journal(root / name, descriptor)
+
+
+@contextmanager
+def scratch(root: Path, name: str) -> Iterator[Path]:
+    """A private folder in `root` for files that nobody needs after the block. Where it is not left in order,
+    `abandoned` removes it. Raises Refused when the system says no."""
+    folder, descriptor = _begin(root, name)
+    try:
+        yield folder
+    finally:
+        _discard(folder, descriptor)
+
+
+def _begin(root: Path, name: str) -> tuple[Path, int]:
+    """A new folder that has no name of its own yet, and the descriptor that holds the lock of its owner."""
+    folder = _passing(root, name)
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        descriptor = os.open(folder / _OWNER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SystemFailed(
+            f"{folder} could not be made: {error.strerror}; put that right and try again"
+        ) from error
+    try:
+        if not flock_until(descriptor, 0.0, folder / _OWNER):
+            raise Busy(f"{folder} was taken for the rest of a crash: try again")
+    except BaseException:
+        _discard(folder, descriptor)
+        raise
+    return folder, descriptor
+
+
+def _discard(folder: Path, descriptor: int) -> None:
+    with suppress(OSError):  # what is left of it a later command removes
+        remove_folder(folder)
+    os.close(descriptor)
 
 
 def abandoned(root: Path) -> Iterator[Journal]:

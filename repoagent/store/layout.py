@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.errors import Refused
+from repoagent.store.atomic import link_new
 from repoagent.store.folders import failed, folder
+
+_ALL = b"*\n"
 
 
 @dataclass(frozen=True)
@@ -106,14 +109,34 @@ def ensure(layout: Layout) -> None:
     path = layout.root / ".gitignore"
     with folder(layout.root, create=True) as root:
         try:
-            descriptor = os.open(
-                path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=root
-            )
-        except FileExistsError:
-            if not stat.S_ISREG(os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode):
-                raise Refused(f"{path} is not a regular file: remove it or move it away") from None
-        except OSError as error:
-            raise failed("write", path, error) from error
+            kind = os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            _ignore_all(layout, root, path)
         else:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(b"*\n")
+            if not stat.S_ISREG(kind):
+                raise Refused(f"{path} is not a regular file: remove it or move it away")
+
+
+def _ignore_all(layout: Layout, root: int, path: Path) -> None:
+    """Make the `.gitignore` whole or not at all: half of one would stay, and git would see all that is beside it."""
+    try:
+        link_new(path, _ALL, by=layout.pending)  # what a kill leaves there git does not see, and it is swept
+    except OSError:  # another disk, or one without links
+        _write_in_place(root, path)
+
+
+def _write_in_place(root: int, path: Path) -> None:
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(path.name, flags, 0o666, dir_fd=root)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise failed("write", path, error) from error
+    try:
+        os.write(descriptor, _ALL)
+    except OSError as error:
+        os.unlink(path.name, dir_fd=root)
+        raise failed("write", path, error) from error
+    finally:
+        os.close(descriptor)

@@ -1,9 +1,9 @@
 """Run one scene again and again, and let one call after the other fail (a full disk, say); what is wrong then.
 
-    python -m tests.crash.fail FOLDER SCENE ERROR COUNT
+    python -m tests.crash.fail FOLDER SCENE ERROR COUNT [FIRST]
 
 in the environment of machine.py. ERROR is a name of errno; with a + at its end everything after that call fails too.
-COUNT is how many of the calls are tried. Prints a line of JSON for each.
+COUNT is how many of the calls are tried, from the one of number FIRST on and as far apart. Prints a line of JSON for each.
 """
 
 from __future__ import annotations
@@ -21,19 +21,28 @@ from tests.crash.stage import Stage, settle
 PASSES = {"start", "end"}
 
 
-def main(folder: Path, name: str, error: str, count: int) -> None:
+def main(folder: Path, name: str, error: str, count: int, first: int = 0) -> None:
     stage = Stage(folder, name)
     mode, number = (FAIL_ON if error.endswith("+") else FAIL), getattr(errno, error.rstrip("+"))
     chosen = [event for event in stage.events if event.call not in PASSES]
-    for event in chosen[:: max(1, len(chosen) // count)]:
+    stride = max(1, len(chosen) // count)
+    for event in chosen[first % stride :: stride]:
         stage.fresh()
         reader, writer = os.pipe()  # the counter takes no notice of pipes
         ran = stage.faults.run(partial(speaking, writer, stage), mode, event.number, number)
         os.close(writer)
         with os.fdopen(reader, errors="replace") as said:
             text = said.read()
+        for left in stage.repo.top.glob("sed??????"):  # the hook's formatter could not take it away
+            left.unlink()
         settled = settle(stage.repo)
         found = stage.wrong(lived=True)
+        if (
+            "to the commit, where it has to stay" in text
+        ):  # git refused to take out what a hook had swept in: said
+            found = {key: found[key] for key in found.keys() & {"litter", "fsck"}}
+        if event.program.startswith("git") and event.call.startswith("unlink"):
+            found.pop("litter", None)  # git's own lock, which git could not remove
         if "Traceback" in text or ran.code in (70, 99) or ran.code < 0 or (ran.code and not text.strip()):
             found["said"] = text[-500:]
         print(
@@ -54,4 +63,4 @@ def speaking(descriptor: int, stage: Stage) -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(int, sys.argv[4:]))

@@ -69,6 +69,8 @@ def users_commit(stage: Stage, folder: Path) -> str:
         settled = repr(contents(copy.top))
         if settled not in (stage.old["bytes"], stage.new["bytes"]):
             return f"after the user's commit of {present} there is {settled}"
+        if settled == stage.old["bytes"] and "--no-commit" in stage.scene.command:
+            return ""  # what was half done was theirs to commit, and then was taken back: git shows the difference
         changed = copy.git("status", "--porcelain", "--untracked-files=no")
         return f"after the user's commit: {changed}" if changed else ""
     finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from repoagent.llm.conversation import read as read_conversation
 from repoagent.memory import memories, read_edits, read_notes
-from repoagent.repo.edits import list_edits
+from repoagent.repo.undo import list_edits
 from repoagent.repo.worktree import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.repo.edits import journals, visible

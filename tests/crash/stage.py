@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from repoagent.edit import run as edit_run
+from repoagent.edit.apply import run as apply_run
 from repoagent.memory import resolve
 from repoagent.repo.worktree import layout, open_worktree
 from tests.conftest import GitRepo
@@ -50,7 +51,8 @@ class Stage:
     def act(self) -> int:
         os.chdir(self.repo.top)
         # commits of two runs are the same then
-        vars(edit_run)["new_edit_id"] = lambda: "20260101-000000-abcdef"
+        for module in (edit_run, apply_run):
+            vars(module)["new_edit_id"] = lambda: "20260101-000000-abcdef"
         return run(*self.scene.command)
 
     def wrong(self, *, lived: bool = False) -> dict[str, object]:

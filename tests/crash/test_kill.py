@@ -45,20 +45,21 @@ def killed(library: Path, folder: Path, scene: str, every: int, part: int = 0) -
 
 
 def test_killed_anywhere(library: Path, tmp_path: Path) -> None:
-    """A few of the kinds of event; `make soak` has each event, in each way."""
-    found = killed(library, tmp_path, "three", 10_000, 12)
+    """A few of the kinds of event; `make soak` has more of them, in each way."""
+    found = killed(library, tmp_path, "three", 10_000, 7)
     assert {one["landed"] for one in found} == {True, False}
 
 
 @pytest.mark.parametrize("scene", ["formatted", "undo"])
 def test_killed_here_and_there(library: Path, tmp_path: Path, scene: str) -> None:
-    killed(library, tmp_path, scene, 10_000, 14)
+    killed(library, tmp_path, scene, 10_000, 7)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scene", SCENES)
-def test_killed_at_each_event_in_each_way(library: Path, tmp_path: Path, scene: str) -> None:
-    found = killed(library, tmp_path, scene, 1)
+def test_killed_at_many_events_in_each_way(library: Path, tmp_path: Path, scene: str) -> None:
+    """`python -m tests.crash.kill` kills at each single one."""
+    found = killed(library, tmp_path, scene, 1, 90)
     assert {one["landed"] for one in found} == {True, False}
     assert {one["way"] for one in found} == {
         "killed", "all killed", "killed while git goes on", "killed in a write",

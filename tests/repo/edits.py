@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repoagent.repo.change import FileChange
-from repoagent.repo.commit import Options
 from repoagent.repo.content import look
-from repoagent.repo.settle import CommitResult
-from repoagent.repo.transaction import Transaction
+from repoagent.repo.options import Options
+from repoagent.repo.transaction import CommitResult, Transaction
 from repoagent.repo.worktree import WorkTree, open_worktree
 from tests.conftest import GitRepo
 

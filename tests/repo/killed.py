@@ -16,9 +16,9 @@ from pathlib import Path
 
 from repoagent.errors import RepoagentError
 from repoagent.repo.change import FileChange
-from repoagent.repo.commit import Options
-from repoagent.repo.recover import recover
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import Transaction
+from repoagent.repo.transaction.recover import recover
 from repoagent.repo.undo import undo
 from repoagent.repo.worktree import open_worktree
 from tests.conftest import GitRepo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repoagent.repo.settle import CommitResult
+from repoagent.repo.transaction import CommitResult
 from tests.conftest import GitRepo
 from tests.repo.edits import change, edit
 

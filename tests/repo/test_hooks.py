@@ -30,6 +30,12 @@ def test_hook_that_fails(repo: GitRepo) -> None:
     assert visible(repo) == before
 
 
+def test_hook_that_fails_without_a_word(repo: GitRepo) -> None:
+    repo.hook("pre-commit", "exit 1\n")
+    with pytest.raises(HookFailed, match=r"as it was; neither git nor a hook said why$"):
+        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+
+
 def test_hook_that_fails_and_is_skipped_on_request(repo: GitRepo) -> None:
     repo.hook("pre-commit", "exit 1\n")
     assert edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), no_verify=True).commit == repo.head()

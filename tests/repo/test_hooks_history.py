@@ -141,3 +141,44 @@ def test_no_verify_is_gits_own(messy: GitRepo, tmp_path: Path) -> None:
     messy.hook("prepare-commit-msg", f"touch {tmp_path}/ran\n")
     only(messy, "a.txt", "line 2", "LINE 2", no_verify=True)
     assert (tmp_path / "ran").exists()
+
+
+def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
+    """What was swept in is in the history then: it is said to be, and not to have been taken out."""
+    messy.hook("pre-commit", "git add README.md\n")
+    messy.hook(
+        "post-commit",
+        'test -n "$INSIDE" && exit\nINSIDE=1; export INSIDE\necho 2 > VERSION\ngit add VERSION\ngit commit -qm theirs\n',
+    )
+    before = seen(messy, "a.txt", "README.md", "VERSION")
+    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), message="ours")
+    assert messy.git("log", "-2", "--format=%s").split() == ["theirs", "ours"]
+    assert result.commit == messy.git("rev-parse", "HEAD^").strip() and result.taken_out == ()
+    assert "a hook had added README.md to the commit, where it has to stay" in " ".join(result.notes)
+    assert committed(messy, "README.md") == "mine\n" == staged(messy, "README.md")
+    after = seen(messy, "a.txt", "README.md", "VERSION")
+    assert {one for one in before if before[one] != after[one]} <= {"bits", "status"}
+    assert "README.md" not in messy.status() and messy.read("README.md") == b"mine\n"
+    nothing_left(messy)
+
+
+@pytest.mark.parametrize(
+    "stages", ["git add b.txt", "git add -N untracked.txt", "git rm -q --cached src/app.py"]
+)
+def test_that_stage_something_after_the_commit(repo: GitRepo, stages: str) -> None:
+    """It is in the index that git was given, which must not become the user's with it."""
+    repo.commit("more", **{"b.txt": LINES})
+    repo.write("b.txt", "mine\n")
+    repo.write("untracked.txt", "mine\n")
+    repo.hook("post-commit", f"{stages}\n")
+    before = seen(repo, "a.txt")
+    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    unchanged(repo, before, "a.txt")
+    nothing_left(repo)
+
+
+def test_that_the_index_is_as_fresh_as_git_leaves_it(repo: GitRepo) -> None:
+    """git need not read a file again to see that nothing has changed, not even the one that was edited."""
+    repo.commit("more", **{"b.txt": LINES})
+    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    assert repo.git("diff-files", "--name-only") == "" == repo.git("diff-index", "--cached", "HEAD")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.repo.recover import recover
-from repoagent.repo.settle import Unsettled
-from repoagent.repo.transaction import HookFailed
+from repoagent.repo.transaction import HookFailed, Unsettled
+from repoagent.repo.transaction.recover import recover
 from tests.conftest import GitRepo
 from tests.repo.edits import change, committed, edit, staged, worktree
 from tests.repo.only import nothing_left, only, seen, unchanged

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.repo.recover import recover
 from repoagent.repo.source import blob_hash
+from repoagent.repo.transaction.recover import recover
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Script
 from tests.repo.edits import change, committed, edit, journals, staged, worktree

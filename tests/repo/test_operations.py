@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.repo.commit import Options
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import Transaction
 from repoagent.repo.undo import undo
 from tests.conftest import GitRepo

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,11 +16,19 @@ from hypothesis import strategies as st
 
 from repoagent.repo.blobs import read_blobs, store
 from repoagent.repo.index import Entry
-from repoagent.repo.project import Conflict, merge, project, say_lines
+from repoagent.repo.merge import Conflict, merge, say_lines
+from repoagent.repo.project import project
+from repoagent.repo.transaction.recover import recover
+from repoagent.repo.worktree import WorkTree
 from tests.conftest import GitRepo
 from tests.repo.edits import worktree
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 21))
+
+
+def no_repository(top: Path) -> WorkTree:
+    """Texts are merged without one."""
+    return WorkTree(top, top / "git", top / "git", main_top=top)
 
 
 def edited(base: bytes, *lines: tuple[int, bytes]) -> bytes:
@@ -27,7 +41,9 @@ def edited(base: bytes, *lines: tuple[int, bytes]) -> bytes:
 
 def test_changes_apart_are_merged(tmp_path: Path) -> None:
     version, after = edited(BASE, (3, b"mine\nmore\n")), edited(BASE, (17, b"edit\n"))
-    assert merge(tmp_path, version, BASE, after) == edited(BASE, (3, b"mine\nmore\n"), (17, b"edit\n"))
+    assert merge(no_repository(tmp_path), version, BASE, after) == edited(
+        BASE, (3, b"mine\nmore\n"), (17, b"edit\n")
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,33 +63,37 @@ def test_conflicts_name_the_lines(
     edit: list[tuple[int, bytes]],
     lines: tuple[tuple[int, int], ...],
 ) -> None:
-    assert merge(tmp_path, edited(BASE, *mine), BASE, edited(BASE, *edit)) == Conflict(lines)
+    assert merge(no_repository(tmp_path), edited(BASE, *mine), BASE, edited(BASE, *edit)) == Conflict(lines)
 
 
 def test_text_that_looks_like_conflict_markers(tmp_path: Path) -> None:
     marked = b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n" + BASE
-    assert merge(tmp_path, marked + b"mine\n", marked, b"edit\n" + marked) == b"edit\n" + marked + b"mine\n"
+    assert (
+        merge(no_repository(tmp_path), marked + b"mine\n", marked, b"edit\n" + marked)
+        == b"edit\n" + marked + b"mine\n"
+    )
 
 
 def test_binary_is_a_conflict_without_lines(tmp_path: Path) -> None:
-    assert merge(tmp_path, b"\0a", b"\0b", b"\0c") == Conflict()
+    assert merge(no_repository(tmp_path), b"\0a", b"\0b", b"\0c") == Conflict()
 
 
 def test_the_same_change_is_there_already(tmp_path: Path) -> None:
-    assert merge(tmp_path, edited(BASE, (3, b"x\n")), BASE, edited(BASE, (3, b"x\n"))) == edited(
-        BASE, (3, b"x\n")
-    )
+    assert merge(
+        no_repository(tmp_path), edited(BASE, (3, b"x\n")), BASE, edited(BASE, (3, b"x\n"))
+    ) == edited(BASE, (3, b"x\n"))
 
 
 @settings(max_examples=25, deadline=None)  # each is a few processes
 @given(st.sets(st.integers(1, 8)), st.sets(st.integers(13, 20)))
 def test_what_is_carried_can_be_carried_back(top: set[int], bottom: set[int]) -> None:
-    here = Path(__file__).parent
     version = edited(BASE, *((n, b"mine\n") for n in top))
     after = edited(BASE, *((n, b"edit\n") for n in bottom))
-    carried = merge(here, version, BASE, after)
-    assert isinstance(carried, bytes)
-    assert merge(here, carried, after, BASE) == version
+    with tempfile.TemporaryDirectory() as folder:
+        here = no_repository(Path(folder))
+        carried = merge(here, version, BASE, after)
+        assert isinstance(carried, bytes)
+        assert merge(here, carried, after, BASE) == version
 
 
 def test_entries(repo: GitRepo) -> None:
@@ -102,3 +122,49 @@ def test_entries(repo: GitRepo) -> None:
 
 def test_lines_in_words() -> None:
     assert say_lines([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("diff.interHunkContext", "30"), ("diff.context", "9"), ("diff.algorithm", "patience")]
+)
+def test_settings_of_the_user_do_not_widen_the_lines(repo: GitRepo, key: str, value: str) -> None:
+    repo.git("config", key, value)
+    mine, edit = edited(BASE, (2, b"mine\n"), (7, b"mine\n")), edited(BASE, (7, b"edit\n"), (12, b"edit\n"))
+    assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),))
+
+
+def test_attributes_of_the_user_do_not_hide_the_lines(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "* -diff\n")
+    mine, edit = edited(BASE, (7, b"mine\n")), edited(BASE, (7, b"edit\n"))
+    assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),))
+
+
+MERGE = """
+import sys
+from pathlib import Path
+from repoagent.repo.merge import merge
+from repoagent.repo.worktree import open_worktree
+merge(open_worktree(Path(sys.argv[1])), b"a\\nb\\nc\\n", b"b\\nb\\nc\\n", b"b\\nb\\nd\\n")
+"""
+
+
+def test_a_killed_merge_leaves_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    """Where it works, nobody else can read; and the next command removes what it left."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncase "$*" in *merge-file*) kill -9 $PPID; exit;; esac\nexec "$GIT" "$@"\n')
+    program.chmod(0o755)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    environment = {
+        **os.environ,
+        "GIT": shutil.which("git") or "",
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "TMPDIR": str(folder),
+    }
+    child = subprocess.run([sys.executable, "-c", MERGE, str(repo.top)], env=environment, check=False)
+    assert child.returncode == -signal.SIGKILL and list(folder.iterdir()) == []
+    journal = repo.top / ".git" / "repoagent" / "journal"
+    (left,) = journal.iterdir()
+    assert left.stat().st_mode & 0o077 == 0 and (left / "version").read_bytes() == b"a\nb\nc\n"
+    assert recover(worktree(repo)) == [] and list(journal.iterdir()) == []

@@ -64,6 +64,16 @@ def test_with_settings(repo: GitRepo, settings: dict[str, str]) -> None:
     repo.git("commit", "-qm", "what was staged")
 
 
+def test_a_file_that_is_assumed_to_be_unchanged_and_is_not(repo: GitRepo) -> None:
+    """With something else of it staged, too, so that git must put HEAD into the index for the commit."""
+    repo.write("README.md", "staged\n")
+    repo.git("add", "README.md")
+    repo.git("update-index", "--assume-unchanged", "README.md")
+    repo.write("README.md", "behind git's back\n")
+    only(repo, "a.txt", "line 2", "LINE 2")
+    assert staged(repo, "README.md") == "staged\n"
+
+
 def messy(repo: GitRepo) -> None:
     """Work of every kind."""
     repo.write("a.txt", LINES.replace("line 9", "staged 9"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -83,11 +84,18 @@ def test_sparse_file_outside(repo: GitRepo) -> None:
     repo.commit("folders")
     repo.git("sparse-checkout", "set", "src")
     before = seen(repo)
-    with pytest.raises(Refused, match="sparse"):
+    with pytest.raises(Refused, match="left out of this work tree") as caught:
         edit(repo, new_file("lib/x.txt", b"new\n"))
     assert seen(repo) == before
+    # a plain `git restore` does not see it: what is advised helps
+    (advised,) = re.findall(r"`(git restore .*?)`", str(caught.value))
+    repo.git(*advised.split()[1:])
+    assert repo.read("lib/x.txt") == LINES.encode()
+    only(repo, "lib/x.txt", "line 3", "LINE 3")
+    (repo.top / "lib/x.txt").unlink()
+    repo.git("sparse-checkout", "reapply")
     # brought back by hand: git then looks at it
-    repo.write("lib/x.txt", LINES.replace("line 9", "mine 9"))
+    repo.write("lib/x.txt", LINES.replace("line 3", "LINE 3").replace("line 9", "mine 9"))
     only(repo, "lib/x.txt", "line 2", "LINE 2")
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.repo.source import blob_hash, check_path, is_ignored, is_tracked, read_source
+from repoagent.repo.paths import check_path, is_ignored, is_tracked
+from repoagent.repo.source import blob_hash, read_source
 from repoagent.repo.worktree import WorkTree, open_worktree
 from tests.conftest import GitRepo
 

@@ -12,7 +12,7 @@ import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.repo.change import FileChange
-from repoagent.repo.commit import Options
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import Transaction
 from repoagent.repo.undo import redo, undo
 from tests.conftest import GitRepo

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from repoagent.errors import NothingDone
-from repoagent.repo.commit import Options
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import Transaction
 from repoagent.repo.undo import redo, undo
 from repoagent.repo.worktree import open_worktree

@@ -9,10 +9,11 @@ import time
 import pytest
 
 from repoagent.errors import Busy
-from repoagent.repo.recover import recover
-from repoagent.repo.settle import CommitResult
-from repoagent.repo.transaction import HookFailed
+from repoagent.repo.transaction import CommitResult, HookFailed, Transaction
+from repoagent.repo.transaction.recover import recover
 from repoagent.repo.undo import undo
+from repoagent.repo.undo.history import is_shared
+from repoagent.repo.worktree import WorkTree
 from tests.conftest import GitRepo
 from tests.repo.edits import change, edit, journals, worktree
 from tests.repo.snapshot import changed, snapshot, untimed
@@ -124,17 +125,16 @@ def test_a_lock_of_somebody_else(repo: GitRepo, lock: str, how: str) -> None:
 
 def test_a_commit_between_undo_and_its_move_is_kept(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody commits after undo has looked at HEAD: that commit must not go with the edit."""
-    from repoagent.repo import undo as module
+    from repoagent.repo.undo import undo_redo as module
 
     edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
-    shared = module._is_shared
 
-    def slowly(*args: object) -> bool:
-        answer = shared(*args)  # type: ignore[arg-type]
+    def slowly(place: WorkTree, commit: str) -> bool:
+        answer = is_shared(place, commit)
         repo.git("commit", "-q", "--allow-empty", "-m", "theirs")
         return answer
 
-    monkeypatch.setattr(module, "_is_shared", slowly)
+    monkeypatch.setattr(module, "is_shared", slowly)
     with pytest.raises(Busy, match="HEAD was moved"):
         undo(worktree(repo))
     assert repo.git("log", "-1", "--format=%s") == "theirs\n" and b"LINE 2" in repo.read("a.txt")
@@ -164,3 +164,23 @@ def test_a_message_that_waits_for_the_users_commit_survives_a_kill(repo: GitRepo
         time.sleep(0.05)
     assert "is complete now" in said[0] and waiting.read_text() == "picked, not committed yet\n"
     assert repo.status() == "" and journals(repo) == []
+
+
+@pytest.mark.parametrize("moved", ["branch", "commit"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_head_that_moves_before_the_commit(repo: GitRepo, moved: str, at_once: bool) -> None:
+    """By a program that does not ask for the lock."""
+    other = repo.git("commit-tree", "-p", "HEAD", "-m", "theirs", "HEAD^{tree}").strip()
+    with (
+        pytest.raises(Busy, match="HEAD was moved"),
+        Transaction(worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")]) as transaction,
+    ):
+        transaction.write()
+        if moved == "commit":
+            repo.git("update-ref", "HEAD", other)
+        else:
+            repo.git("branch", "other")
+            repo.git("symbolic-ref", "HEAD", "refs/heads/other")
+        transaction.commit("edit\n", at_once=at_once)
+    assert repo.status() == "" and b"LINE 5" not in repo.read("a.txt") and journals(repo) == []
+    assert repo.git("log", "--format=%s", "-1").strip() == ("theirs" if moved == "commit" else "first commit")

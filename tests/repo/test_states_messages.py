@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.message import with_trailers
-from repoagent.repo.commit import Options
-from repoagent.repo.edits import list_edits
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import HookFailed, Transaction
-from repoagent.repo.undo import redo, undo
+from repoagent.repo.undo import list_edits, redo, undo
 from tests.conftest import GitRepo
 from tests.repo.edits import change, edit, visible, worktree
 
@@ -177,3 +176,18 @@ def test_a_message_that_a_hook_empties_is_no_commit(repo: GitRepo) -> None:
     with pytest.raises(HookFailed):
         one(repo, "edit\n")
     assert visible(repo) == before and list_edits(worktree(repo)) == []
+
+
+@pytest.mark.parametrize("text", ["", "why " * 50_000, "word\n\n" * 40_000])
+def test_a_fixup_of_any_length(repo: GitRepo, text: str) -> None:
+    """An argument of a program can't be longer than 128 KiB."""
+    text = f"{text.strip()}\n".lstrip()
+    assert one(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}".rstrip() + "\n"
+
+
+def test_a_fixup_is_encoded_as_configured(repo: GitRepo) -> None:
+    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message="Größe")
+    repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
+    repo.git("config", "i18n.logOutputEncoding", "UTF-16")
+    edit(repo, change(repo, "a.txt", "line 6", "LINE 6"), message="Maß", fixup="HEAD")
+    assert repo.git("log", "-1", "--format=%B", "--encoding=UTF-8") == "fixup! Größe\n\nMaß\n\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
+from tests import program
 from tests.conftest import GitRepo
 from tests.repo.edits import committed
 from tests.repo.snapshot import changed, snapshot, untimed
@@ -24,10 +24,8 @@ DIFF = f"""\
 
 
 def run(repo: GitRepo, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "repoagent", *args]
-    return subprocess.run(
-        command, cwd=repo.top, input=stdin, capture_output=True, text=True, check=False
-    )  # fmt: skip
+    done = program.run(args, repo.top, stdin=stdin.encode())
+    return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def shown(repo: GitRepo) -> dict[str, tuple[object, ...]]:

@@ -11,8 +11,8 @@ import pytest
 
 from repoagent.errors import Busy, NothingDone, Refused
 from repoagent.repo.change import FileChange
-from repoagent.repo.commit import Options
 from repoagent.repo.content import Content
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import HookFailed, Transaction
 from repoagent.repo.worktree import open_worktree
 from repoagent.repo.write import Moved

@@ -9,10 +9,9 @@ import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.repo.change import FileChange
-from repoagent.repo.commit import Options
-from repoagent.repo.edits import list_edits
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import HookFailed, Transaction
-from repoagent.repo.undo import redo, undo
+from repoagent.repo.undo import list_edits, redo, undo
 from repoagent.repo.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.repo.edits import change, committed, edit, new_file, staged, worktree

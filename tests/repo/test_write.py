@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.repo import write
 from repoagent.repo.content import Content, look, torn
 from repoagent.repo.write import Moved, missing_folders, put
+from repoagent.repo.write import replace as replacing
+from repoagent.repo.write.metadata import copy_metadata
+from repoagent.repo.write.steps import Step, take_back
 
 OLD, NEW = Content(b"old\n"), Content(b"new, and longer\n")
 ROOT_USER = os.geteuid() == 0
@@ -81,7 +83,7 @@ def test_file_that_can_not_be_replaced_is_written_in_place(
     def refuse(*_: object) -> bool:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(write, "exchange", refuse)
+    monkeypatch.setattr(replacing, "exchange", refuse)
     inode = file.stat().st_ino
     replace(file)
     assert file.read_bytes() == NEW.data and file.stat().st_ino == inode and only(file.parent) == ["file"]
@@ -115,7 +117,7 @@ def test_folder_that_can_not_be_written(file: Path) -> None:
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A system that can swap two files, and one that can't."""
     if request.param == "link":
-        monkeypatch.setattr(write, "exchange", lambda *_: False)
+        monkeypatch.setattr(replacing, "exchange", lambda *_: False)
     return str(request.param)
 
 
@@ -145,13 +147,13 @@ def test_saved_before(file: Path, system: str, how: str) -> None:
 def test_saved_in_the_last_moment(file: Path, system: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if (system, how) == ("link", "atomic"):
         pytest.skip("the moment between link and rename: only an exchange closes it")
-    metadata: Callable[..., None] = write._copy_metadata
+    metadata: Callable[..., None] = copy_metadata
 
     def late(*arguments: object) -> None:
         metadata(*arguments)
         save(file, how)
 
-    monkeypatch.setattr(write, "_copy_metadata", late)
+    monkeypatch.setattr(replacing, "copy_metadata", late)
     with pytest.raises(Moved) as caught:
         replace(file)
     assert caught.value.current == {"file": Content(b"theirs\n")}
@@ -260,3 +262,41 @@ def test_torn_is_seen(old: bytes, new: bytes, cut: int) -> None:
 def test_torn_is_not_everything() -> None:
     assert not torn(Content(b"abXd"), Content(b"abcd"), Content(b"ABCD"))
     assert not torn(None, OLD, NEW) and not torn(OLD, None, NEW)
+
+
+def test_link_that_can_not_be_replaced(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no writing into a symbolic link: that is said, and nothing is changed."""
+
+    def refuse(*_: object) -> bool:
+        raise OSError(errno.EPERM, "immutable")
+
+    file.unlink()
+    file.symlink_to("here")
+    monkeypatch.setattr(replacing, "exchange", refuse)
+    with pytest.raises(Refused, match="file could not be written: immutable"):
+        replace(file, Content(b"here", "120000"), Content(b"there", "120000"))
+    assert str(file.readlink()) == "here" and only(file.parent) == ["file"]
+
+
+@pytest.mark.parametrize("left", [OLD.data, NEW.data[:3]])
+@pytest.mark.parametrize("suffix", ["", ".old"])
+def test_what_a_kill_left_beside_the_file(file: Path, left: bytes, suffix: str) -> None:
+    """The second name, too, under which the old file stands where two can't be swapped."""
+    file.with_name(f".temporary{suffix}").write_bytes(left)
+    file.write_bytes(NEW.data)
+    assert take_back(file.parent, Step("file", OLD, NEW, ".temporary"))
+    assert file.read_bytes() == OLD.data and only(file.parent) == ["file"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".old"])
+@pytest.mark.parametrize("now", [NEW.data, b"saved once more"])
+def test_a_save_that_a_kill_left_beside_the_file(file: Path, now: bytes, suffix: str) -> None:
+    """It was made in the moment of our write, and is not lost: it stands where ours does, or where it was left."""
+    beside = file.with_name(f".temporary{suffix}")
+    beside.write_bytes(b"somebody's")
+    file.write_bytes(now)
+    assert not take_back(file.parent, Step("file", OLD, NEW, ".temporary"))
+    if now == NEW.data:
+        assert file.read_bytes() == b"somebody's" and only(file.parent) == ["file"]
+    else:
+        assert file.read_bytes() == now and beside.read_bytes() == b"somebody's"

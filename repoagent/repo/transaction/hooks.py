@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from repoagent.repo.blobs import from_blob, to_blob
-from repoagent.repo.commit import Made
+from repoagent.repo.commits import Commit
 from repoagent.repo.content import look, same
 from repoagent.repo.index import Entry
-from repoagent.repo.project import Conflict, project
-from repoagent.repo.record import Planned, Record
-from repoagent.repo.steps import Step
+from repoagent.repo.merge import Conflict
+from repoagent.repo.project import project
+from repoagent.repo.transaction.record import Planned, Record
 from repoagent.repo.worktree import WorkTree
 from repoagent.repo.write import put
+from repoagent.repo.write.steps import Step
 
 # File systems keep times coarsely: a file made by a hook may look a little older than the hook.
 _COARSE_NS = 20_000_000
@@ -31,7 +32,7 @@ class Verdict:
     taken_out: list[str] = field(default_factory=list)
 
 
-def judge(worktree: WorkTree, record: Record, made: Made) -> Verdict:
+def judge(worktree: WorkTree, record: Record, made: Commit) -> Verdict:
     """Compare the commit with the plan."""
     verdict = Verdict()
     own = {planned.path: planned for planned in record.planned}

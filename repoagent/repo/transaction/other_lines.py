@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, look, same
-from repoagent.repo.project import Conflict, merge
-from repoagent.repo.record import COMMITTING, Planned, Record
-from repoagent.repo.steps import Step
+from repoagent.repo.merge import Conflict, merge
+from repoagent.repo.transaction.record import COMMITTING, Planned, Record
 from repoagent.repo.worktree import WorkTree
 from repoagent.repo.write import Moved, put
+from repoagent.repo.write.steps import Step
 from repoagent.store.journal import Journal
 
 
@@ -72,7 +72,7 @@ def _with_work(worktree: WorkTree, planned: Planned, ours: Content, now: Content
     base = _checked_out(worktree, planned)
     if base is None or now.is_link or ours.is_link:
         return now
-    merged = merge(worktree.top, now.data, base.data, ours.data)
+    merged = merge(worktree, now.data, base.data, ours.data)
     return now if isinstance(merged, Conflict) else replace(now, data=merged)
 
 

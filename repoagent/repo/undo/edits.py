@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from repoagent.errors import NothingDone, Refused
-from repoagent.repo.record import Record, load
-from repoagent.repo.settle import edit_folder
+from repoagent.repo.transaction.archive import edit_folder
+from repoagent.repo.transaction.journaled import load
+from repoagent.repo.transaction.record import Record
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.store import jsonl
 

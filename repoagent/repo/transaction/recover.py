@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from repoagent.repo import lock
-from repoagent.repo.commit import head, read_commit
+from repoagent.repo.commits import head_commit, read_commit
 from repoagent.repo.content import look
-from repoagent.repo.found import find_made
-from repoagent.repo.index import read_entries
-from repoagent.repo.record import COMMITTING, DONE, Record, load
-from repoagent.repo.run import git, git_output, uninterrupted
-from repoagent.repo.settle import archive, edit_folder, give_index, kept_folder, roll_back, settle, shelve
-from repoagent.repo.waiting import give_back
+from repoagent.repo.index import staged_entries
+from repoagent.repo.run import git_output, uninterrupted
+from repoagent.repo.transaction import lock
+from repoagent.repo.transaction.archive import (
+    archive,
+    archived_before,
+    edit_folder,
+    kept_folder,
+    shelve,
+)
+from repoagent.repo.transaction.find import find_made, has_moved
+from repoagent.repo.transaction.journaled import load
+from repoagent.repo.transaction.left_locks import remove_left_locks
+from repoagent.repo.transaction.record import COMMITTING, DONE, Record
+from repoagent.repo.transaction.roll_back import roll_back
+from repoagent.repo.transaction.settle import settle
+from repoagent.repo.transaction.user_index import give_index
+from repoagent.repo.transaction.waiting import give_back
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.store.journal import Journal, abandoned
-
-_FAR = 30  # commits that somebody may have made on top before the next repoagent command
 
 
 def recover(worktree: WorkTree) -> list[str]:
@@ -55,8 +64,10 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
         return f"{what} is complete"
     made = None
     if record.state == COMMITTING:
-        lock.remove_left(worktree, record)
+        remove_left_locks(worktree, record)
         made = _commit_of(worktree, record)
+    if made is None and archived_before(worktree, journal, record):
+        return f"{what} is complete"
     record, newer = _without_newer(worktree, journal, record)
     if made is not None:
         _complete(worktree, journal, record, made)
@@ -102,7 +113,7 @@ def _complete(worktree: WorkTree, journal: Journal, record: Record, commit: str)
     if not lock.is_ours(worktree, journal):
         lock.take(worktree, journal)
         leave = _changed_since(worktree, record)
-    if record.moves_to is None and commit == head(worktree):
+    if record.moves_to is None and commit == head_commit(worktree):
         settle(worktree, journal, record, read_commit(worktree), leave=leave)
     else:
         give_index(worktree, journal, record, {}, leave)
@@ -112,31 +123,13 @@ def _complete(worktree: WorkTree, journal: Journal, record: Record, commit: str)
 
 def _changed_since(worktree: WorkTree, record: Record) -> set[str]:
     """Paths that somebody has staged anew after the crash, which a removed lock makes possible."""
-    now = read_entries(worktree, [planned.path for planned in record.planned])
-    changed = set()
-    for planned in record.planned:
-        entry = now[planned.path].entry if planned.path in now else None
-        before = None if planned.renamed else planned.staged
-        if entry not in (before, planned.stage):
-            changed.add(planned.path)
-    return changed
+    now = staged_entries(worktree, [planned.path for planned in record.planned])
+    return {one.path for one in record.planned if now.get(one.path) not in (one.staged_here, one.stage)}
 
 
 def _commit_of(worktree: WorkTree, record: Record) -> str | None:
     """The commit of the transaction if it came about: HEAD, or below what was committed since."""
-    now = head(worktree)
     if record.moves_to is not None:
-        return record.moves_to if _has_moved(worktree, record, now or "") else None
+        return record.moves_to if has_moved(worktree, record) else None
     made = find_made(worktree, record)
-    return None if made is None else made.commit
-
-
-def _has_moved(worktree: WorkTree, record: Record, now: str) -> bool:
-    """Whether HEAD was set to `moves_to`: it is on it, or on what was committed on top since."""
-    if now == record.moves_to or not now or now == record.head:
-        return now == record.moves_to
-    out = git(worktree.top, "rev-list", "--first-parent", f"-n{_FAR}", "HEAD", "--")
-    line = [*out.decode().split(), ""]  # "" is what comes before a first commit
-    if record.moves_to not in line:
-        return False
-    return record.head not in line or line.index(record.moves_to) < line.index(record.head)
+    return None if made is None else made.oid

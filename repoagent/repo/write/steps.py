@@ -8,7 +8,10 @@ from pathlib import Path
 
 from repoagent.repo.change import REGULAR, FileChange
 from repoagent.repo.content import Content, look, same, torn
-from repoagent.repo.write import Moved, missing_folders, permissions_of, put
+from repoagent.repo.write.failures import Moved
+from repoagent.repo.write.metadata import permissions_of
+from repoagent.repo.write.put_file import missing_folders, put
+from repoagent.repo.write.replace import SECOND
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,15 @@ def take(top: Path, step: Step) -> None:
 
 
 def take_back(top: Path, step: Step) -> bool:
-    """Put the file back to `old` if it holds just what the step wrote; False if somebody else wrote it."""
-    _remove_temporary(top, step)
+    """Put the file back to `old` if it holds just what the step wrote; False if somebody else wrote it.
+
+    A save of somebody else that a kill has left beside our bytes, which had taken its place, takes theirs.
+    """
+    theirs = _clear_away(top, step)
     found = look(top, step.path)
+    if theirs is not None and same(found, step.new) and found is not None:
+        theirs.replace(top / step.path)
+        return False
     changes_mode = step.old is not None and step.new is not None and step.old.mode != step.new.mode
     if same(found, step.old) and not (changes_mode and found == step.new):
         return True
@@ -93,12 +102,17 @@ def take_back(top: Path, step: Step) -> bool:
     return True
 
 
-def _remove_temporary(top: Path, step: Step) -> None:
-    """What a kill left beside the file; anything we do not know may be somebody's save, and stays."""
-    path = (Path(step.path).parent / step.temporary).as_posix()
-    found = look(top, path)
-    if found is None:
-        return
-    unfinished = step.new is not None and step.new.data.startswith(found.data)
-    if same(found, step.old) or unfinished:
-        (top / path).unlink()
+def _clear_away(top: Path, step: Step) -> Path | None:
+    """Remove what a kill left of ours beside the file; what we do not know is somebody's save, and is returned."""
+    theirs = None
+    for name in (step.temporary, step.temporary + SECOND):
+        path = (Path(step.path).parent / name).as_posix()
+        found = look(top, path)
+        if found is None:
+            continue
+        unfinished = step.new is not None and step.new.data.startswith(found.data)
+        if same(found, step.old) or unfinished:
+            (top / path).unlink()
+        else:
+            theirs = top / path
+    return theirs

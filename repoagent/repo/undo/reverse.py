@@ -8,8 +8,8 @@ from itertools import pairwise
 from repoagent.errors import Refused
 from repoagent.repo.change import FileChange
 from repoagent.repo.content import Content, look, same
-from repoagent.repo.project import Conflict, merge, say_lines
-from repoagent.repo.record import Record
+from repoagent.repo.merge import Conflict, merge, say_lines
+from repoagent.repo.transaction.record import Record
 from repoagent.repo.worktree import WorkTree
 
 
@@ -75,7 +75,7 @@ def _carry(
     elif now is None or was is None or becomes is None or now.is_link or was.is_link or becomes.is_link:
         raise Refused(f"{path} is not what the edit left: put it right by hand, or use `git revert`")
     else:
-        merged = merge(worktree.top, now.data, was.data, becomes.data)
+        merged = merge(worktree, now.data, was.data, becomes.data)
         if isinstance(merged, Conflict):
             where = f" ({say_lines(merged.lines)} of what it was then)" if merged.lines else ""
             raise Refused(f"{path} has later changes on the same lines{where}: put them right by hand")

@@ -6,21 +6,16 @@ The lock is a hard link to a file of our journal, so it appears whole, exclusive
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from repoagent.errors import Busy
 from repoagent.repo.index import index_path
-from repoagent.repo.record import Record
-from repoagent.repo.run import git_output
 from repoagent.repo.worktree import WorkTree
 from repoagent.store.folders import SystemFailed
 from repoagent.store.journal import Journal, kept
 
 MARK = "lock"
-_LONGEST = 1000
-_LEFT_SECONDS = 0.3
-_COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
+_LONGEST = 1000  # bytes of a lock file that are read
 
 
 def mark(name: str) -> bytes:
@@ -62,7 +57,7 @@ def _create(path: Path, content: bytes) -> None:
 
 def is_ours(worktree: WorkTree, journal: Journal) -> bool:
     mine = journal.path(MARK)
-    return mine.exists() and _content(lock_path(worktree)) == _content(mine)
+    return mine.exists() and read_lock(lock_path(worktree)) == read_lock(mine)
 
 
 def release(worktree: WorkTree, journal: Journal) -> None:
@@ -71,46 +66,8 @@ def release(worktree: WorkTree, journal: Journal) -> None:
         lock_path(worktree).unlink()
 
 
-def remove_left(worktree: WorkTree, record: Record) -> None:
-    """Remove the locks of HEAD and its branch that a git of ours has left when it was killed; git would refuse to
-    commit for ever.
-
-    To be called when it is gone. A lock counts as left if it was made since it began, holds what it would have
-    written (nothing, or a commit on top of where we began), and stays for a while: another git has it for
-    milliseconds.
-    """
-    if record.started is None:
-        return
-    branches = [branch for branch in (record.branch, record.new_branch) if branch]
-    paths = [
-        worktree.git_dir / "HEAD.lock",
-        *(worktree.common_dir / "refs" / "heads" / f"{name}.lock" for name in branches),
-    ]
-    before = {path: found for path in paths if (found := _ref_lock(worktree, path, record))}
-    if before:
-        time.sleep(_LEFT_SECONDS)
-    for path, found in before.items():
-        if _ref_lock(worktree, path, record) == found:
-            path.unlink(missing_ok=True)
-
-
-def _ref_lock(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
-    """Inode and time of a lock that may be ours."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    content = (_content(path) or b"").decode(errors="replace").strip()
-    if status.st_mtime_ns < (record.started or 0) - _COARSE_NS:
-        return None
-    if content and content != record.moves_to and not content.startswith("ref: refs/heads/"):
-        parent = git_output(worktree.top, "rev-parse", "--verify", "--quiet", f"{content}^", ok=(0, 1, 128))
-        if parent.stdout.decode().strip() != (record.head or ""):
-            return None
-    return status.st_ino, status.st_mtime_ns
-
-
-def _content(path: Path) -> bytes | None:
+def read_lock(path: Path) -> bytes | None:
+    """The beginning of a lock file; None where there is none that can be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -120,7 +77,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _who(path: Path) -> str:
-    text = (_content(path) or b"").decode(errors="replace")
+    text = (read_lock(path) or b"").decode(errors="replace")
     if text.startswith("repoagent "):
         what = text.partition(": ")[2].strip()
         return f"{path} is held: {what}; try again when it is done"

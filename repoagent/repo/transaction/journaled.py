@@ -1,0 +1,133 @@
+"""A transaction as its journal holds it: JSON, and beside it the bytes of the files that it speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from repoagent.repo.content import Content
+from repoagent.repo.index import Entry, Staged
+from repoagent.repo.transaction.other_files import Saved
+from repoagent.repo.transaction.record import Planned, Record
+from repoagent.repo.write.steps import Step
+from repoagent.store import journal as stored
+from repoagent.store.journal import Journal
+
+_PLAIN = (
+    "id", "event", "state", "head", "branch", "commits", "new_branch", "moves_to",
+    "started", "commit", "message",
+)  # fmt: skip
+_ENTRIES = ("head", "staged", "base", "work", "commit", "stage")
+
+
+def save(journal: Journal, record: Record) -> None:
+    """Replace what the journal says, durably; the bytes that it speaks of are kept before, see below."""
+    journal.save(to_dict(record))
+
+
+def keep_steps(journal: Journal, record: Record) -> None:
+    """Store the bytes that the steps of `record` speak of."""
+    for n, step in enumerate(record.steps):
+        _keep(journal, f"old-{n}", step.old)
+        _keep(journal, f"new-{n}", step.new)
+
+
+def keep_saved(journal: Journal, record: Record) -> None:
+    """Store the bytes of the user's other files."""
+    for n, saved in enumerate(record.saved):
+        _keep(journal, f"saved-{n}", saved.content)
+
+
+def load(folder: Path) -> Record | None:
+    """The record in a journal's folder with the bytes it speaks of; None when it has none that can be read.
+
+    Raises Refused for one of a newer version.
+    """
+    raw = stored.record(folder)
+    try:
+        return None if raw is None else _from_dict(folder, raw)
+    except (stored.Incomplete, KeyError, TypeError, ValueError, IndexError):
+        return None
+
+
+def _from_dict(folder: Path, raw: Mapping[str, Any]) -> Record:
+    return Record(
+        **{name: raw[name] for name in _PLAIN},
+        steps=tuple(
+            Step(
+                s["path"],
+                _content(folder, s["old"]),
+                _content(folder, s["new"]),
+                s["temporary"],
+                s["permissions"],
+            )
+            for s in raw["steps"]
+        ),
+        folders=tuple(raw["folders"]),
+        planned=tuple(_planned_from_dict(planned) for planned in raw["planned"]),
+        saved=tuple(Saved(s["path"], _content(folder, s["content"]), s["temporary"]) for s in raw["saved"]),
+        uncommitted=tuple(raw["uncommitted"]),
+    )
+
+
+def to_dict(record: Record) -> dict[str, Any]:
+    """As JSON, without the bytes of files."""
+    return {
+        **{name: getattr(record, name) for name in _PLAIN},
+        "steps": [_step_to_dict(n, step) for n, step in enumerate(record.steps)],
+        "folders": list(record.folders),
+        "planned": [_planned_to_dict(planned) for planned in record.planned],
+        "saved": [_saved_to_dict(n, saved) for n, saved in enumerate(record.saved)],
+        "uncommitted": list(record.uncommitted),
+    }
+
+
+def _step_to_dict(n: int, step: Step) -> dict[str, Any]:
+    return {
+        "path": step.path,
+        "old": _file(f"old-{n}", step.old),
+        "new": _file(f"new-{n}", step.new),
+        "temporary": step.temporary,
+        "permissions": step.permissions,
+    }
+
+
+def _saved_to_dict(n: int, saved: Saved) -> dict[str, Any]:
+    return {"path": saved.path, "content": _file(f"saved-{n}", saved.content), "temporary": saved.temporary}
+
+
+def _keep(journal: Journal, name: str, content: Content | None) -> None:
+    if content is not None:
+        journal.keep(name, content.data)
+
+
+def _file(name: str, content: Content | None) -> dict[str, str] | None:
+    return None if content is None else {"file": name, "mode": content.mode}
+
+
+def _content(folder: Path, raw: Mapping[str, str] | None) -> Content | None:
+    return None if raw is None else Content(stored.kept(folder, raw["file"]), raw["mode"])
+
+
+def _planned_to_dict(planned: Planned) -> dict[str, Any]:
+    bits = planned.bits
+    return {
+        "path": planned.path,
+        "renamed": planned.renamed,
+        **{name: _entry_to_list(getattr(planned, name)) for name in _ENTRIES},
+        "bits": None
+        if bits is None
+        else [*(_entry_to_list(bits.entry) or ()), bits.skip_worktree, bits.assume_unchanged],
+    }
+
+
+def _planned_from_dict(raw: Mapping[str, Any]) -> Planned:
+    entries = {name: None if raw[name] is None else Entry(*raw[name]) for name in _ENTRIES}
+    bits = raw["bits"]
+    staged = None if bits is None else Staged(Entry(bits[0], bits[1]), bits[2], bits[3])
+    return Planned(raw["path"], **entries, bits=staged, renamed=raw["renamed"])
+
+
+def _entry_to_list(entry: Entry | None) -> list[str] | None:
+    return None if entry is None else [entry.mode, entry.oid]

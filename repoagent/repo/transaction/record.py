@@ -1,0 +1,74 @@
+"""What is known of a transaction: everything that completing it or rolling it back needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repoagent.repo.index import Entry, Staged
+from repoagent.repo.transaction.other_files import Saved
+from repoagent.repo.write.steps import Step
+
+LOCKED = "locked"  # index.lock may be there, no file is touched
+WRITING = "writing"  # files hold their old or their new bytes
+COMMITTING = "committing"  # the commit may be there
+DONE = "done"  # an edit of the past, kept for undo
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One path of the commit, in the repository's form (filters applied); None is no file.
+
+    The change goes from `base` to `work` (the file before and after); it is carried from `head`, the version
+    in HEAD, to `commit`, and from `staged` to `stage`. For a renamed file these three are those of the old
+    path, `renamed`. `bits` are the marks of the index entry.
+    """
+
+    path: str
+    head: Entry | None
+    staged: Entry | None
+    base: Entry | None
+    work: Entry | None
+    commit: Entry | None
+    stage: Entry | None
+    bits: Staged | None = None
+    renamed: str | None = None
+
+    @property
+    def in_head(self) -> Entry | None:
+        """What HEAD has at this very path."""
+        return None if self.renamed else self.head
+
+    @property
+    def staged_here(self) -> Entry | None:
+        """What the index had at this very path before the edit."""
+        return None if self.renamed else self.staged
+
+    @property
+    def has_other_work(self) -> bool:
+        """Whether the file held uncommitted work before the edit."""
+        return self.head != self.base or self.staged != self.head
+
+
+@dataclass(frozen=True)
+class Record:
+    """One transaction. `head` and `branch` are those it began on (None: unborn, detached); `moves_to` is the
+    commit that HEAD is set to where no new one is made ("" for none: unborn). `uncommitted` are all tracked
+    paths with the user's other work, `saved` those of them that are files; `started` (ns) is when hooks
+    began."""
+
+    id: str
+    event: str
+    state: str
+    commits: bool
+    head: str | None = None
+    branch: str | None = None
+    new_branch: str | None = None
+    moves_to: str | None = None
+    steps: tuple[Step, ...] = ()
+    folders: tuple[str, ...] = ()
+    planned: tuple[Planned, ...] = ()
+    saved: tuple[Saved, ...] = ()
+    uncommitted: tuple[str, ...] = ()
+    started: int | None = None
+    commit: str | None = None
+    message: str | None = None

@@ -1,0 +1,93 @@
+"""Complete a transaction that has its commit, a live one or a crashed one: all of it is there then."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from repoagent.repo.blobs import from_blob
+from repoagent.repo.commits import Commit
+from repoagent.repo.content import look
+from repoagent.repo.index import Entry
+from repoagent.repo.transaction.archive import archive
+from repoagent.repo.transaction.find import committed_since
+from repoagent.repo.transaction.hooks import Verdict, judge
+from repoagent.repo.transaction.journaled import keep_steps
+from repoagent.repo.transaction.other_files import put_right
+from repoagent.repo.transaction.record import Record
+from repoagent.repo.transaction.results import CommitResult
+from repoagent.repo.transaction.swept_in import left_in, take_out
+from repoagent.repo.transaction.user_index import COMMITTED, give_index, take_over
+from repoagent.repo.transaction.waiting import give_back
+from repoagent.repo.worktree import WorkTree
+from repoagent.repo.write.steps import Step
+from repoagent.store.journal import Journal
+
+
+def settle(
+    worktree: WorkTree,
+    journal: Journal,
+    record: Record,
+    made: Commit,
+    *,
+    key: str | None = None,
+    leave: Collection[str] = (),
+    nothing_staged: bool = False,
+) -> CommitResult:
+    """After the commit `made`: what hooks swept in goes out of it, the user's files and index are put right,
+    the lock is released, and the journal becomes the record of the edit.
+
+    `key` signs a commit that has to be made again. The index entries `leave` stay as they are. `nothing_staged`
+    says that the index was as HEAD before, and nobody else had it since. Raises Busy where somebody else holds
+    the index now, and GitError or OSError; it can be called again then.
+    """
+    verdict = judge(worktree, record, made)
+    stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
+    since = committed_since(worktree, journal.path(COMMITTED), made, stage)
+    corrected = take_out(worktree, journal, made, verdict, key)
+    if corrected.oid == made.oid:
+        stage.update(left_in(worktree, made, verdict, stage))
+    stage.update(since)
+    restored = put_right(worktree.top, journal, record.saved)
+    as_planned = nothing_staged and not since and _is_as_planned(record, verdict)
+    if not (as_planned and take_over(worktree, journal, made.oid)):
+        give_index(worktree, journal, record, stage, leave)
+    give_back(worktree, journal)
+    done = replace(record, commit=corrected.oid, steps=_steps_done(worktree, record, made, verdict))
+    if done.steps != record.steps:
+        keep_steps(journal, done)
+    archive(worktree, journal, done)
+    return CommitResult(
+        corrected.oid,
+        made.parent,
+        record.new_branch or record.branch,
+        tuple(verdict.folded),
+        corrected.taken_out,
+        tuple(restored),
+        (*corrected.notes, *_said_of_later(since)),
+    )
+
+
+def _is_as_planned(record: Record, verdict: Verdict) -> bool:
+    """Whether hooks have changed nothing in the commit, and all of it is what is to be staged."""
+    unchanged = not (verdict.corrections or verdict.folded)
+    return unchanged and all(planned.stage == planned.commit for planned in record.planned)
+
+
+def _said_of_later(since: Mapping[str, Entry | None]) -> tuple[str, ...]:
+    return (f"a hook has committed on top of it: {', '.join(sorted(since))}",) if since else ()
+
+
+def _steps_done(worktree: WorkTree, record: Record, made: Commit, verdict: Verdict) -> tuple[Step, ...]:
+    """The steps as hooks have made them, and those that hooks have added: undo must know."""
+    done = [
+        replace(step, new=look(worktree.top, step.path)) if step.path in verdict.folded else step
+        for step in record.steps
+    ]
+    own = {step.path for step in record.steps}
+    for path in verdict.folded:
+        if path not in own:
+            before = made.was[path]
+            old = None if before is None else from_blob(worktree, path, before)
+            done.append(Step(path, old, look(worktree.top, path), f"{record.id}-{len(done)}"))
+    return tuple(done)

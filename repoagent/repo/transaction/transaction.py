@@ -1,0 +1,176 @@
+"""One edit from its first byte to its commit: locked, journaled, and either all there or not at all.
+
+with Transaction(worktree, changes, options, edit_id) as edit:
+    edit.write()
+    ...                                # look at the result; everything is put back if this raises
+    result = edit.commit(message)      # or edit.keep()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from repoagent.errors import NothingDone, Refused
+from repoagent.repo.branches import check_new
+from repoagent.repo.change import FileChange
+from repoagent.repo.commits import Commit, head_commit
+from repoagent.repo.content import look
+from repoagent.repo.facts import current_branch
+from repoagent.repo.options import Options
+from repoagent.repo.run import uninterrupted
+from repoagent.repo.status import Status
+from repoagent.repo.transaction import attempt
+from repoagent.repo.transaction.find import find_made, just_made
+from repoagent.repo.transaction.git_commit import Listen, run_commit, tidy
+from repoagent.repo.transaction.left_locks import remove_left_locks
+from repoagent.repo.transaction.message import encode
+from repoagent.repo.transaction.other_files import put_right
+from repoagent.repo.transaction.plan import Plan, make_plan
+from repoagent.repo.transaction.record import COMMITTING
+from repoagent.repo.transaction.results import CommitResult, HookFailed
+from repoagent.repo.transaction.settle import settle
+from repoagent.repo.transaction.user_index import COMMITTED
+from repoagent.repo.transaction.writing import Writing, new_edit_id
+from repoagent.repo.worktree import WorkTree
+from repoagent.repo.write.steps import with_after
+from repoagent.store.journal import Journal
+
+_DIED = 128  # the exit code of a git that can't go on; after a hook's no it is 1
+_TAKEN_AWAY = b"A hook took the change out of the commit again.\n"
+_BY_A_HOOK = "git ended with an error, but the commit is there: a hook has made it"
+
+
+class Transaction(Writing):
+    """A change of files that becomes one commit. Use it as a context manager, see the module.
+
+    Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` puts
+    everything back, except the files `left`, which somebody else has changed meanwhile. `plan` says what
+    would be committed, `result` what was.
+    """
+
+    def __init__(
+        self,
+        worktree: WorkTree,
+        changes: Sequence[FileChange],
+        options: Options | None = None,
+        edit_id: str | None = None,
+        *,
+        event: str = "edit",
+        listen: Listen | None = None,
+    ) -> None:
+        self.options = options or Options()
+        super().__init__(
+            worktree, changes, event, edit_id or new_edit_id(), commits=not self.options.no_commit
+        )
+        self.result: CommitResult | None = None
+        self._listen = listen
+        self._written: attempt.Written = {}
+        self._restored: tuple[str, ...] = ()
+
+    def commit(self, message: str | bytes, *, at_once: bool = False) -> CommitResult:
+        """Make the commit, with the user's hooks, signature and identity.
+
+        A str is encoded as the repository wants its messages. `at_once` says that nothing ran and nobody was asked
+        since the transaction was entered: then the user's other work is not looked for again. Raises HookFailed,
+        everything as it was, when git or a hook says no, and Busy when HEAD was moved meanwhile.
+        """
+        journal, text = self._open(), encode(self._worktree, message)
+        if self._status is None or not at_once:
+            self._status = self._look_again()
+        else:
+            self._refuse_moved(head_commit(self._worktree), current_branch(self._worktree))
+        before = self._record.steps
+        made, code, output = self._attempt(journal, self._status, text)
+        if made is None:
+            status = self._fold(journal)
+            if status is not None:
+                made, code, again = self._attempt(journal, status, text)
+                output += again
+        rewritten = [now.path for now, was in zip(self._record.steps, before, strict=True) if now != was]
+        with uninterrupted():
+            self._end(made)
+            if self.result is None:
+                by_git = code == _DIED or code < 0 or self.options.edit_message
+                raise HookFailed(output, by_git=by_git, left=self.left)
+        tidy(self._worktree)
+        self.result = replace(
+            self.result,
+            folded=_once(rewritten, self.result.folded),
+            restored=_once(self._restored, self.result.restored),
+            notes=(*self.plan.notes, *self.result.notes, *((_BY_A_HOOK,) if code > 0 else ())),
+            output=output,
+        )
+        return self.result
+
+    def _make_plan(self, status: Status) -> Plan:
+        if self.options.branch is not None:
+            check_new(self._worktree, self.options.branch)
+        dirty = self.options.include_dirty
+        return make_plan(self._worktree, self._changes, status, include_dirty=dirty, offer=self._is_edit)
+
+    def _attempt(self, journal: Journal, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
+        """Run `git commit`: the commit, if there is one, the exit code, and what was printed."""
+        worktree, branch = self._worktree, self.options.branch
+        first = self._record.new_branch is None
+        self._written = {step.path: look(worktree.top, step.path) for step in self._record.steps}
+        self._record = attempt.committing(worktree, self._record, status, branch, message)
+        attempt.keep(worktree, journal, self._record)
+        attempt.prepare(worktree, journal, self._record, self.options, reset=status.has_staged, switch=first)
+        code, output = run_commit(
+            worktree,
+            journal.path(COMMITTED),
+            journal.path(attempt.MESSAGE),
+            self.options,
+            listen=self._listen,
+            inherit=journal.descriptor,
+        )
+        found = attempt.put_back_lost(worktree, journal, self._record, self._written)
+        self._restored = _once(self._restored, found)
+        if code < 0:
+            output += f"git was ended by signal {-code}\n".encode()
+            remove_left_locks(worktree, self._record)
+        if code != 0:
+            return self._find_commit(), code, output
+        made = just_made(worktree, self._record)
+        return (made, code, output) if made is not None else (None, 1, output + _TAKEN_AWAY)
+
+    def _find_commit(self) -> Commit | None:
+        """The commit of this transaction, if HEAD has it: HEAD decides, not an exit code."""
+        return find_made(self._worktree, self._record) if self._record.state == COMMITTING else None
+
+    def _fold(self, journal: Journal) -> Status | None:
+        """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with what
+        it made of them. The work tree as it is then; None where there is nothing new to commit."""
+        put_right(self._worktree.top, journal, self._record.saved)
+        before = self._record.steps
+        self._record = attempt.taken_over(self._worktree, journal, self._record, self._written)
+        if self._record.steps == before:
+            return None
+        changes = [with_after(change, self._record.steps) for change in self._changes]
+        self._status = status = self._look_again()
+        try:
+            plan = make_plan(self._worktree, changes, status, include_dirty=self.options.include_dirty)
+        except (Refused, NothingDone):
+            return None
+        self._record = replace(self._record, planned=plan.paths)
+        return status
+
+    def _finish(self, journal: Journal, made: Commit | None) -> None:
+        if made is not None:
+            self.result = settle(
+                self._worktree,
+                journal,
+                self._record,
+                made,
+                key=self.options.sign,
+                nothing_staged=self._status is not None and not self._status.has_staged,
+            )
+            return
+        if self._record.state == COMMITTING:
+            self._record = attempt.taken_over(self._worktree, journal, self._record, self._written)
+        super()._finish(journal, None)
+
+
+def _once(some: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*some, *more]))

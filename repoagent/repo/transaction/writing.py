@@ -1,0 +1,169 @@
+"""Files that are written under git's lock and with a journal: all of them, or none in the end."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TypeVar
+
+from repoagent.errors import Busy, Refused, RepoagentError
+from repoagent.repo.change import FileChange
+from repoagent.repo.commits import Commit
+from repoagent.repo.index import index_path
+from repoagent.repo.run import uninterrupted
+from repoagent.repo.status import Status, read_status
+from repoagent.repo.transaction import lock
+from repoagent.repo.transaction.archive import archive, archived_before, edit_folder
+from repoagent.repo.transaction.journaled import keep_steps, save, to_dict
+from repoagent.repo.transaction.plan import Plan
+from repoagent.repo.transaction.record import LOCKED, WRITING, Record
+from repoagent.repo.transaction.refusals import refuse_operation, refuse_unmerged
+from repoagent.repo.transaction.results import Unsettled
+from repoagent.repo.transaction.roll_back import roll_back
+from repoagent.repo.worktree import WorkTree, layout
+from repoagent.repo.write.failures import Moved
+from repoagent.repo.write.steps import new_folders, refuse_moved, steps_of, take, with_permissions
+from repoagent.store.journal import Journal, create
+
+_Self = TypeVar("_Self", bound="Writing")
+
+
+def new_edit_id() -> str:
+    """A name for an edit: it stands in the commit as `Repoagent-Edit`."""
+    return secrets.token_hex(6)
+
+
+class Writing:
+    """A change of files, from the lock to its end. A context manager: leaving it before its end puts everything
+    back, except the files `left`, which somebody else has changed meanwhile. `plan` says what is to be committed.
+
+    Its two kinds say how it ends: `Transaction` makes a commit, `Move` goes to one that is there. `commits` is
+    False where only the files are written, and no lock is taken.
+    """
+
+    def __init__(
+        self, worktree: WorkTree, changes: Sequence[FileChange], event: str, edit_id: str, *, commits: bool
+    ) -> None:
+        self.id = edit_id
+        self.plan = Plan(None, None)
+        self.left: tuple[str, ...] = ()
+        self._worktree = worktree
+        self._changes = tuple(changes)
+        self._journal: Journal | None = None
+        self._status: Status | None = None  # the last look at the user's other work
+        self._record = Record(edit_id, event, LOCKED, commits, steps=steps_of(changes, edit_id))
+
+    def __enter__(self: _Self) -> _Self:
+        """Raises Refused or Busy, nothing touched, when the commit can't be planned."""
+        record = replace(self._record, steps=())
+        if record.commits:
+            refuse_operation(self._worktree, offer=self._is_edit)
+            index_path(self._worktree)
+        if self._is_edit and edit_folder(self._worktree, self.id).exists():
+            raise Refused(f"there is an edit {self.id} already: give this one another name")
+        files = {lock.MARK: lock.mark(self.id)}
+        name = f"{self.id}-{record.event}"
+        self._journal = create(layout(self._worktree).journal, name, to_dict(record), files)
+        try:
+            if record.commits:
+                self._lock_and_plan(self._journal)
+        except BaseException:
+            with uninterrupted():
+                self._record = record
+                self._end()
+            raise
+        return self
+
+    def write(self) -> None:
+        """Write the files.
+
+        Raises Moved, nothing written, when one of them is not what the change was made for.
+        """
+        journal, top = self._open(), self._worktree.top
+        refuse_moved(top, self._record.steps)
+        steps = with_permissions(top, self._record.steps, self._changes)
+        self._record = replace(self._record, state=WRITING, steps=steps, folders=new_folders(top, steps))
+        keep_steps(journal, self._record)
+        save(journal, self._record)
+        for number, step in enumerate(steps):
+            try:
+                take(top, step)
+            except Moved:
+                self._record = replace(self._record, steps=steps[:number])  # the rest is not ours
+                raise
+
+    def keep(self) -> None:
+        """Leave the files as they were written, without a commit."""
+        journal = self._open()
+        with uninterrupted():
+            if self._record.commits:
+                lock.release(self._worktree, journal)
+            archive(self._worktree, journal, replace(self._record, commits=False))
+            self._close(journal)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._journal is not None:
+            with uninterrupted():
+                self._end(self._find_commit())
+
+    @property
+    def _is_edit(self) -> bool:
+        """And not an undo or redo, which has no --no-commit to offer."""
+        return self._record.event == "edit"
+
+    def _open(self) -> Journal:
+        if self._journal is None:
+            raise RuntimeError("the transaction has ended")
+        return self._journal
+
+    def _lock_and_plan(self, journal: Journal) -> None:
+        lock.take(self._worktree, journal)
+        self._status = status = read_status(self._worktree)
+        refuse_unmerged(status, offer=self._is_edit)
+        self.plan = self._make_plan(status)
+        self._record = replace(self._record, head=status.head, branch=status.branch, planned=self.plan.paths)
+
+    def _make_plan(self, status: Status) -> Plan:
+        raise NotImplementedError
+
+    def _find_commit(self) -> Commit | None:
+        """The commit that was made, if one was."""
+        raise NotImplementedError
+
+    def _look_again(self) -> Status:
+        """Raises Busy when HEAD is not where the transaction began."""
+        status = read_status(self._worktree)
+        self._refuse_moved(status.head, status.branch)
+        return status
+
+    def _refuse_moved(self, head: str | None, branch: str | None) -> None:
+        if (head, branch) != (self._record.head, self._record.new_branch or self._record.branch):
+            raise Busy("HEAD was moved by another program while the edit was made: run the edit again")
+
+    def _end(self, made: Commit | None = None) -> None:
+        """Complete it with the commit, or take it back. Raises Unsettled where that can't be done now."""
+        journal = self._open()
+        try:
+            self._finish(journal, made)
+        except (RepoagentError, OSError):
+            try:  # once more: what failed may have been a git that was killed
+                self._finish(journal, self._find_commit())
+            except (RepoagentError, OSError) as error:
+                self._close(journal)
+                raise Unsettled(self._record.event, self.id, error) from error
+        self._close(journal)
+
+    def _finish(self, journal: Journal, made: Commit | None) -> None:
+        """Take it back; a kind that ends in a commit completes it where that is `made`."""
+        if self._record.state == LOCKED:
+            self._record = replace(self._record, steps=())
+        if not archived_before(self._worktree, journal, self._record):
+            self.left = tuple(roll_back(self._worktree, journal, self._record))
+
+    def _close(self, journal: Journal) -> None:
+        journal.close()
+        self._journal = None

@@ -1,0 +1,12 @@
+"""The edits of the past, and how one is taken back or made again.
+
+undo_redo.py does it: by a commit, or by moving the branch (move.py) where nobody would notice (history.py).
+reverse.py says what the files become, edits.py which edits there are, messages.py what such a commit says.
+"""
+
+from __future__ import annotations
+
+from repoagent.repo.undo.edits import Edit, edit_record, find_edit, list_edits
+from repoagent.repo.undo.undo_redo import UndoResult, redo, undo
+
+__all__ = ["Edit", "UndoResult", "edit_record", "find_edit", "list_edits", "redo", "undo"]
