@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -104,9 +105,25 @@ def make_repo(tmp_path: Path) -> Callable[[str], GitRepo]:
 
 
 @pytest.fixture
-def repo(make_repo: Callable[[str], GitRepo]) -> GitRepo:
-    """A repository with one commit: `a.txt` of ten numbered lines, `src/app.py`, and a README."""
-    repo = make_repo("repo")
+def repo(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> GitRepo:
+    """A repository with one commit: `a.txt` of ten numbered lines, `src/app.py`, and a README.
+
+    It is a copy of one that is made once; git has looked at every file of the copy.
+    """
+    template = tmp_path_factory.getbasetemp() / "template"
+    if not template.exists():
+        _make_sample(GitRepo(template))
+    shutil.copytree(template, tmp_path / "repo")
+    repo = GitRepo(tmp_path / "repo")
+    repo.git("update-index", "-q", "--refresh")
+    return repo
+
+
+def _make_sample(repo: GitRepo) -> None:
+    repo.top.mkdir()
+    repo.git("init", "-q")
+    for sample in (repo.top / ".git/hooks").glob("*.sample"):
+        sample.unlink()
     repo.write("a.txt", "".join(f"line {n}\n" for n in range(1, 11)))
     repo.write(
         "src/app.py",
@@ -114,4 +131,3 @@ def repo(make_repo: Callable[[str], GitRepo]) -> GitRepo:
     )
     repo.write("README.md", "# Sample\n\nA small repository.\n")
     repo.commit("first commit")
-    return repo

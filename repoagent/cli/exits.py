@@ -14,8 +14,10 @@ from repoagent.cli.signals import Ended
 from repoagent.errors import Exit, RepoagentError
 
 BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended, as it ends git
-# What is wrong with the system, not with us: a full or read-only disk, a quota, too many open files.
+# What is wrong with the system, not with us: a full or read-only disk, a quota, no permission, too many open files.
 SYSTEM = {
+    errno.EACCES,
+    errno.EPERM,
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EROFS,

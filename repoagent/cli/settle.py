@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def settle(worktree: WorkTree, terminal: Terminal) -> None:
     """Complete or roll back from the journal; each thing that was done is said in a line."""
     from repoagent.errors import Busy, Refused
-    from repoagent.repo.recover import recover
+    from repoagent.repo.transaction.recover import recover
     from repoagent.repo.worktree import layout
     from repoagent.store.layout import has_leftovers
 

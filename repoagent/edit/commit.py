@@ -13,7 +13,7 @@ from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.landing import Bench
 from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.repo import CommitResult, FileChange, HookFailed, Transaction
-from repoagent.repo.index import read_status
+from repoagent.repo.status import read_status
 from repoagent.store.secrets import without_secrets
 
 NAMED = 3  # files in a remark
@@ -81,7 +81,7 @@ def commit(bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -
                 transaction.keep()
             else:
                 try:
-                    made = transaction.commit(proposal.message)
+                    made = transaction.commit(proposal.message, at_once=not request.check)
                 except HookFailed as error:
                     raise _not_committed(error, bench) from error
     except SentBack as setback:

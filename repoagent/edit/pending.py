@@ -22,10 +22,10 @@ from repoagent.memory import Memory
 from repoagent.memory.identity import load
 from repoagent.patch import Placement
 from repoagent.repo import FileChange, WorkTree, layout
-from repoagent.repo.commit import head
-from repoagent.repo.edits import Edit, edit_record, list_edits
-from repoagent.repo.record import Record
+from repoagent.repo.commits import head_commit
 from repoagent.repo.run import uninterrupted
+from repoagent.repo.transaction.record import Record
+from repoagent.repo.undo import Edit, edit_record, list_edits
 from repoagent.store import document
 from repoagent.store.atomic import write_held
 
@@ -143,7 +143,7 @@ def _complete(worktree: WorkTree, path: Path, tell: Tell) -> list[str]:
                 story, done = _story(value["story"]), _done(edit_record(worktree, edit), edit, value)
                 remember_done(worktree, story, done, memories, again=True)
             else:
-                tell(worktree, replace(edit, commit=head(worktree)), memories, STATES[event])
+                tell(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
             said.append(f"the {event} {name} is remembered now")
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"{path} is not what it should be ({error}): remove it") from error

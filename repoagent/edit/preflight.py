@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
 from repoagent.edit.draft import Draft
@@ -9,7 +10,9 @@ from repoagent.edit.request import EditRequest
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.repo import WorkTree, git_output, head_blobs
 from repoagent.repo.branches import check_new
-from repoagent.repo.lock import lock_path
+from repoagent.repo.index import read_entries
+from repoagent.repo.transaction.lock import lock_path
+from repoagent.repo.transaction.refusals import left_out
 
 LOCK_SECONDS = (
     2.0  # git's own commands hold the index lock for an instant; what stays longer was left by a kill
@@ -64,11 +67,17 @@ def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> 
                 "it first, or use --include-dirty to commit it whole, or --no-commit to only write it"
             )
         if path in known and not exists:
-            raise Refused(
-                f"{path} is missing in the work tree, but the last commit has it: restore it with "
-                f"`git restore {path}` (in a sparse checkout `git sparse-checkout add FOLDER`), or commit its "
-                "removal first"
-            )
+            raise Refused(_missing(worktree, path))
+
+
+def _missing(worktree: WorkTree, path: str) -> str:
+    entry = read_entries(worktree, [path]).get(path)
+    if entry is not None and entry.skip_worktree:
+        return left_out(path)
+    return (
+        f"{path} is missing in the work tree, but the last commit has it: restore it with "
+        f"`git restore {shlex.quote(path)}`, or commit its removal first"
+    )
 
 
 def _refuse_locked(worktree: WorkTree) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.errors import UsageError
-from repoagent.repo.commit import Options
+from repoagent.repo.options import Options
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?\Z", re.DOTALL)
 _SYMBOL = re.compile(r"(?P<path>.+?)::(?P<symbol>.+)\Z", re.DOTALL)

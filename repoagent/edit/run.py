@@ -47,7 +47,8 @@ from repoagent.llm.naming import shown
 from repoagent.memory import search as search_memory
 from repoagent.repo import FileChange, WorkTree, layout
 from repoagent.repo.run import GitError
-from repoagent.repo.settle import Unsettled, edit_folder
+from repoagent.repo.transaction import Unsettled
+from repoagent.repo.transaction.archive import edit_folder
 from repoagent.store import ensure
 from repoagent.store.folders import SystemFailed
 

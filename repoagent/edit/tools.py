@@ -16,7 +16,7 @@ from repoagent.edit.small.windows import Window
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
 from repoagent.repo import Source, WorkTree, read_source
-from repoagent.repo.source import check_path, is_ignored
+from repoagent.repo.paths import check_path, is_ignored
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."

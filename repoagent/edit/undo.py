@@ -15,9 +15,8 @@ from repoagent.llm.conversation import read
 from repoagent.memory import Memory, append_edit, memories, read_edits, resolve
 from repoagent.memory import remember as tie
 from repoagent.repo import Options, WorkTree, layout, read_source
-from repoagent.repo.edits import Edit, find_edit, list_edits
 from repoagent.repo.run import uninterrupted
-from repoagent.repo.undo import UndoResult
+from repoagent.repo.undo import Edit, UndoResult, find_edit, list_edits
 from repoagent.repo.undo import redo as redo_in_repository
 from repoagent.repo.undo import undo as undo_in_repository
 from repoagent.store import to_stderr

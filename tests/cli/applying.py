@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from repoagent.cli.app import cli
 from repoagent.cli.exits import run
 from tests.conftest import GitRepo
+from tests.program import run as run_program
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,7 @@ def apply(cwd: Path, patch: str | bytes, *options: str) -> Done:
 
 def program(cwd: Path, *arguments: str, stdin: bytes = b"") -> Done:
     """`repoagent ARGUMENTS` in `cwd`, with no terminal anywhere."""
-    done = subprocess.run(
-        [sys.executable, "-m", "repoagent", *arguments],
-        cwd=cwd,
-        input=stdin,
-        capture_output=True,
-        start_new_session=True,
-        check=False,
-    )
+    done = run_program(arguments, cwd, stdin=stdin)
     return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 

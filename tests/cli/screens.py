@@ -15,11 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from tests.program import Running
+
 # Makes the pty on standard input the controlling terminal, so that ^C is a signal, and becomes the program.
 LAUNCH = (
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
+PROGRAM = [sys.executable, "-m", "repoagent"]
 TIMEOUT = 20.0
 
 
@@ -42,14 +45,16 @@ class Screen:
         quiet = {
             name: value for name, value in os.environ.items() if name not in {"CI", "COLUMNS", "NO_COLOR"}
         }
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, *command],
-            cwd=cwd,
-            env={**quiet, "TERM": "xterm-256color", **(env or {})},
-            stdin=tty,
-            stdout=tty if stdout is None else stdout,
-            stderr=tty,
-        )
+        whole = {**quiet, "TERM": "xterm-256color", **(env or {})}
+        streams = (tty, tty if stdout is None else stdout, tty)
+        self.process: Running | subprocess.Popen[bytes]
+        if [*command[: len(PROGRAM)]] == PROGRAM:
+            self.process = Running(command[len(PROGRAM) :], cwd, whole, streams, terminal=True)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", LAUNCH, *command], cwd=cwd, env=whole,
+                stdin=streams[0], stdout=streams[1], stderr=streams[2],
+            )  # fmt: skip
         os.close(tty)
 
     def __enter__(self) -> Screen:

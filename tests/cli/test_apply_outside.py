@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.apply import outside
-from repoagent.repo.steps import Step
+from repoagent.repo.write.steps import Step
 from tests.cli.applying import TWO, Here, apply, diff, made, snapshot
 
 EVERY_KIND = (

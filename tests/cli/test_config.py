@@ -11,19 +11,14 @@ import pytest
 
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
+from tests.program import run
 
 MAIN = "import sys; from repoagent.cli import main; main(['repoagent', *sys.argv[1:]])"
 
 
 def program(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        python(MAIN, *arguments),
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **env},
-    )
+    done = run(arguments, cwd, env=env)
+    return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_wrong_calls_change_nothing(repo: GitRepo, tmp_path: Path) -> None:

@@ -51,6 +51,16 @@ def test_each_error_has_its_exit_code_and_is_one_line(
     assert capfd.readouterr() == ("", "repoagent: no such luck\n")
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM])
+def test_what_the_system_refuses_is_no_error_of_ours(
+    number: int, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repo.top)
+    assert run(raising(OSError(number, os.strerror(number), "x.txt")), "repoagent", []) == 3
+    said = capfd.readouterr().err
+    assert os.strerror(number) in said and "x.txt" in said and "put that right" in said
+
+
 @pytest.mark.parametrize(("kind", "code"), EXPECTED)
 def test_with_json_the_error_is_an_object_on_standard_output(
     kind: type[errors.RepoagentError], code: int, capfd: pytest.CaptureFixture[str]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,14 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import KEY, messages_server, status, text
+from tests.program import run
 
 SONNET = "anthropic/claude-sonnet-5-5"
 
 
 def program(cwd: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "repoagent", *args],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **env},
-    )
+    done = run(args, cwd, env=env, load=["anthropic"])
+    return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def rows(cwd: Path, **env: str) -> dict[str, dict[str, Any]]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import program
 from tests.cli.applying import here
 from tests.conftest import GitRepo
 
@@ -80,14 +78,9 @@ def run(repo: GitRepo, script: Script) -> Run:
     """`repoagent ARGS` in the repository, with the scripted model; standard input is empty unless given."""
 
     def run(*args: str, stdin: str = "", env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "repoagent", *args],
-            cwd=cwd or repo.top,
-            input=stdin.encode(),
-            capture_output=True,
-            check=False,
-            env={**os.environ, "REPOAGENT_MODEL": script.spec, **(env or {})},
-        )
+        model = {"REPOAGENT_MODEL": script.spec, **(env or {})}
+        load = ["anthropic"] if "ANTHROPIC_API_KEY" in model else []
+        done = program.run(args, cwd or repo.top, stdin=stdin.encode(), env=model, load=load)
         return Done(
             done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
+from tests.program import run as run_program
 
 BAD: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "say which file", ()),
@@ -60,37 +58,13 @@ def odd(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> GitRepo:
     return repo
 
 
-# Each command line in a process of its own, but all that is slow to start is started once.
-MANY = """
-import json, os, sys
-import repoagent.edit.run
-from repoagent.cli import main
-for number, arguments in enumerate(json.load(sys.stdin)):
-    child = os.fork()
-    if not child:
-        os.dup2(os.open(f"{sys.argv[1]}/out-{number}", os.O_WRONLY | os.O_CREAT), 1)
-        os.dup2(os.open(f"{sys.argv[1]}/err-{number}", os.O_WRONLY | os.O_CREAT), 2)
-        sys.argv = ["repoagent", "edit", *arguments, "--yes"]
-        sys.exit(main())
-    with open(f"{sys.argv[1]}/code-{number}", "w") as file:
-        file.write(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
-"""
-
-
-def test_bad_input(odd: GitRepo, script: Script, tmp_path: Path) -> None:
+def test_bad_input(odd: GitRepo, script: Script) -> None:
     script.replies(GREET)
     before = odd.head(), odd.status()
-    (tmp_path / "done").mkdir()
-    subprocess.run(
-        [sys.executable, "-c", MANY, str(tmp_path / "done")], cwd=odd.top, check=True,
-        input=json.dumps([arguments for _, _, arguments in BAD]).encode(),
-        env={**os.environ, "REPOAGENT_MODEL": script.spec},
-    )  # fmt: skip
-    for number, (code, words, arguments) in enumerate(BAD):
-        out, err, ended = (
-            (tmp_path / "done" / f"{name}-{number}").read_text() for name in ("out", "err", "code")
-        )
-        assert (ended, out) == (str(code), ""), (arguments, err)
+    for code, words, arguments in BAD:
+        done = run_program(["edit", *arguments, "--yes"], odd.top, env={"REPOAGENT_MODEL": script.spec})
+        err = done.stderr.decode()
+        assert (done.returncode, done.stdout) == (code, b""), (arguments, err)
         assert words in err, arguments
         assert err.startswith("repoagent: ") and err.count("\n") == 1, (arguments, err)
     assert script.prompts == []

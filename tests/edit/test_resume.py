@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from repoagent.edit.unfinished import alive
+from repoagent.repo import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
+from tests.program import Running
 
 Killed = Callable[..., None]
+
+
+def test_a_lock_that_can_not_be_removed_spoils_nothing(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    place = layout(open_worktree(repo.top))
+    with monkeypatch.context() as patched, alive(place, "one"):
+        patched.setattr(Path, "unlink", refused)
+    with alive(place, "one"):
+        pass
+    assert not list(place.locks.iterdir())
 
 
 @pytest.fixture
@@ -22,14 +38,9 @@ def killed(repo: GitRepo, script: Script) -> Killed:
     """Start `repoagent ARGS` and kill it as soon as the file `when` is there."""
 
     def killed(when: Path, *args: str) -> None:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "repoagent", *args],
-            cwd=repo.top,
-            env={**os.environ, "REPOAGENT_MODEL": script.spec},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        with Path(os.devnull).open("r+b") as null:  # its model outlives it, and would hold a pipe
+            streams = [null.fileno()] * 3
+            process = Running(args, repo.top, {**os.environ, "REPOAGENT_MODEL": script.spec}, streams)
         while not when.exists():
             assert process.poll() is None
             time.sleep(0.01)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
+from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import MODEL, Script, diff
 
@@ -20,18 +19,11 @@ def second(tmp_path: Path) -> Script:
     return Script(folder)
 
 
-def start(repo: GitRepo, script: Script, *args: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "repoagent", "edit", *args, "--yes", "--json"],
-        cwd=repo.top,
-        env={**os.environ, "REPOAGENT_MODEL": script.spec},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+def start(repo: GitRepo, script: Script, *args: str) -> program.Running:
+    return program.start(["edit", *args, "--yes", "--json"], repo.top, env={"REPOAGENT_MODEL": script.spec})
 
 
-def both(one: subprocess.Popen[bytes], other: subprocess.Popen[bytes]) -> list[dict[str, object]]:
+def both(one: program.Running, other: program.Running) -> list[dict[str, object]]:
     done = [process.communicate() for process in (one, other)]
     assert [one.returncode, other.returncode] == [0, 0], done
     return [json.loads(out) for out, _ in done]
@@ -81,6 +73,6 @@ def test_the_same_command_twice_is_busy(repo: GitRepo, script: Script) -> None:
         assert again.returncode == 4  # it began anew, and its own model failed: the first still runs
         assert "A small repository." not in script.prompts[2]
     finally:
-        first.terminate()
+        first.send_signal(signal.SIGTERM)
         first.communicate()
     assert repo.status() == ""

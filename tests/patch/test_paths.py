@@ -230,7 +230,11 @@ def test_a_rename_must_not_land_on_a_file() -> None:
 
 
 def test_of_files_that_end_alike_the_one_in_which_it_fits() -> None:
-    sources = {"x/app.py": SourceText(b"one\n"), "y/app.py": SourceText(b"two\n"), "c.py": SourceText(b"two\n")}
+    sources = {
+        "x/app.py": SourceText(b"one\n"),
+        "y/app.py": SourceText(b"two\n"),
+        "c.py": SourceText(b"two\n"),
+    }
     answer = "--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-two\n+zwei\n"
     assert [change.path for change in apply_answer(answer, sources).changes] == ["y/app.py"]
     sources["z/app.py"] = SourceText(b"two\n")

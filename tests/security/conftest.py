@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import GitRepo
-
-# All that is slow to start is started once; then each command line is a fork.
-MANY = """
-import json, os, sys
-import repoagent.cli.edit, repoagent.edit.run, repoagent.llm.providers.command
-from repoagent.cli import main
-for number, case in enumerate(json.load(sys.stdin)):
-    child = os.fork()
-    if not child:
-        for end, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(f"{sys.argv[1]}/{name}-{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), end)
-        os.environ.update(case["env"])
-        sys.argv = ["repoagent", *case["arguments"]]
-        sys.exit(main())
-    with open(f"{sys.argv[1]}/code-{number}", "w") as file:
-        file.write(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
-"""
+from tests.program import run
 
 
 @dataclass(frozen=True)
@@ -57,24 +37,25 @@ def attack(repo: GitRepo, tmp_path: Path) -> Attack:
     ) -> list[Ended]:
         folder = tmp_path / "attack"
         folder.mkdir(exist_ok=True)
-        cases: list[dict[str, Any]] = []
+        ended = []
         for number, answer in enumerate(answers):
             data = answer if isinstance(answer, bytes) else answer.encode("utf-8", "surrogateescape")
             (folder / f"answer-{number}").write_bytes(data)
             model = {"REPOAGENT_MODEL": f"command:cat {folder}/answer-{number}", "REPOAGENT_MAX_TURNS": "1"}
             more = each[number] if each else ()
-            cases.append({"arguments": [*args, *more], "env": {**model, **(env or {})}})
-        subprocess.run(
-            [sys.executable, "-c", MANY, str(folder)], cwd=cwd or repo.top, check=True, input=json.dumps(cases).encode(),
-            env={**os.environ, "REPOAGENT_MEMORY__ENABLED": "false"},
-        )  # fmt: skip
-        return [
-            Ended(
-                int((folder / f"code-{number}").read_text()),
-                *((folder / f"{name}-{number}").read_text(errors="replace") for name in ("out", "err")),
+            done = run(
+                [*args, *more],
+                cwd or repo.top,
+                env={"REPOAGENT_MEMORY__ENABLED": "false", **model, **(env or {})},
             )
-            for number in range(len(cases))
-        ]
+            ended.append(
+                Ended(
+                    done.returncode,
+                    done.stdout.decode(errors="replace"),
+                    done.stderr.decode(errors="replace"),
+                )
+            )
+        return ended
 
     return attack
 

@@ -13,8 +13,8 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.repo import open_worktree, read_source
 from repoagent.repo.content import Content
-from repoagent.repo.exchange import exchange
 from repoagent.repo.write import put
+from repoagent.repo.write.exchange import exchange
 from tests.conftest import GitRepo
 
 

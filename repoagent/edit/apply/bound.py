@@ -12,7 +12,7 @@ from repoagent.repo import FileChange, Source, WorkTree, git
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content
 from repoagent.repo.index import Entry
-from repoagent.repo.project import Conflict, merge, say_lines
+from repoagent.repo.merge import Conflict, merge, say_lines
 from repoagent.repo.source import blob_hash
 
 _BLOB = re.compile(r"[0-9a-f]{7,64}")
@@ -91,7 +91,7 @@ def _carried(worktree: WorkTree, change: FileChange, now: Source | None) -> File
     name = change.name
     if change.after is None or change.before is None:
         raise Refused(f"{name} has changed since the text that the patch deletes: look at it again")
-    merged = merge(worktree.top, now.data, change.before, change.after)
+    merged = merge(worktree, now.data, change.before, change.after)
     if isinstance(merged, Conflict):
         where = f" on {say_lines(merged.lines)} of that text" if merged.lines else ""
         raise Refused(

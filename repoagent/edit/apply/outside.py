@@ -21,9 +21,17 @@ from repoagent.edit.scope import holds_secrets, why_content_is_off_limits
 from repoagent.errors import Refused, RepoagentError
 from repoagent.repo import Source, WorkTree, blob_hash
 from repoagent.repo.content import look
+from repoagent.repo.paths import check_path
 from repoagent.repo.run import uninterrupted
-from repoagent.repo.source import check_path
-from repoagent.repo.steps import Step, new_folders, refuse_moved, steps_of, take, take_back, with_permissions
+from repoagent.repo.write.steps import (
+    Step,
+    new_folders,
+    refuse_moved,
+    steps_of,
+    take,
+    take_back,
+    with_permissions,
+)
 
 
 def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: Dialogue) -> ApplyOutcome:

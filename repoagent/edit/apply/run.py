@@ -23,7 +23,7 @@ from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
 from repoagent.repo import FileChange, WorkTree, git, head_blobs
-from repoagent.repo.plan import refuse_operation
+from repoagent.repo.transaction.refusals import refuse_operation
 
 
 @dataclass

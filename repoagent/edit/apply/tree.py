@@ -15,7 +15,7 @@ from repoagent.patch import FilePatch, SourceText
 from repoagent.patch.paths import NO_FILE, bad_path, spellings
 from repoagent.repo import Source, WorkTree, git, read_source
 from repoagent.repo.change import REGULAR
-from repoagent.repo.source import is_ignored
+from repoagent.repo.paths import is_ignored
 
 
 class Tree(Mapping[str, SourceText]):

@@ -1,0 +1,39 @@
+"""A file that the last commit has and the work tree has not: what is advised brings it back."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from repoagent.edit.draft import Draft
+from repoagent.edit.preflight import refuse_untracked
+from repoagent.edit.request import EditRequest, Target
+from repoagent.errors import Refused
+from repoagent.repo import open_worktree, read_source
+from tests.conftest import GitRepo
+
+PATH = "lib/two words.txt"
+
+
+@pytest.mark.parametrize("how", ["removed", "sparse cone", "sparse patterns", "skip-worktree"])
+def test_the_advice_helps(repo: GitRepo, how: str) -> None:
+    repo.write(PATH, "x\n")
+    repo.commit("folders")
+    if how.startswith("sparse"):
+        kind = "--cone" if how == "sparse cone" else "--no-cone"
+        repo.git("sparse-checkout", "set", kind, *(["src"] if kind == "--cone" else ["/src/"]))
+    else:
+        (repo.top / PATH).unlink()
+    if how == "skip-worktree":
+        repo.git("update-index", "--skip-worktree", PATH)
+    worktree = open_worktree(repo.top)
+    request = EditRequest("x", (Target(PATH),))
+    with pytest.raises(Refused) as caught:
+        refuse_untracked(worktree, request, Draft({PATH: read_source(worktree, PATH)}))
+    assert ("left out" in str(caught.value)) == (how != "removed")
+    (advised,) = re.findall(r"`git (restore .*?)`", str(caught.value))
+    repo.git(*shlex.split(advised))
+    assert repo.read(PATH) == b"x\n"
+    refuse_untracked(worktree, request, Draft({PATH: read_source(worktree, PATH)}))
