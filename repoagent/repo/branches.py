@@ -38,13 +38,17 @@ def switch_to_new(worktree: WorkTree, name: str, index: Path) -> None:
 
 
 def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None) -> None:
-    """Undo `switch_to_new`, where HEAD is on `name` and `name` still is at `head`."""
+    """Undo `switch_to_new`, or the half of it that a killed git has done, where `name` still is at `head`, and HEAD on
+    it or on `branch`."""
     ref = f"refs/heads/{name}"
     on = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
     at = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()
-    if (on, at) != (ref, head or ""):
+    before = f"refs/heads/{branch}" if branch is not None else ""
+    if on not in (ref, before) or at != (head or ""):
         return
-    if branch is not None:
+    if on == before:
+        pass
+    elif branch is not None:
         git(worktree.top, "symbolic-ref", "HEAD", f"refs/heads/{branch}", read_only=False)
     elif head is not None:
         git(worktree.top, "update-ref", "--no-deref", "HEAD", head, read_only=False)

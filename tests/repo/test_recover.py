@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -10,15 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from repoagent.repo.options import Options
-from repoagent.repo.transaction import Transaction, archive, attempt
+from repoagent.repo.transaction import Transaction
 from repoagent.repo.transaction.recover import recover
-from repoagent.repo.undo import undo
-from repoagent.repo.undo.edits import list_edits
 from tests.conftest import GitRepo
 from tests.repo.edits import change, committed, edit, journals, visible, worktree
 
@@ -88,68 +83,6 @@ def test_killed_at_each_single_step(template: GitRepo, action: str, hook: str) -
         template.git("reset", "-q", "--soft", "HEAD^")
     template.hook("pre-commit", hook + "\n")
     killed_at_every_step(template, action, 1)
-
-
-def without_a_commit(repo: GitRepo) -> None:
-    with Transaction(
-        worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")], Options(no_commit=True)
-    ) as it:
-        it.write()
-        it.keep()
-
-
-def is_there_and_known(repo: GitRepo) -> None:
-    assert b"LINE 5" in repo.read("a.txt") and journals(repo) == []
-    assert [one.undone for one in list_edits(worktree(repo))] == [False]
-    undo(worktree(repo))
-    assert repo.status() == ""
-
-
-def test_killed_when_an_edit_without_a_commit_was_just_written_down(repo: GitRepo) -> None:
-    """From there on it is done: to take it back would leave an edit in the list that is in no file."""
-    child = os.fork()
-    if child == 0:
-        vars(archive)["save"] = lambda *_: os._exit(9)
-        without_a_commit(repo)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    (said,) = recover(worktree(repo))
-    assert said.endswith("is complete")
-    is_there_and_known(repo)
-
-
-def test_a_failure_when_an_edit_without_a_commit_was_just_written_down(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saves = iter([OSError(errno.ENOSPC, "No space left on device")])
-    save = archive.save
-
-    def failing(*arguments: Any) -> None:
-        for error in saves:
-            raise error
-        save(*arguments)
-
-    monkeypatch.setattr(archive, "save", failing)
-    with pytest.raises(OSError, match="No space left"):
-        without_a_commit(repo)
-    is_there_and_known(repo)
-
-
-def test_the_lock_of_a_new_branch_that_a_killed_git_has_left(repo: GitRepo) -> None:
-    """Nobody could ever make a branch of that name again."""
-    child = os.fork()
-    if child == 0:
-        the_change = change(repo, "a.txt", "line 5", "LINE 5")
-        with Transaction(worktree(repo), [the_change], Options(branch="topic")) as it:
-            it.write()
-            repo.write(".git/refs/heads/topic.lock", f"{repo.head()}\n")
-            vars(attempt)["switch_to_new"] = lambda *_: os._exit(9)
-            it.commit("edit")
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    recover(worktree(repo))
-    assert not (repo.top / ".git/refs/heads/topic.lock").exists()
-    assert repo.status() == "" and journals(repo) == []
 
 
 def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:

@@ -18,7 +18,7 @@ from repoagent.repo.commits import Commit, head_commit
 from repoagent.repo.content import look
 from repoagent.repo.facts import current_branch
 from repoagent.repo.options import Options
-from repoagent.repo.run import uninterrupted
+from repoagent.repo.run import GitError, uninterrupted
 from repoagent.repo.status import Status
 from repoagent.repo.transaction import attempt
 from repoagent.repo.transaction.find import find_made, just_made
@@ -116,7 +116,16 @@ class Transaction(Writing):
         self._written = {step.path: look(worktree.top, step.path) for step in self._record.steps}
         self._record = attempt.committing(worktree, self._record, status, branch, message)
         attempt.keep(worktree, journal, self._record)
-        attempt.prepare(worktree, journal, self._record, self.options, reset=status.has_staged, switch=first)
+        try:
+            attempt.prepare(
+                worktree, journal, self._record, self.options, reset=status.has_staged, switch=first
+            )
+        except GitError as error:
+            if error.returncode < 0:
+                remove_left_locks(worktree, self._record)
+            elif first and current_branch(worktree) != branch:  # one of this name, if there is, is not ours
+                self._record = replace(self._record, new_branch=None)
+            raise
         code, output = run_commit(
             worktree,
             journal.path(COMMITTED),
