@@ -19,7 +19,7 @@ unit: $(VENV)/.ready
 	$(BIN)/pytest -n auto -m "not soak"
 
 soak: $(VENV)/.ready
-	$(BIN)/pytest -m soak
+	$(BIN)/pytest -n auto -m soak
 
 demo: $(VENV)/.ready
 	@$(BIN)/python -m demo
