@@ -14,22 +14,6 @@ from tests.repo.only import nothing_left, only, seen, unchanged
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 
 
-@pytest.fixture
-def messy(repo: GitRepo) -> GitRepo:
-    """Staged and unstaged work, in the file of the edit too."""
-    repo.write("b.txt", LINES)
-    repo.commit("more")
-    repo.write("a.txt", LINES.replace("line 9", "staged 9"))
-    repo.write("b.txt", LINES.replace("line 9", "staged 9"))
-    repo.git("add", "a.txt", "b.txt")
-    repo.write("a.txt", LINES.replace("line 9", "staged 9").replace("line 6", "unstaged 6"))
-    repo.write("b.txt", LINES.replace("line 9", "staged 9").replace("line 6", "unstaged 6"))
-    repo.write("README.md", "mine\n")
-    repo.git("rm", "-q", "--cached", "src/app.py")
-    repo.write("untracked.txt", "untracked\n")
-    return repo
-
-
 @pytest.mark.parametrize("name", ["pre-commit", "post-commit"])
 def test_that_commit_themselves(messy: GitRepo, name: str) -> None:
     """Before: that is the commit then. After: theirs is on top of ours, and both stay."""

@@ -8,31 +8,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import NothingDone, Refused
-from repoagent.repo.options import Options
-from repoagent.repo.transaction import Transaction
 from repoagent.repo.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.repo.edits import change, committed, worktree
+from tests.repo.edits import committed, worktree
+from tests.repo.line_two import ID, edit_line_2
 from tests.repo.snapshot import changed, snapshot, untimed
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
-ID = "0a1b2c3d4e5f"
 Act = Callable[[GitRepo], object]
-
-
-def edit_line_2(repo: GitRepo, edit_id: str = ID, options: Options | None = None) -> None:
-    the_change = change(repo, "a.txt", "line 2", "LINE 2")
-    with Transaction(worktree(repo), [the_change], options, edit_id) as transaction:
-        transaction.write()
-        if options and options.no_commit:
-            transaction.keep()
-        else:
-            transaction.commit(f"edit\n\nRepoagent-Edit: {edit_id}\n")
-
-
-def replace(repo: GitRepo, old: str, new: str) -> None:
-    assert old.encode() in repo.read("a.txt")
-    repo.write("a.txt", repo.read("a.txt").replace(old.encode(), new.encode()))
 
 
 def amend(repo: GitRepo) -> None:

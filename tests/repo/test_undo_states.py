@@ -15,26 +15,11 @@ from repoagent.repo.undo import list_edits, redo, undo
 from repoagent.repo.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.repo.edits import change, committed, edit, new_file, staged, worktree
+from tests.repo.line_two import ID, edit_line_2, replace
 from tests.repo.snapshot import changed, snapshot, untimed
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
-ID = "0a1b2c3d4e5f"
 Act = Callable[[GitRepo], object]
-
-
-def edit_line_2(repo: GitRepo, edit_id: str = ID, options: Options | None = None) -> None:
-    the_change = change(repo, "a.txt", "line 2", "LINE 2")
-    with Transaction(worktree(repo), [the_change], options, edit_id) as transaction:
-        transaction.write()
-        if options and options.no_commit:
-            transaction.keep()
-        else:
-            transaction.commit(f"edit\n\nRepoagent-Edit: {edit_id}\n")
-
-
-def replace(repo: GitRepo, old: str, new: str) -> None:
-    assert old.encode() in repo.read("a.txt")
-    repo.write("a.txt", repo.read("a.txt").replace(old.encode(), new.encode()))
 
 
 def other_edits(repo: GitRepo) -> list[FileChange]:
