@@ -19,6 +19,9 @@ from repoagent.patch.parse.marks import (
     is_signature,
 )
 from repoagent.patch.paths import is_no_file, plain_name, unquote
+from repoagent.patch.problems import Misfit
+
+_HALF_HEADER = re.compile(r"(?:--- a|\+\+\+ b)/\S")
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _GIT = re.compile(rf"({_QUOTED}|\S+) +({_QUOTED}|\S+)[ \t\r]*$")
@@ -77,6 +80,10 @@ def _file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
                 break
             at = max(at + 1, _after_mail_head(lines, at))
         elif line.startswith("@@") or line[:1] in {" ", "+", "-"}:
+            if not hunks and _HALF_HEADER.match(line):
+                raise Misfit(
+                    "malformed", f"`{line[:80]}` is half of a header. Send both lines, `---` and `+++`."
+                )
             hunk, at = read_hunk(lines, at, len(hunks) + 1)
             if hunk.lines:
                 hunks.append(hunk)
