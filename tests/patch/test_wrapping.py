@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from repoagent.patch import NoPatch, patch_spans
+from repoagent.patch import NoPatch, PatchRefused, patch_spans
 from tests.patch.helpers import APP, after, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "').replace(b"import sys\n", b"import os\nimport sys\n")
@@ -250,3 +250,14 @@ def test_numbered_lines_beyond_the_counts_belong_to_the_hunk() -> None:
 def test_a_hunk_in_prose_is_not_passed_over() -> None:
     answer = "> --- a/app.py\n> +++ b/app.py\n> @@ -1 +1 @@\n> -one\n> +eins\n> [...]\n@@ -3 +3 @@\n> -two\n> +zwei\n"
     assert reasons(answer, b"one\n\ntwo\n") == {"malformed"}
+
+
+def test_changed_lines_in_prose_are_not_passed_over() -> None:
+    header = "diff --git a/app.py b/b.py\nsimilarity index 95%\nrename from app.py\nrename to b.py\n"
+    answer = (
+        f"{header}--- a/app.py\n+++ b/b.py\n \n## License\n \n-Copyright 2018\n+Copyright 2022\n\nDone.\n"
+    )
+    with pytest.raises(PatchRefused):
+        run(answer, b"\n## License\n\nCopyright 2018\n", may_create=lambda path: True)
+    quoted = "> --- a/app.py\n> +++ b/app.py\n> @@\n> -one\n> +eins\n> ...\n@@\n>  two\n> +zwei\n"
+    assert reasons(quoted, b"one\n\ntwo\n") == {"malformed"}

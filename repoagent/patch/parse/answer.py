@@ -16,7 +16,11 @@ from repoagent.patch.parse.prose import alternative, completes, revises
 from repoagent.patch.parse.spans import Block, blocks, too_large
 from repoagent.patch.problems import Misfit
 
-_LOST = re.compile(r"^[ \t>|:│\d]{0,40}@@ -\d{1,9}(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@", re.MULTILINE)
+_LOST = re.compile(
+    r"^[ \t>|:│\d]{0,40}@@(?: -\d{1,9}(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@|[ \t]*\r?$)"
+    r"|^-[^-\s][^\n]*\n(?:[^\n]*\n){0,40}?\+[^+\s]",
+    re.MULTILINE,
+)
 
 
 def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
@@ -62,7 +66,8 @@ def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
     """Raises Misfit when a hunk stands in what was taken for prose: a part of the change would be lost in silence."""
     lost = _LOST.search(prose) if any(patch.form == "diff" for patch in patches) else None
     if lost is not None:
-        text = f"the hunk `{lost[0].strip()}` stands outside of any diff. Send the whole change as one diff."
+        line = lost[0].strip().splitlines()[0][:80]
+        text = f"the hunk at `{line}` stands outside of any diff. Send the whole change as one diff."
         raise Misfit("malformed", text)
 
 

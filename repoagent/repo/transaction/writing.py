@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -35,7 +36,7 @@ def new_edit_id() -> str:
     return secrets.token_hex(6)
 
 
-class Writing:
+class Writing(ABC):
     """A change of files, from the lock to its end. A context manager: leaving it before its end puts everything
     back, except the files `left`, which somebody else has changed meanwhile. `plan` says what is to be committed.
 
@@ -127,12 +128,13 @@ class Writing:
         self.plan = self._make_plan(status)
         self._record = replace(self._record, head=status.head, branch=status.branch, planned=self.plan.paths)
 
+    @abstractmethod
     def _make_plan(self, status: Status) -> Plan:
-        raise NotImplementedError
+        """What the work tree, the index and the commit shall hold."""
 
+    @abstractmethod
     def _find_commit(self) -> Commit | None:
         """The commit that was made, if one was."""
-        raise NotImplementedError
 
     def _look_again(self) -> Status:
         """Raises Busy when HEAD is not where the transaction began."""
