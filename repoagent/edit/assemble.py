@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from repoagent.agent import Tool, protocol_text
 from repoagent.config import Settings
 from repoagent.edit import context
+from repoagent.edit.conventions import repository_parts
 from repoagent.edit.draft import Draft
 from repoagent.edit.forms import (
     ASKED_LINES,
@@ -234,9 +235,7 @@ def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[
 def _repository(gathered: Gathered) -> list[Part]:
     place, request = layout(gathered.worktree), gathered.request
     further = gathered.settings.texts("context")
-    return context.repository_parts(
-        gathered.worktree.top, place.root, further, request.paths, gathered.why_not
-    )
+    return repository_parts(gathered.worktree.top, place.root, further, request.paths, gathered.why_not)
 
 
 def _tools(bench: Workbench) -> tuple[Tool, ...]:

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
 
 from repoagent.agent import fence
+from repoagent.edit.check_output import start_of
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.scope import WhyNot
 from repoagent.errors import Refused, UsageError
 from repoagent.llm import Message, Part, Request, Turn, estimate_tokens, to_messages
 from repoagent.patch import decode
 from repoagent.repo import Facts, Source
-from repoagent.store.atomic import read_regular
 
-CONVENTION_FILES = ("AGENTS.md", "CLAUDE.md", "CONVENTIONS.md")
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
 WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
-CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of a failing check that a small model is shown
-_NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
-    r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+$|\.\.\.$|---$|ok \d|not ok \d|"
-    r"\S.*\((?:file:|node:)|(?:duration_ms|location|type|failureType|code|name|operator|stack|error|expected|actual|"
-    r"generatedMessage):\s*(?:\|-|'[^']*'|[\d.]+|true|false)?\s*$|\d+: \d+$)"
-)
-CONTEXT_LIMIT = 32 * 1024  # bytes of repository context, so that a long AGENTS.md can't crowd out the file
 
 
 @dataclass(frozen=True)
@@ -85,12 +72,6 @@ class Prompt:
 def warmth(turns: Sequence[Turn]) -> float:
     """The temperature for a small model's next try."""
     return min(WARMER * sum(turn.role == "assistant" for turn in turns), WARMEST)
-
-
-def start_of(output: str) -> str:
-    """The first lines of what a check printed; without the frames of a traceback and what test runners measure."""
-    lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
-    return "\n".join(lines[:CHECK_LINES])[:CHECK_CHARACTERS]
 
 
 def prompt_text(name: str) -> str:
@@ -149,33 +130,6 @@ def build(
         blocks[-1] = replace(blocks[-1], cache=True)
     blocks.append(Part(request_block(request) + note + reminder, "request"))
     return Prompt(tuple(system), tuple(blocks), reminder, afresh, grammar)
-
-
-def repository_parts(
-    top: Path, root: Path, further: Sequence[str], targets: Sequence[str], why_not: WhyNot
-) -> list[Part]:
-    """What the repository says to every assistant: `.repoagent/context.md`, the configured files, the conventions.
-
-    Nearest to the first target comes first. It is data for the model, marked as such, within a budget. A repository's
-    configuration may name files here, so what may not be shown stays out.
-    """
-    wanted = [root / "context.md", *(top / name for name in further)]
-    folders = (
-        [PurePosixPath(), *reversed(PurePosixPath(targets[0]).parents[:-1])] if targets else [PurePosixPath()]
-    )
-    wanted += [top / folder / name for folder in reversed(folders) for name in CONVENTION_FILES]
-    parts: list[Part] = []
-    left = CONTEXT_LIMIT
-    for path in dict.fromkeys(wanted):
-        inside = _inside(path, top, root) and not why_not(os.path.relpath(path, top))
-        data = read_regular(path.resolve()) if inside else None
-        if not data or left <= 0 or not _COMMENT.sub(b"", data).strip():
-            continue
-        text = data[:left].decode(errors="replace")
-        left -= len(data)
-        name = path.relative_to(top if path.is_relative_to(top) else root.parent).as_posix()
-        parts.append(Part(fence(text, f"context path={json.dumps(name)}") + "\n", f"context {name}"))
-    return parts
 
 
 def facts_block(facts: Facts) -> str:
@@ -265,9 +219,3 @@ def _headed(title: str, text: str) -> str:
 def _quoted(title: str, text: str) -> str:
     """A block of other people's words, so fenced that nothing in it can pass for the protocol or a turn."""
     return _headed(title, fence(text.strip() + "\n", title.lower())) if text.strip() else ""
-
-
-def _inside(path: Path, top: Path, root: Path) -> bool:
-    """Whether the real place of `path` is under the work tree or `.repoagent/` (`context` may not lead out)."""
-    real = path.resolve()
-    return real.is_relative_to(top.resolve()) or real.is_relative_to(root.resolve())

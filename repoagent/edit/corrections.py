@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from repoagent.agent import fence
 from repoagent.edit.assemble import Prepared, prompt_for
+from repoagent.edit.check_output import start_of
 from repoagent.edit.commit import output_of
-from repoagent.edit.context import Prompt, start_of, warmth
+from repoagent.edit.context import Prompt, warmth
 from repoagent.edit.forms import LOOSE, UNCHANGED
 from repoagent.edit.small.excerpt import fence_mark, shown_text
 from repoagent.edit.small.windows import Window, rows_now

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from repoagent.agent import ModelAgent, Observation, State, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
+from repoagent.edit.asking import PART, Asking
 from repoagent.edit.briefing import Prepared, prepare
 from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack
-from repoagent.edit.context import check_fits, request_key
-from repoagent.edit.corrections import next_prompts
+from repoagent.edit.context import request_key
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.land import land
 from repoagent.edit.landing import new_edit_id
@@ -22,7 +22,7 @@ from repoagent.edit.means import Means, means
 from repoagent.edit.pending import Pending, pending
 from repoagent.edit.preflight import preflight, refuse_untracked
 from repoagent.edit.record import Record
-from repoagent.edit.remember import keep_sent, now
+from repoagent.edit.remember import now
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.undo import undo
 from repoagent.edit.unfinished import (
@@ -42,9 +42,8 @@ from repoagent.errors import (
     Refused,
     RepoagentError,
 )
-from repoagent.llm import Message, Part, Reply, Request, Turn, Usage, complete
+from repoagent.llm import Turn, Usage
 from repoagent.llm.naming import shown
-from repoagent.memory import search as search_memory
 from repoagent.repo import FileChange, WorkTree, layout
 from repoagent.repo.run import GitError
 from repoagent.repo.transaction import Unsettled
@@ -52,11 +51,7 @@ from repoagent.repo.transaction.archive import edit_folder
 from repoagent.store import ensure
 from repoagent.store.folders import SystemFailed
 
-PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
 REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
-EXPLAIN = (
-    "Before deciding, the person asks: explain this change. What does it do, why so, and what could it break?"
-)
 
 Kind = Literal["committed", "written", "proposed", "answered"]
 
@@ -148,6 +143,10 @@ class _Run:
     later: Pending | None = None
 
     @property
+    def asking(self) -> Asking:
+        return Asking(self.prepared, self.means, self.dialogue)
+
+    @property
     def record(self) -> Record:
         return Record(self.prepared, self.means, self.dialogue, self.edit_id)
 
@@ -170,19 +169,9 @@ class _Run:
         request = self.prepared.bench.request
         meta = {"edit": self.edit_id, "asked": mark(key), "time": now(), **named_files(request.targets)}
         if self.prepared.question:
-            meta[PART] = self.locate(key)
+            meta[PART] = self.asking.locate(key)
             self.prepared = self.prepared.located(meta[PART])
         self.state = self.state.with_turn(Turn("user", request.instruction, meta))
-
-    def locate(self, key: str) -> str:
-        """Which part of a long file a small model takes the request to be about: names, on one line."""
-        self.dialogue.note(f"asking {shown(self.means.model.spec)} which part it is about")
-        asked = Request(
-            (), (Message("user", (Part(self.prepared.question, "question"),)),), PART_TOKENS, key + PART
-        )
-        reply = complete(self.means.model, asked, self.means.meter, on_wait=self.waiting, continues=False)
-        self.kept(asked, reply)
-        return " ".join(reply.text.split())
 
     def go(self) -> tuple[Landed | None, str]:
         """Run the loop to its end and remember it. Returns what landed, or the model's answer.
@@ -193,10 +182,11 @@ class _Run:
             return self._go()
 
     def _go(self) -> tuple[Landed | None, str]:
+        asking = self.asking
         agent = ModelAgent(
-            self.means.model, self.means.meter, self.render,
-            on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
-            on_reply=self.kept, recall=self.recall, continues=not self.prepared.bench.short,
+            self.means.model, self.means.meter, asking.render,
+            on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=asking.waiting,
+            on_reply=asking.kept, recall=asking.recall, continues=not self.prepared.bench.short,
         )  # fmt: skip
         try:
             outcome = run_loop(
@@ -230,33 +220,6 @@ class _Run:
         self.record.remember(self.landed, "answered", answer, self.later)
         return self.landed, answer
 
-    def render(self, state: State) -> tuple[Request, ...]:
-        """The requests for the next reply."""
-        requests = self.requests(state)
-        for request in requests:
-            check_fits(request, self.means.context_tokens)
-        spec = self.means.model.spec
-        self.dialogue.note(f"asking {shown(spec)}")
-        if spec == "manual":  # it is the person who is asked now
-            self.dialogue.quiet()
-        return requests
-
-    def requests(self, state: State) -> tuple[Request, ...]:
-        prepared = self.prepared
-        replies = sum(turn.role == "assistant" for turn in state.turns)
-        key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
-        most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
-        prompts, alone, warm = next_prompts(prepared, state.turns)
-        requests = []
-        for number, prompt in enumerate(prompts):
-            part = key if len(prompts) == 1 else f"{key}{number}"
-            requests.append(
-                prompt.alone(key=part, max_output_tokens=most, temperature=warm)
-                if alone
-                else prompt.request(state.turns, state.nonce, key=part, max_output_tokens=most)
-            )
-        return tuple(requests)
-
     def insist(self, state: State) -> Observation | None:
         """What a small model is told that gave words alone: it means to edit, and forgets to."""
         said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
@@ -265,20 +228,6 @@ class _Run:
         return Observation(
             REMINDER, f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip(), ok=False
         )
-
-    def kept(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Keep the exact text that was sent; what the conversation says of the reply."""
-        return {
-            "time": now(),
-            "sent": keep_sent(layout(self.prepared.bench.worktree), request),
-            "tokens": f"{reply.usage.total - reply.usage.output}+{reply.usage.output}",
-        }
-
-    def waiting(self, seconds: float, reason: str) -> None:
-        self.dialogue.note(f"{reason}; trying again in {seconds:.0f} s")
-
-    def recall(self, query: str) -> list[str]:
-        return search_memory(layout(self.prepared.bench.worktree), query)
 
     def finish(self, state: State) -> Observation | None:
         """The loop's question before it ends: land the draft. What says no goes back to the model."""
@@ -300,13 +249,4 @@ class _Run:
         return self.record.message(self.state, changes)
 
     def explain(self) -> str:
-        """The model's account of its change; asked beside the conversation, which goes on as if it had not been."""
-        asked = self.requests(self.state)[0]
-        question = (*asked.messages, Message("user", (Part(EXPLAIN),)))
-        request = replace(asked, messages=question, key=asked.key + "explain")
-        reply = complete(
-            self.means.model, request, self.means.meter,
-            on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
-        )  # fmt: skip
-        self.kept(request, reply)
-        return reply.text
+        return self.asking.explain(self.state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from repoagent.edit.context import start_of
+from repoagent.edit.check_output import start_of
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP
