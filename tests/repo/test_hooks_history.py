@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from repoagent.errors import Exit
 from repoagent.repo.transaction import HookFailed
+from repoagent.repo.transaction.recover import recover
 from tests.conftest import GitRepo
-from tests.repo.edits import change, committed, edit, staged
+from tests.repo.edits import change, committed, edit, staged, worktree
 from tests.repo.only import nothing_left, only, seen, unchanged
 
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
@@ -104,19 +108,45 @@ def test_veto_of_a_reference(messy: GitRepo, state: str) -> None:
     nothing_left(messy)
 
 
-def test_veto_of_the_second_reference_update(messy: GitRepo, tmp_path: Path) -> None:
-    """What another hook swept in can't be taken out of the commit then: it stays, and that is said."""
-    messy.hook("pre-commit", "git add README.md\n")
+@pytest.mark.parametrize("adds", ["git add README.md", 'sed -i "s/2/Z/" a.txt; git add README.md a.txt'])
+@pytest.mark.parametrize("branch", [None, "new"])
+def test_veto_of_the_second_reference_update(
+    messy: GitRepo, tmp_path: Path, adds: str, branch: str | None
+) -> None:
+    """What another hook swept in can't be taken out of the commit then: it is taken back, though this hook says no to
+    that too."""
+    messy.hook("pre-commit", f"{adds}\n")
     messy.hook(
         "reference-transaction",
-        f'test "$1" = prepared || exit 0\ntest -e {tmp_path}/x && exit 1\ntouch {tmp_path}/x\n',
+        f'test "$1" = prepared && grep -q refs/heads || exit 0\n'
+        f"test $(wc -l < {tmp_path}/x) -ge {2 if branch else 1} && echo no-rewriting >&2 && exit 1\n"
+        f"echo >> {tmp_path}/x\n",
     )
-    result = edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
-    assert result.commit == messy.head() and result.taken_out == ()
-    assert any("README.md" in note for note in result.notes)
-    assert committed(messy, "README.md") == "mine\n" == messy.read("README.md").decode()
-    assert messy.status() == "MM a.txt\nMM b.txt\nD  src/app.py\n?? src/app.py\n?? untracked.txt\n"
+    (tmp_path / "x").touch()
+    before, head = seen(messy), messy.head()
+    with pytest.raises(HookFailed, match=r"README\.md(?s:.)*no-rewriting") as raised:
+        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"), branch=branch)
+    assert raised.value.by_git and raised.value.exit_code == Exit.CHECK_FAILED
+    assert messy.head() == head and "new" not in messy.git("branch")
+    unchanged(messy, before)
     nothing_left(messy)
+
+
+def test_veto_of_the_second_reference_update_after_a_crash(messy: GitRepo, tmp_path: Path) -> None:
+    """The next command takes it back too, and says why."""
+    messy.hook("pre-commit", "git add README.md\n")
+    messy.hook("reference-transaction", f'test "$1" != prepared || ! test -e {tmp_path}/x\n')
+    messy.hook("post-commit", f"touch {tmp_path}/x; kill -9 $(ps -o ppid= -p $PPID)\n")
+    before, head = seen(messy), messy.head()
+    child = os.fork()
+    if child == 0:
+        edit(messy, change(messy, "a.txt", "line 2", "LINE 2"))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL and messy.head() != head
+    (said,) = recover(worktree(messy))
+    assert "taken back" in said and "README.md" in said
+    assert messy.head() == head
+    unchanged(messy, before)
 
 
 def test_no_verify_is_gits_own(messy: GitRepo, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def half_a_switch(repo: GitRepo, code: int) -> Callable[..., None]:
     """A git that has made the branch and is then killed (`code` is negative), or that refuses since it is there."""
 
     def switch(*_: object) -> None:
-        repo.git("branch", "topic")
+        repo.git("branch", "topic", "HEAD")  # as the reflog of `git switch -c` has it
         if code < 0:
             repo.write(".git/HEAD.lock", "ref: refs/heads/topic\n")
         raise GitError(("switch",), code, b"no")
@@ -105,13 +105,40 @@ def test_a_switch_to_a_new_branch_that_fails_half_way(
     assert repo.status() == "" and journals(repo) == []
 
 
-def test_killed_when_the_new_branch_was_made_and_head_not_on_it(repo: GitRepo) -> None:
+KILLED: dict[str, Callable[[GitRepo], object]] = {
+    "half a switch": lambda repo: repo.git("branch", "topic", "HEAD"),
+    "a whole switch": lambda repo: None,
+    "their branch": lambda repo: repo.git("branch", "topic"),
+    "their switch": lambda repo: repo.git("switch", "-q", "-c", "topic"),
+}
+
+
+@pytest.mark.parametrize("how", KILLED)
+def test_killed_beside_a_new_branch(repo: GitRepo, how: str) -> None:
+    """Ours is taken away again; one of its name that somebody makes then, before the next command, stays."""
+    switch = vars(attempt)["switch_to_new"]
     child = os.fork()
     if child == 0:
-        vars(attempt)["switch_to_new"] = lambda *_: (repo.git("branch", "topic"), os._exit(9))
+
+        def killed(*given: Any) -> None:
+            if how == "a whole switch":
+                switch(*given)
+            elif how == "half a switch":
+                KILLED[how](repo)
+            os._exit(9)
+
+        vars(attempt)["switch_to_new"] = killed
         edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), branch="topic")
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    theirs = how.startswith("their")
+    if theirs:
+        KILLED[how](repo)
     recover(worktree(repo))
-    assert repo.git("branch", "--list", "topic") == ""
+    assert bool(repo.git("branch", "--list", "topic")) is theirs
+    assert repo.git("branch", "--show-current") == ("topic\n" if how == "their switch" else "main\n")
+    if how == "a whole switch":
+        repo.git("switch", "-q", "-c", "other")
+        repo.git("switch", "-q", "-")  # the reflog is still as git reads it
+        assert repo.git("branch", "--show-current") == "main\n"
     assert repo.status() == "" and journals(repo) == []

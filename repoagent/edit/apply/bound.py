@@ -36,7 +36,10 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     in the one that git stores; else the one that git still has. Raises Refused where it has none."""
     path, mode = present.path, present.mode
     if present.data is None or mode is None:
-        raise Refused(f"the patch was made for the text {blob} of {path}, which is not there any more")
+        raise Refused(
+            f"the patch was made for the text {blob} of {path}, which is not there any more: bring it back first (in "
+            "a sparse checkout `git sparse-checkout add FOLDER`)"
+        )
     if present.blob.startswith(blob):
         return present
     clean = git(worktree.top, "hash-object", "--stdin", f"--path={path}", stdin=present.data).decode().strip()

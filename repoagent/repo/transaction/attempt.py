@@ -69,7 +69,7 @@ def prepare(
     bits = {planned.path: planned.bits for planned in record.planned if planned.bits}
     put_entries(worktree, index, {planned.path: planned.commit for planned in record.planned}, bits)
     if switch and options.branch is not None:
-        switch_to_new(worktree, options.branch, index)
+        switch_to_new(worktree, options.branch, index, record.branch or record.head or "", record.id)
 
 
 def put_back_lost(worktree: WorkTree, journal: Journal, record: Record, written: Written) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from repoagent.repo.branches import set_back
 from repoagent.repo.commits import Commit
 from repoagent.repo.index import Entry, put_entries, reset_to, write_tree
 from repoagent.repo.run import git
@@ -13,10 +14,10 @@ from repoagent.repo.worktree import WorkTree
 
 
 def withdraw(worktree: WorkTree, made: Commit) -> None:
-    """Take HEAD back from the commit `made` to its parent. Raises GitError when HEAD is not on it."""
+    """Take HEAD back from the commit `made` to its parent, see `set_back`. Raises GitError when HEAD is not on it."""
     where = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
-    git(worktree.top, "update-ref", "-m", reason, *where, made.oid, read_only=False)
+    set_back(worktree, "-m", reason, *where, made.oid)
 
 
 def with_other_tree(

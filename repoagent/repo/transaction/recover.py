@@ -22,6 +22,7 @@ from repoagent.repo.transaction.left_locks import remove_left_locks
 from repoagent.repo.transaction.record import COMMITTING, DONE, Record
 from repoagent.repo.transaction.roll_back import roll_back
 from repoagent.repo.transaction.settle import settle
+from repoagent.repo.transaction.swept_in import Withdrawn
 from repoagent.repo.transaction.user_index import give_index
 from repoagent.repo.transaction.waiting import give_back
 from repoagent.repo.worktree import WorkTree, layout
@@ -69,13 +70,16 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
     if made is None and archived_before(worktree, journal, record):
         return f"{what} is complete"
     record, newer = _without_newer(worktree, journal, record)
+    sentence = f"{what} was not finished and has been taken back"
     if made is not None:
-        _complete(worktree, journal, record, made)
-        sentence = f"{what} was committed as {made[:12] or 'nothing'} and is complete now"
-        kept = edit_folder(worktree, record.id)
-    else:
+        try:
+            _complete(worktree, journal, record, made)
+            sentence = f"{what} was committed as {made[:12] or 'nothing'} and is complete now"
+            kept = edit_folder(worktree, record.id)
+        except Withdrawn as error:
+            made, sentence = None, f"{what} has been taken back: {error}"
+    if made is None:
         newer += roll_back(worktree, journal, record)
-        sentence = f"{what} was not finished and has been taken back"
     if newer:
         sentence += f"; {', '.join(newer)} was changed since and is left as it is, {kept} has what was before"
     return sentence

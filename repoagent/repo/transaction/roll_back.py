@@ -30,7 +30,7 @@ def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> list[str]
     put_right(worktree.top, journal, record.saved)
     give_back(worktree, journal)
     if record.new_branch is not None:
-        switch_back(worktree, record.new_branch, record.head, record.branch)
+        switch_back(worktree, record.new_branch, record.head, record.branch, record.id)
     if record.commits:
         lock.release(worktree, journal)
     if left or any(journal.folder.glob("found-*")):

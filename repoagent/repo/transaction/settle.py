@@ -39,12 +39,13 @@ def settle(
 
     `key` signs a commit that has to be made again. The index entries `leave` stay as they are. `nothing_staged`
     says that the index was as HEAD before, and nobody else had it since. Raises Busy where somebody else holds
-    the index now, and GitError or OSError; it can be called again then.
+    the index now, and GitError or OSError; it can be called again then. Raises Withdrawn where the commit is taken
+    back: all else is to be, too.
     """
     verdict = judge(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
     since = committed_since(worktree, journal.path(COMMITTED), made, stage)
-    corrected = take_out(worktree, journal, made, verdict, key)
+    corrected = take_out(worktree, journal, record, made, verdict, key=key)
     if corrected.oid == made.oid:
         stage.update(left_in(worktree, made, verdict, stage))
     stage.update(since)

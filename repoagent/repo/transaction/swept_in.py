@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from repoagent.errors import RepoagentError
 from repoagent.repo.commits import Commit, head_commit
 from repoagent.repo.index import Entry, staged_entries
 from repoagent.repo.run import GitError, git
 from repoagent.repo.transaction.hooks import Verdict
-from repoagent.repo.transaction.recommit import with_other_tree
+from repoagent.repo.transaction.left_locks import remove_left_locks
+from repoagent.repo.transaction.recommit import with_other_tree, withdraw
+from repoagent.repo.transaction.record import Record
 from repoagent.repo.transaction.user_index import COMMITTED
 from repoagent.repo.worktree import WorkTree
 from repoagent.store.journal import Journal
@@ -24,27 +27,38 @@ class Corrected:
     notes: tuple[str, ...] = ()
 
 
+class Withdrawn(RepoagentError):
+    """There is no commit any more: it held what it must not, and could not be made again without."""
+
+
 def take_out(
-    worktree: WorkTree, journal: Journal, made: Commit, verdict: Verdict, key: str | None
+    worktree: WorkTree, journal: Journal, record: Record, made: Commit, verdict: Verdict, *, key: str | None
 ) -> Corrected:
     """The commit without what hooks swept in; `key` is that of `with_other_tree`.
 
-    Where it can't be made again (a hook has committed on top, or forbids it; there is no signature now), that
-    stays in: it is in the history then, and as it was in the files and in the index.
+    Where another commit stands on it, that stays in: it is in the history then, and as it was in the files and in the
+    index. Where it can't be made again (a hook forbids it; there is no signature now) it is taken back: raises
+    Withdrawn.
     """
     if not verdict.corrections:
         return Corrected(made.oid)
     names = ", ".join(verdict.taken_out)
-    stays = f"a hook had added {names} to the commit, where it has to stay"
     if head_commit(worktree) != made.oid:
-        return Corrected(made.oid, notes=(f"{stays}: another commit stands on it",))
+        stays = f"a hook had added {names} to the commit, where it has to stay: another commit stands on it"
+        return Corrected(made.oid, notes=(stays,))
     index = journal.path(COMMITTED)
     index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
     try:
         oid = with_other_tree(worktree, index, made, verdict.corrections, key)
     except GitError as error:
-        reason = error.stderr.splitlines()[-1] if error.stderr else error
-        return Corrected(made.oid, notes=(f"{stays}: {reason}",))
+        if error.returncode < 0:
+            remove_left_locks(worktree, record)
+        withdraw(worktree, made)
+        copies = "".join(f"; {said}" for said in _said_of_copies(worktree, made.oid, names))
+        raise Withdrawn(
+            f"a hook had added {names} to the commit, and it could not be made again without: "
+            f"{error.stderr or error}{copies}"
+        ) from error
     return Corrected(oid, tuple(verdict.taken_out), _said_of_copies(worktree, made.oid, names))
 
 

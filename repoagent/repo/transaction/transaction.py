@@ -30,6 +30,7 @@ from repoagent.repo.transaction.plan import Plan, make_plan
 from repoagent.repo.transaction.record import COMMITTING
 from repoagent.repo.transaction.results import CommitResult, HookFailed
 from repoagent.repo.transaction.settle import settle
+from repoagent.repo.transaction.swept_in import Withdrawn
 from repoagent.repo.transaction.user_index import COMMITTED
 from repoagent.repo.transaction.writing import Writing, new_edit_id
 from repoagent.repo.worktree import WorkTree
@@ -67,6 +68,7 @@ class Transaction(Writing):
         self._listen = listen
         self._written: attempt.Written = {}
         self._restored: tuple[str, ...] = ()
+        self._withdrawn = ""
 
     def commit(self, message: str | bytes, *, at_once: bool = False) -> CommitResult:
         """Make the commit, with the user's hooks, signature and identity.
@@ -91,7 +93,8 @@ class Transaction(Writing):
         with uninterrupted():
             self._end(made)
             if self.result is None:
-                by_git = code == _DIED or code < 0 or self.options.edit_message
+                by_git = code == _DIED or code < 0 or self.options.edit_message or bool(self._withdrawn)
+                output = output.rstrip() + self._withdrawn.encode()
                 raise HookFailed(output, by_git=by_git, left=self.left)
         tidy(self._worktree)
         self.result = replace(
@@ -167,15 +170,19 @@ class Transaction(Writing):
 
     def _finish(self, journal: Journal, made: Commit | None) -> None:
         if made is not None:
-            self.result = settle(
-                self._worktree,
-                journal,
-                self._record,
-                made,
-                key=self.options.sign,
-                nothing_staged=self._status is not None and not self._status.has_staged,
-            )
-            return
+            nothing_staged = self._status is not None and not self._status.has_staged
+            try:
+                self.result = settle(
+                    self._worktree,
+                    journal,
+                    self._record,
+                    made,
+                    key=self.options.sign,
+                    nothing_staged=nothing_staged,
+                )
+                return
+            except Withdrawn as error:
+                self._withdrawn = f"\n{error}"
         if self._record.state == COMMITTING:
             self._record = attempt.taken_over(self._worktree, journal, self._record, self._written)
         super()._finish(journal, None)

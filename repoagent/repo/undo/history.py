@@ -49,7 +49,10 @@ def is_shared(worktree: WorkTree, commit: str) -> bool:
     if any(ref != mine and not ref.startswith(_PRIVATE) for ref in refs.decode(errors="replace").split()):
         return True
     listed = git(worktree.top, "worktree", "list", "--porcelain").decode(errors="replace").split("\n\n")
-    others = [entry for entry in listed if f"worktree {worktree.top}\n" not in entry + "\n"]
+    if not worktree.is_linked:
+        others = listed[1:]  # the main one; that of a submodule is not named by its top
+    else:
+        others = [entry for entry in listed if f"worktree {worktree.top}\n" not in entry + "\n"]
     heads = [line[5:] for entry in others for line in entry.splitlines() if line.startswith("HEAD ")]
     return any(contains(worktree, other, commit) for other in heads if other.strip("0"))
 

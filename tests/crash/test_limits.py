@@ -1,0 +1,52 @@
+"""No file may grow beyond a limit (RLIMIT_FSIZE): real writes, ours and git's, that really fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script, diff, run, script
+from tests.repo.only import nothing_left, seen, unchanged
+
+__all__ = ["run", "script"]
+ROOT = Path(__file__).parents[2]
+LIMITED = (
+    "import os, resource, sys\n"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
+    "os.execv(sys.executable, [sys.executable, '-m', 'repoagent', *sys.argv[2:]])"
+)
+LINES = "".join(f"line {n} of many: {n * n * 7919 % 1_000_003:x}\n" for n in range(3000))
+ANSWER = diff("long.txt", f" {LINES.splitlines()[0]}", "+one line more")
+
+
+@pytest.mark.parametrize("size", [0, 300, 2_000, 10_000, 30_000, 50_000])
+def test_no_file_may_grow(repo: GitRepo, run: Run, script: Script, size: int) -> None:
+    """It is said in a sentence, all is as it was, and the same request goes on from there."""
+    repo.write("long.txt", LINES)
+    repo.commit("a long file")
+    repo.write("README.md", "mine\n")
+    before, head = seen(repo), repo.head()
+    script.replies(ANSWER, ANSWER)
+    request = ["edit", "long.txt", "one line more", "--yes"]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(size), "-C", str(repo.top), *request],
+        cwd=ROOT,
+        env={**os.environ, "REPOAGENT_MODEL": script.spec, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "File too large" in done.stderr or "File size limit exceeded" in done.stderr
+    assert repo.head() == head
+    unchanged(repo, before)
+    nothing_left(repo)
+    again = run(*request)
+    assert again.code == 0, again.err
+    assert repo.git("show", "HEAD:long.txt").splitlines()[1] == "one line more"
+    assert repo.status() == " M README.md\n"
