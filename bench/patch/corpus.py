@@ -8,7 +8,7 @@ from random import Random
 
 from bench.patch.draft import Draft, draft
 from bench.patch.history import Repository
-from bench.patch.model import Case
+from bench.patch.model import ADDED, Case
 from bench.patch.registry import REFUSALS, SLIPS
 from bench.patch.slip import BLOCKS, FILE, HUNKS, NUMBERS, Slip
 from bench.patch.unique import told_apart
@@ -16,6 +16,7 @@ from bench.patch.unique import told_apart
 COMBINATIONS = {"2 slips": 2, "3 slips": 3, "4 slips": 4, "5 slips": 5}
 SHARES = (("single", 0.55), ("combined", 0.25), ("refused", 0.20))
 SAME = 80  # draws with the same slips, or those that fit every file would crowd out the rest
+ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#34|#x27|#x2F|#x60);", re.IGNORECASE)
 TRIES = 400  # draws for one case: some slips need a file of a rare kind
 
 
@@ -89,19 +90,33 @@ def _slipped(repository: Repository, rng: Random, name: str, chosen: Sequence[Sl
     for slip in ordered:
         if not slip.do(made):
             return None
-    made.may_refuse = made.may_refuse or _seems_cut(made, names)
+    made.may_refuse = made.may_refuse or _seems_cut(made, names) or _seems_escaped(made)
     return made.case(name, names, made.text())
 
 
 def _seems_cut(made: Draft, slips: Sequence[str]) -> bool:
-    """No fence closes the diff, and its last `@@` line speaks of more lines than there are: it may have been cut."""
+    """No fence closes the diff, and its last `@@` line speaks of more lines than there are, or of none in an answer
+    that has opened a fence: it may have been cut."""
     if not made.hunks or (made.marks[1] and "fence-not-closed" not in slips):
         return False
     hunk = made.hunks[-1]
     said = re.search(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", hunk.header or "")
     if said is None:
-        return False
+        return "fence-not-closed" in slips and hunk.header != ""
     return any(int(count or 1) > there for count, there in zip(said.groups(), hunk.counts(), strict=True))
+
+
+def _seems_escaped(made: Draft) -> bool:
+    """Do added lines hold `&lt;` and the like, the files nothing of it, and no hunk a bare `<`, `>` or `&`? Then it may
+    as well have happened on the way."""
+    lines = [line for hunk in made.hunks for line in hunk.lines]
+    if not any(line.kind == ADDED and ENTITY.search(line.text) for line in lines):
+        return False
+    if any(re.search("[<>&]", ENTITY.sub("", line.text)) for line in lines):
+        return False
+    return not any(
+        ENTITY.search(line) for change in made.changes if change.before for line in change.before.lines
+    )
 
 
 def _choice(rng: Random, count: int) -> list[Slip]:

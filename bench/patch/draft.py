@@ -60,6 +60,9 @@ class Draft:
     intro: str = ""
     outro: str = ""
     wraps: list[Callable[[str], str]] = field(default_factory=list)
+    outermost: list[Callable[[str], str]] = field(
+        default_factory=list
+    )  # what can only be done to all of it, last
     blur: int = 0
     may_refuse: bool = False
     form: str = "unified"
@@ -98,7 +101,7 @@ class Draft:
         if self.outro:
             pieces.append(self.outro + "\n")
         answer = "\n".join(pieces)
-        for wrap in self.wraps:
+        for wrap in (*self.wraps, *self.outermost):
             answer = wrap(answer)
         return answer
 

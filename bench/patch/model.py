@@ -137,7 +137,7 @@ class Hunk:
     new: int
     lines: list[Line]
     heading: str = ""
-    header: str | None = ""
+    header: str | None = ""  # of several lines where something stands above the `@@`
     numbered: bool = True  # whether its numbers are right
 
     def counts(self) -> tuple[int, int]:
@@ -156,7 +156,7 @@ class Hunk:
     def written(self) -> list[str]:
         if self.header == "":
             self.number(*self.numbers())
-        head = [] if self.header is None else [self.header]
+        head = [] if self.header is None else self.header.split("\n")
         return [*head, *(text for line in self.lines for text in line.written())]
 
 

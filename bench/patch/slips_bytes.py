@@ -81,12 +81,18 @@ def no_final(draft: Draft) -> bool:
         return False
     for change in draft.changes:
         change.both(final_newline=False)
-    return True
+    return all(_ends_bare(file) for change in draft.changes for file in (change.before, change.after))
 
 
-@slip("no-final-newline-unsaid", FILE, "bytes-end end")
+def _ends_bare(file: File | None) -> bool:
+    """A last line that is empty and has no newline is no line: a diff of it could not be."""
+    return file is None or file.final_newline or file.lines[-1:] != ("",)
+
+
+@slip("no-final-newline-unsaid", FILE, "bytes-end end status")
 def no_final_unsaid(draft: Draft) -> bool:
-    """The same, and a hunk at the end of the file doesn't say so: what the file had stays."""
+    """The same, and a hunk at the end of the file doesn't say so: what the file had stays (so not with the slips that
+    make or remove a file: nothing else tells how a new one ends)."""
     if not no_final(draft) or not any(_reaches_end(change) for change in draft.changes):
         return False
     draft.wraps.insert(0, lambda text: text.replace("\n\\ No newline at end of file", ""))
@@ -118,7 +124,7 @@ def _final(draft: Draft, *, before: bool) -> bool:
         return False
     change.before = replace(change.before, final_newline=before)
     change.after = replace(change.after, final_newline=not before)
-    return True
+    return _ends_bare(change.before) and _ends_bare(change.after)
 
 
 @slip("byte-order-mark", FILE, "bytes")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 from bench.patch.draft import Draft
 from bench.patch.model import ADDED, CONTEXT, Hunk, Line
 from bench.patch.slip import HUNKS, LINES, slip
 from bench.patch.slips_lines import adjacent
+from bench.patch.unique import in_file
 
 
 @slip("context-line-dropped", HUNKS, "context drift", blur=3)
@@ -171,12 +173,22 @@ def overlapping(draft: Draft) -> bool:
 
 @slip("whole-function-rewritten", LINES, "pairs rewrite", blur=1)
 def rewritten(draft: Draft) -> bool:
-    """All lines of a hunk deleted and the result added, unchanged ones too."""
+    """All lines of a hunk deleted and the result added, unchanged ones too. Where its lines are no longer the file's,
+    it deletes what is not there, or keeps silent on a line between: one may ask what was meant."""
     found = False
     for hunk in draft.hunks:
         if any(line.bare_end for line in hunk.lines):
             continue
+        draft.may_refuse = draft.may_refuse or not _as_in_file(draft, hunk)
         old = [replace(line, kind="-") for line in hunk.lines if line.kind != ADDED]
         new = [Line(ADDED, line.text) for line in hunk.lines if line.kind != "-"]
         hunk.lines, found = old + new, True
     return found
+
+
+def _as_in_file(draft: Draft, hunk: Hunk) -> bool:
+    """Do the hunk's old lines stand in the file as they are, one after another?"""
+    old = [line for line in hunk.lines if line.kind != ADDED]
+    rows = [line.row for line in old if line.row is not None]
+    together = all(two == one + 1 for one, two in pairwise(rows))
+    return together and all(in_file(draft, line) for line in old)

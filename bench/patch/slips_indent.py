@@ -172,6 +172,6 @@ def deleted_flush(draft: Draft) -> bool:
         if not any(line.kind == " " and line.text.startswith((" ", "\t")) for line in hunk.lines):
             return False
         for line in hunk.lines:
-            if line.kind == "-" and line.text.lstrip() != line.text:
+            if line.kind == "-" and line.text.strip() and line.text.lstrip() != line.text:
                 line.text, found = line.text.lstrip(), True
     return found

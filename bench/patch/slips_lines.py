@@ -7,6 +7,7 @@ import re
 from bench.patch.draft import Draft
 from bench.patch.model import ADDED, CONTEXT, DELETED, Hunk, Line
 from bench.patch.slip import LINES, RAW, slip
+from bench.patch.unique import in_file
 
 TYPOGRAPHY = str.maketrans({"'": "\u2019", "-": "\u2013"})
 
@@ -151,6 +152,8 @@ def equal_pairs(draft: Draft) -> bool:
         ]
         for number in sorted(draft.rng.sample(picked, min(2, len(picked))), reverse=True):
             line = hunk.lines[number]
+            lost = not in_file(draft, line)
+            draft.may_refuse = draft.may_refuse or lost  # what isn't there can't be deleted
             hunk.lines[number : number + 1] = [Line(DELETED, line.text, line.row), Line(ADDED, line.text)]
             found = True
     return found

@@ -19,7 +19,8 @@ def _named(name: str, naming: Naming) -> None:
             if not before or not after or part.change.moved or before.mode != after.mode:
                 return False
             old, new = naming(draft, part.change.path)
-            part.head = [text for text in (old, new) if text]
+            # One line each: what comes later numbers, quotes or indents every line.
+            part.head = [line for text in (old, new) if text for line in text.split("\n")]
         return bool(draft.parts)
 
 
@@ -122,7 +123,8 @@ def base_name(draft: Draft) -> bool:
     """Only the last part of the path; it is the only such file."""
     paths = [part.change.path for part in draft.parts]
     bases = [path.rpartition("/")[2] for path in paths]
-    if len(set(bases)) < len(bases) or not any("/" in path for path in paths):
+    known = [*bases, *(path.rpartition("/")[2] for path in draft.extra)]
+    if len(set(known)) < len(known) or not any("/" in path for path in paths):
         return False
     for part, base in zip(draft.parts, bases, strict=True):
         if not _plain(part):

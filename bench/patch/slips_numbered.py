@@ -22,9 +22,9 @@ def numbered(draft: Draft) -> bool:
     return bool(draft.hunks) and not any(line.bare_end for hunk in draft.hunks for line in hunk.lines)
 
 
-@slip("line-numbered-counting", RAW, "marks blank numbered trailing", blur=1)
+@slip("line-numbered-counting", RAW, "marks blank numbered trailing several", blur=1)
 def counting(draft: Draft) -> bool:
-    """The lines of the diff itself numbered from 1, headers too."""
+    """The lines of the diff itself numbered from 1, headers too. Not with a repeated hunk: the copy counts anew."""
     number = 0
     for part in draft.parts:
         head = []
@@ -37,8 +37,9 @@ def counting(draft: Draft) -> bool:
                 return False
             hunk.written()
             if hunk.header is not None:
-                number += 1
-                hunk.header = f"{number:>3} | {hunk.header}"
+                above = hunk.header.split("\n")
+                hunk.header = "\n".join(f"{number + n:>3} | {text}" for n, text in enumerate(above, 1))
+                number += len(above)
             for line in hunk.lines:
                 number += 1
                 line.raw = f"{number:>3} | {line.kind}{line.text}"

@@ -157,5 +157,5 @@ def large(draft: Draft) -> bool:
 
 @slip("answer-with-byte-order-mark", ANSWER, "answer-start")
 def answer_mark(draft: Draft) -> bool:
-    draft.wraps.append(lambda text: "\ufeff" + text)
+    draft.outermost.append(lambda text: "\ufeff" + text)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,22 +17,38 @@ def _moved(name: str, alter: Callable[[str], str], *, quoted: bool = False) -> N
     def do(draft: Draft) -> bool:
         for change in draft.changes:
             change.both(path=alter(change.path))
+        if len({change.path for change in draft.changes}) < len(draft.changes):
+            return False
         if quoted:
             draft.wraps.append(lambda text: "\n".join(_c_style(line) for line in text.split("\n")))
         return True
 
 
+MARK = "\u00fcber-"
+# What may come after a name. Tools put it outside of the quotes.
+_AFTER = re.compile(r"(?:\t.*| \d{4}-\d\d-\d\d .*| \((?:original|modified)\))?\s*$")
+
+
 def _c_style(line: str) -> str:
-    """A header line as git writes it when the name isn't ASCII."""
-    for head in ("--- ", "+++ "):
-        if line.startswith(head) and not line.isascii():
-            name = "".join(chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in line[4:].encode())
-            return f'{head}"{name}"'
-    if line.startswith("diff --git a/") and not line.isascii():
-        half = (len(line) - len("diff --git ")) // 2
-        names = [line[11 : 11 + half], line[12 + half :]]
-        return "diff --git " + " ".join(_c_style(f"--- {name}")[4:] for name in names)
+    """A header line as git and GNU diff write it when the name isn't ASCII. A name between back-ticks or asterisks
+    stays: who writes these writes what is read, not what git escapes. Nor is a changed line a header, `-- ` or `++ `
+    first in it or not."""
+    if MARK not in line:
+        return line
+    if line.startswith(("--- ", "+++ ", "*** a/")) and line[4:5] not in {"`", "*"}:
+        after = _AFTER.search(line)
+        assert after
+        return f"{line[:4]}{_quoted(line[4 : after.start()])}{after[0]}"
+    if line.startswith("diff --git a/"):
+        names = line.removeprefix("diff --git ").rstrip()
+        half = len(names) // 2
+        return f"diff --git {_quoted(names[:half])} {_quoted(names[half + 1 :])}"
     return line
+
+
+def _quoted(name: str) -> str:
+    text = name.strip('"').replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in text.encode()) + '"'
 
 
 def _base(path: str, alter: Callable[[str], str]) -> str:
@@ -41,7 +58,7 @@ def _base(path: str, alter: Callable[[str], str]) -> str:
 
 _moved("path-with-spaces", lambda path: _base(path, lambda base: f"my {base}"))
 _moved("path-not-ascii", lambda path: _base(path, lambda base: f"\u00fcber-\u6587{base}"))
-_moved("path-c-style", lambda path: _base(path, lambda base: f"\u00fcber-{base}"), quoted=True)
+_moved("path-c-style", lambda path: _base(path, lambda base: MARK + base), quoted=True)
 _moved("path-brackets", lambda path: _base(path, lambda base: f"[id]({base})"))
 _moved("path-like-prefix", lambda path: f"a/b/{path}")
 _moved("path-dotfile", lambda path: _base(path, lambda base: f".{base}"))

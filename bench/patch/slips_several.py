@@ -242,4 +242,5 @@ def repeated(draft: Draft) -> bool:
         return False
     twin = replace(hunk, lines=[replace(line) for line in hunk.lines])
     part.hunks.append(twin)
+    draft.may_refuse = draft.may_refuse or twin.header is None  # nothing says that a second hunk begins
     return True

@@ -64,3 +64,13 @@ def _stands_once(file: File, run: Sequence[Line], blur: int) -> bool:
     best = votes.pop(rows[0], 0)
     rival = max(votes.values(), default=0)
     return best > 0 and rival < best * (MARGIN if blur > 2 else 1)
+
+
+def in_file(draft: Draft, line: Line) -> bool:
+    """Is a line of context as it stands in its file, white space and typography aside?"""
+    if line.row is None:
+        return False
+    files = [change.before for change in draft.changes if change.before]
+    return any(
+        line.row < len(file.lines) and plain(file.lines[line.row], 2) == plain(line.text, 2) for file in files
+    )

@@ -89,7 +89,7 @@ def edit_tool(bench: Workbench) -> Tool:
 
 def _read(bench: Workbench, draft: Draft, answer: str) -> list[FilePatch]:
     """The patches of an answer; where whole files or functions were asked for, with what their fences are for."""
-    patches = list(read_answer(answer, loose=bench.loose))
+    patches = list(read_answer(answer, loose=bench.loose, known=draft.texts()))
     if not bench.loose:
         return patches
     texts = draft.texts()

@@ -48,7 +48,7 @@ def apply_answer(
     applied in part. Never guesses: what fits at two places, or in two ways, is refused.
     """
     return apply_patches(
-        read_answer(answer),
+        read_answer(answer, known=sources),
         sources,
         scope=scope,
         may_create=may_create,
@@ -57,14 +57,14 @@ def apply_answer(
     )
 
 
-def read_answer(answer: str, *, loose: bool = False) -> tuple[FilePatch, ...]:
-    """The patches of an answer as written; `loose` as in `patch_spans`. Raises PatchRefused for a broken one, and for
-    one of more than LARGEST characters."""
+def read_answer(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
+    """The patches of an answer as written; `loose` as in `patch_spans`, `known` the names of files. Raises
+    PatchRefused for a broken one, and for one of more than LARGEST characters."""
     if len(answer) > LARGEST:
         text = f"it has {len(answer):,} characters, and at most {LARGEST:,} are read: send it in parts."
         raise PatchRefused([Problem("", 0, "too-large", text)])
     try:
-        return tuple(parse(answer, loose=loose))
+        return tuple(parse(answer, loose=loose, known=known))
     except Misfit as misfit:
         raise PatchRefused([misfit.at("")]) from None
 

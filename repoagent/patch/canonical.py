@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import zlib
 from collections.abc import Iterable, Sequence
 
@@ -64,9 +65,7 @@ def _header_name(prefix: str, path: str) -> bytes:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    lines = data.split(b"\n")
-    tail = lines.pop()
-    return [line + b"\n" for line in lines] + ([tail] if tail else [])
+    return io.BytesIO(data).readlines()
 
 
 def _hunks(old: Sequence[bytes], new: Sequence[bytes]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 CONTEXT, DELETE, ADD = " ", "-", "+"
@@ -76,6 +76,17 @@ class Hunk:
         missing = (self.counts[0] - len(self.old), self.counts[1] - len(self.new))
         return min(missing) >= 0 and max(missing) > 0
 
+    @property
+    def whole(self) -> bool:
+        """Does its header tell that all of it came? One that promises fewer lines does, if a line of the file is
+        the last."""
+        return self.exact_counts or (
+            self.counts is not None
+            and not self.short
+            and self.lines[-1:] != ()
+            and self.lines[-1].kind == CONTEXT
+        )
+
 
 @dataclass(frozen=True)
 class FilePatch:
@@ -112,10 +123,14 @@ class FilePatch:
         return self.new or self.old or ""
 
 
+_Run = tuple[list[Line], list[Line], list[Line]]
+
+
 def settle(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The same change with each `-x` that is answered by an equal `+x` as context, at both ends of a run."""
+    """The same change with each `-x` that is answered by an equal `+x` as context, at both ends of a run; and so each
+    line that stands for what is left out."""
     settled: list[Line] = []
-    for deleted, added, rest in _runs(lines):
+    for deleted, added, rest in _parted(_runs(lines)):
         head = 0
         while head < min(len(deleted), len(added)) and _same(deleted[head], added[head]):
             head += 1
@@ -130,11 +145,24 @@ def settle(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(settled)
 
 
+def _parted(runs: Iterable[_Run]) -> Iterator[_Run]:
+    """The runs, cut at each elision that is deleted and added again."""
+    for deleted, added, rest in runs:
+        gone = [at for at, line in enumerate(deleted) if is_elision(line.text)]
+        come = [at for at, line in enumerate(added) if is_elision(line.text)]
+        first = second = 0
+        if [deleted[at].text for at in gone] == [added[at].text for at in come]:
+            for at, other in zip(gone, come, strict=True):
+                yield deleted[first:at], added[second:other], [replace(deleted[at], kind=CONTEXT)]
+                first, second = at + 1, other + 1
+        yield deleted[first:], added[second:], rest
+
+
 def _same(one: Line, other: Line) -> bool:
     return one.text == other.text and one.cr == other.cr
 
 
-def _runs(lines: Sequence[Line]) -> Iterator[tuple[list[Line], list[Line], list[Line]]]:
+def _runs(lines: Sequence[Line]) -> Iterator[_Run]:
     """The hunk as runs of deletions, the additions right after them, and then one line of context or none."""
     at = 0
     while at < len(lines):

@@ -90,7 +90,7 @@ def _content(
         final_newline = None
     else:
         placed = place(hunks, text, strict=files.strict)
-        parts = _merged(placed, text)
+        parts = _merged(placed, text, one=len({target.patch.block for target in group}) == 1)
         final_newline = end_of_file(placed, text)
         placements = tuple(_placement(first, fit) for fit in placed)
     added = [line for part in parts for line in part.lines]
@@ -108,7 +108,9 @@ def _as_in(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
     ]
 
 
-def _merged(placed: Sequence[Fit], text: Text) -> list[Splice]:
+def _merged(placed: Sequence[Fit], text: Text, *, one: bool) -> list[Splice]:
+    """The splices of all hunks. What a hunk deletes and adds again is context in `one` diff; in a later one of several
+    it may be meant to stay as it is, whatever the others say."""
     problems: list[Misfit] = []
     parts: list[Splice] = []
     for fit in placed:
@@ -118,7 +120,7 @@ def _merged(placed: Sequence[Fit], text: Text) -> list[Splice]:
             problems.append(problem)
     if problems:
         raise Misfits(problems)
-    for fit in placed:
+    for fit in () if one else placed:
         kept = [row for row, end in fit.claimed() if row < end]
         for part in parts:
             if part.hunk != fit.hunk.number and any(part.start <= row < part.end for row in kept):

@@ -8,8 +8,8 @@ from collections.abc import Collection
 
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
-_PREFIX = re.compile(r"(?:[abciow12]|old|new|orig|original|modified|updated|before|after|left|right)/(?=.)")
-_SHORT_PREFIX = re.compile(r"[abciow12]/(?=.)")
+_PREFIX = re.compile(r"^(?:[abciow12]|old|new|orig|original|modified|updated|before|after|left|right)/(?=.)")
+_SHORT_PREFIX = re.compile(r"^[abciow12]/(?=.)")
 _DATE = re.compile(
     r"(?<=\S)\s+(?:\d{4}-\d\d-\d\d[ T]\d\d:|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] [ \d]?\d )"
 )
@@ -157,17 +157,26 @@ def _spelled(name: str | None, prefixed: bool) -> list[str]:
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     """The one known path that `names` (spellings of one name) mean, or None.
 
-    As given first; then with `\\` for `/`, as Windows writes it; then the longest common tail (see `same_tail`), if
-    it is single.
+    As given first; then as `_otherwise` has it; then the longest common tail (see `same_tail`), if it is single.
     """
     for name in names:
         if name in known:
             return name
-    names = [name.replace("\\", "/") for name in names]
+    names = _otherwise(names)
     for name in names:
         if name in known:
             return name
     return next((found[0] for name in names if len(found := same_tail(name, known)) == 1), None)
+
+
+def _otherwise(names: Collection[str]) -> list[str]:
+    """Names that no file has, with `/` for the `\\` that Windows writes, and without what else (a date, say) came to
+    stand inside the quotes of a header."""
+    found = []
+    for name in names:
+        slashed = plain_name(name).replace("\\", "/")
+        found += [_SHORT_PREFIX.sub("", slashed, count=1), slashed] if "\\" in name else [slashed]
+    return found
 
 
 def same_tail(name: str, known: Collection[str]) -> list[str]:

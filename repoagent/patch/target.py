@@ -34,13 +34,21 @@ def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
             continue
         if target is not None:
             problems += _not_strict(target, files)
-            groups.setdefault(target.source or target.name, []).append(target)
+            group = groups.setdefault(target.source or target.name, [])
+            group.append(_going_on(target, patch, group))
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
         problems.append(Misfit("overlap", "two files of the answer would end at this path.").at(path))
     if problems:
         raise PatchRefused(problems)
     return list(groups.values())
+
+
+def _going_on(target: Target, patch: FilePatch, group: Sequence[Target]) -> Target:
+    """A patch without a name, after the patch that moves or copies its file, goes on with that one."""
+    if patch.old is None and patch.new is None and group and group[0].patch.action in {"rename", "copy"}:
+        return replace(target, path=group[0].path)
+    return target
 
 
 def _not_strict(target: Target, files: Files) -> list[Problem]:

@@ -6,6 +6,8 @@ import codecs
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -42,12 +44,14 @@ class Text:
 
     def encode(self) -> bytes:
         """The bytes. Raises UnicodeEncodeError for a line that the file's encoding can't hold."""
-        whole = "".join(line + ending for line, ending in zip(self.lines, self.endings, strict=True))
+        whole = "".join(chain.from_iterable(zip(self.lines, self.endings, strict=True)))
         return self.bom + whole.encode(self.encoding, self.errors)
 
 
+@lru_cache(maxsize=4)
 def decode(data: bytes) -> Text | None:
-    """The lines of `data`, or None when it is binary. `decode(data).encode() == data` always holds.
+    """The lines of `data`, or None when it is binary. `decode(data).encode() == data` always holds. That of the
+    last few files is kept, as an answer's readings each ask for it.
 
     UTF-16 is recognised by its byte-order mark, or by the NULs of plain letters; text that is UTF-8 but for a
     few bytes keeps these as surrogate escapes; anything else is taken as Latin-1. NUL characters make a file

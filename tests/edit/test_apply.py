@@ -212,3 +212,13 @@ def test_a_refused_edit_has_the_same_problems_as_json(repo: GitRepo, run: Run, s
     assert done.code == 3
     (problem,) = done.json["error"]["problems"]
     assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
+
+
+def test_the_path_of_a_tracked_file_is_a_name_whatever_it_looks_like(repo: GitRepo, here: Here) -> None:
+    for name in ("bin/run", "bin/stop"):
+        repo.write(name, "one\ntwo\n")
+    repo.git("add", "-A")
+    repo.git("commit", "-qm", "tools")
+    done = here("bin/run\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n", "-y")
+    assert done.code == 0, done.err
+    assert (repo.read("bin/run"), repo.read("bin/stop")) == (b"one\n2\n", b"one\ntwo\n")

@@ -298,8 +298,3 @@ def test_prose_that_looks_a_little_like_a_header() -> None:
     ):
         with pytest.raises(NoPatch):
             run(answer)
-
-
-def test_half_a_header_is_not_a_line_of_the_change() -> None:
-    answer = "```diff app.py\n+++ b/app.py\n import sys\n+import os\n```\n"
-    assert reasons(answer) == {"malformed"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from repoagent.edit.apply.already import NOTHING_TO_DO, is_applied
@@ -12,9 +12,9 @@ from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.patch import Applied, FilePatch, NoPatch, PatchRefused, apply_patches, read_answer
 
 
-def read_patches(given: Given) -> tuple[FilePatch, ...]:
-    """What `given` asks for. Raises Refused when it holds no patch."""
-    patches = read_answer(given.text)
+def read_patches(given: Given, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
+    """What `given` asks for; `known` are the names of files. Raises Refused when it holds no patch."""
+    patches = read_answer(given.text, known=known)
     if patches:
         return patches
     if "\0" in given.text:

@@ -110,7 +110,7 @@ def _placed(
     """The patch as a change of the files as they are now, and what to tell the person of it."""
     known = tracked(worktree)
     patches = from_here(
-        named(read_patches(given), given, request.paths),
+        named(read_patches(given, known), given, request.paths),
         lambda name: is_there(worktree.top, name, known),
         prefix,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from repoagent.patch.hunk import ADD, DELETE, Hunk
+from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.held import SLACK, sure, value_of
 from repoagent.patch.locate.match import FUZZY, LEVELS, WHITESPACE, FileIndex, same_literals, weight
@@ -19,6 +19,7 @@ _LOCAL = 0.5  # of what holds a change in place must be lost without that
 _LONGEST = 150
 _WINDOWS = 4
 _DROP, _SKIP = -0.3, -0.2
+_BESIDE = 0.01  # more for a line beside a change: of two blank lines the file's one is taken for that
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,15 @@ def _effect(fit: Fit) -> object:
 def _items(hunk: Hunk) -> list[_Item]:
     items: list[_Item] = []
     changed = True
-    for line in hunk.lines:
+    kinds = [CONTEXT, *(line.kind for line in hunk.lines), CONTEXT]
+    for number, line in enumerate(hunk.lines):
         if line.kind == ADD:
             changed = True
             continue
         key = LEVELS[WHITESPACE](line.text)
         gone = line.kind == DELETE
-        items.append(_Item(line.text, key, gone or line.held, value_of(line.text), changed or gone))
+        value = value_of(line.text) + _BESIDE * (kinds[number : number + 3] != [CONTEXT] * 3)
+        items.append(_Item(line.text, key, gone or line.held, value, changed or gone))
         changed = gone
     return items
 
@@ -194,9 +197,10 @@ def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[
 
 def _gains(item: _Item, window: range, index: FileIndex) -> list[float | None]:
     """How much a hunk's line gains from standing for each line of the window, up to its value; None where they
-    can't be the same line."""
+    can't be the same line. What stands there as it is, is not taken for a line that is only like it."""
     keys = index.keys(WHITESPACE)
-    alike = _likeness_to(item.key) if not item.firm and weight(item.key) >= 3 else None
+    like = not item.firm and weight(item.key) >= 3 and item.key not in keys[window.start : window.stop]
+    alike = _likeness_to(item.key) if like else None
     return [_gain(item, index.lines[row], keys[row], alike) for row in window]
 
 

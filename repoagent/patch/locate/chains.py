@@ -7,21 +7,31 @@ from itertools import pairwise
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line, is_elision
 from repoagent.patch.locate.fit import Fit
-from repoagent.patch.locate.match import ELISION, LEVELS, SPLIT, FileIndex, find_old, indent_of, is_blank
+from repoagent.patch.locate.match import (
+    ELISION,
+    LEVELS,
+    SPLIT,
+    WHITESPACE,
+    FileIndex,
+    find_old,
+    indent_of,
+    is_blank,
+)
 from repoagent.patch.problems import Misfit
 
 _MOST = 40
 Rows = tuple[int, ...]
 
 
-def chained(hunk: Hunk, index: FileIndex) -> list[Fit]:
-    """The places of a hunk whose parts stand in the file one after another, with other lines between them."""
+def chained(hunk: Hunk, index: FileIndex, loosest: str = WHITESPACE) -> list[Fit]:
+    """The places of a hunk whose parts stand in the file one after another, with other lines between them; no part is
+    found at a level beyond `loosest`."""
     if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
-        return _elided(hunk, index)
-    return _fused(hunk, index)
+        return _elided(hunk, index, loosest)
+    return _fused(hunk, index, loosest)
 
 
-def _elided(hunk: Hunk, index: FileIndex) -> list[Fit]:
+def _elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Fit]:
     """Each part between two elisions is found by itself; chains that stay in one block come first."""
     parts: list[list[Line]] = [[]]
     for line in hunk.lines:
@@ -32,7 +42,7 @@ def _elided(hunk: Hunk, index: FileIndex) -> list[Fit]:
     olds = [[line for line in part if line.kind != ADD] for part in parts]
     if any(part and all(is_blank(line.text) for line in old) for part, old in zip(parts, olds, strict=True)):
         return []
-    chains = list(_chains([_places(old, index) for old in olds if old], index))
+    chains = list(_chains([_places(old, index, loosest) for old in olds if old], index))
     if len(chains) > 1:
         chains = [chain for chain in chains if _in_one_block(chain, index.lines)] or chains
     return _fitting(hunk, [[*_with_gaps(chain, olds)] for chain in chains])
@@ -60,11 +70,13 @@ def _with_gaps(chain: Sequence[Rows], olds: Sequence[Sequence[Line]]) -> Iterato
             yield from next(rows)
 
 
-def _places(old: Sequence[Line], index: FileIndex) -> list[Rows]:
+def _places(old: Sequence[Line], index: FileIndex, loosest: str) -> list[Rows]:
     for level in LEVELS:
         found = find_old(old, index, level)
         if found:
             return [tuple(range(start, start + len(old))) for start in found[:_MOST]]
+        if level == loosest:
+            break
     return []
 
 
@@ -99,7 +111,7 @@ def _depth(lines: Sequence[str], rows: Sequence[int]) -> int:
     return next((len(indent_of(lines[row]).expandtabs(4)) for row in rows if not is_blank(lines[row])), 0)
 
 
-def _fused(hunk: Hunk, index: FileIndex) -> list[Fit]:
+def _fused(hunk: Hunk, index: FileIndex, loosest: str) -> list[Fit]:
     """A hunk that runs two places together is cut in the context between two of its changes.
 
     Both halves must have a single place each, in order; all cuts that fit must ask for the same.
@@ -111,7 +123,7 @@ def _fused(hunk: Hunk, index: FileIndex) -> list[Fit]:
         ]
         if any(all(is_blank(line.text) for line in half) for half in halves):
             continue
-        places = [_places(half, index) for half in halves]
+        places = [_places(half, index, loosest) for half in halves]
         if [len(some) for some in places] == [1, 1] and places[0][0][-1] < places[1][0][0]:
             fit = Fit(hunk, (*places[0][0], *places[1][0]), SPLIT)
             found.setdefault(tuple(fit.changes()), fit)

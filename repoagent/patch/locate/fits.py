@@ -10,7 +10,7 @@ from repoagent.patch.locate.align import aligned
 from repoagent.patch.locate.applied import applied_rows
 from repoagent.patch.locate.chains import chained
 from repoagent.patch.locate.fit import Fit
-from repoagent.patch.locate.match import EXACT, LEVELS, FileIndex, find_old, is_blank
+from repoagent.patch.locate.match import EXACT, LEVELS, WHITESPACE, FileIndex, find_old, is_blank
 from repoagent.patch.problems import Misfit
 
 
@@ -40,9 +40,10 @@ def fits(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Fit]:
                 return found
     if applied_rows(hunk, index):
         return []
-    return _first(chained(reading, index) for reading in readings(hunk)) or _first(
-        aligned(reading, index) for reading in readings(hunk)
+    in_parts = (
+        chained(reading, index, loosest) for loosest in (EXACT, WHITESPACE) for reading in readings(hunk)
     )
+    return _first(in_parts) or _first(aligned(reading, index) for reading in readings(hunk))
 
 
 def _first(results: Iterator[list[Fit]]) -> list[Fit]:

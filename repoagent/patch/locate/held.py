@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from repoagent.patch.hunk import ADD, CONTEXT, Hunk
 from repoagent.patch.locate.fit import Change, Fit
@@ -38,6 +38,8 @@ def sure(fit: Fit, keys: Sequence[str]) -> bool:
         changes = fit.changes()
     except Misfit:
         return False
+    if any(one == other for one, other in pairwise((change.start, change.end) for change in changes)):
+        return False  # a lost line stands between two additions, which may be a part of them
     return all(
         not change.added
         or _held(change, [number for number in beside if 0 <= number < len(old)], fit, firm, keys)
@@ -69,10 +71,25 @@ def _held(change: Change, beside: Sequence[int], fit: Fit, firm: set[int], keys:
             and LEVELS[WHITESPACE](text) in keys[max(0, change.start - reach) : change.end + reach]
         ):
             return False
-    if change.start < change.end:
+    if change.start < change.end or _between(beside, fit, firm) or _at_edge(change, beside, fit, firm, keys):
         return True
     there = {keys[row] for row in (change.start - 1, change.end) if 0 <= row < len(keys)}
     if any(LEVELS[WHITESPACE](line.text) in there for line in change.added if weight(line.text) > 3):
         return False
     matched = [number for number in beside if fit.rows[number] is not None]
     return any(number in firm and (weight(texts[number]) > 1 or len(matched) == 2) for number in matched)
+
+
+def _between(beside: Sequence[int], fit: Fit, firm: set[int]) -> bool:
+    """Do the lines above and below an addition stand next to each other in the file, and is one of them telling?"""
+    if len(beside) < 2 or not firm.issuperset(beside):
+        return False
+    above, below = (fit.rows[number] for number in beside)
+    telling = any(weight(fit.hunk.old[number].text) > 1 for number in beside)
+    return telling and above is not None and below == above + 1
+
+
+def _at_edge(change: Change, beside: Sequence[int], fit: Fit, firm: set[int], keys: Sequence[str]) -> bool:
+    """Is it the beginning or the end of both the hunk and the file, beside a line that is there?"""
+    edges = {0: 0, len(keys): len(fit.hunk.old) - 1}
+    return change.start in edges and list(beside) == [edges[change.start]] and beside[0] in firm

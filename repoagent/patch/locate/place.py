@@ -10,14 +10,15 @@ from repoagent.patch.locate.choose import choose
 from repoagent.patch.locate.explain import already, misfit
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.fits import fits, fits_at
-from repoagent.patch.locate.match import LEVELS, WHITESPACE, FileIndex, index_of
+from repoagent.patch.locate.match import LEVELS, WHITESPACE, FileIndex, index_of, is_blank
 from repoagent.patch.locate.transport import undone
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.text import Text
 
 
 def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fit]:
-    """The one place of each hunk that changes anything. Raises Misfit or Misfits."""
+    """The one place of each hunk that changes anything. Raises Misfit or Misfits, also where what a hunk deletes and
+    adds again is nowhere in the file."""
     index = index_of(text.lines)
     if not strict:
         hunks = undone(hunks, text.lines)
@@ -25,7 +26,7 @@ def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fi
     options: list[list[Fit]] = []
     problems: list[Misfit] = []
     for hunk in hunks:
-        if not hunk.changes:
+        if not hunk.changes and not any(line.held and not is_blank(line.text) for line in hunk.lines):
             continue
         try:
             found = fits(hunk, index, strict=strict)
@@ -34,6 +35,8 @@ def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fi
             continue
         if not found:
             problems.append(misfit(hunk, index))
+        elif not hunk.changes:
+            continue
         elif rows := _repeated(hunk, found, index):
             problems.append(already(hunk, rows))
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from repoagent.patch.hunk import FilePatch
@@ -23,14 +23,14 @@ _LOST = re.compile(
 )
 
 
-def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
+def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[FilePatch]:
     """Everything that an answer asks for, in its order.
 
     Raises Misfit for a patch that is broken beyond reading. A fence that names no file is taken for a whole
     file only when it is the single block of the answer, or where `loose` (see `patch_spans`); its names are
-    then None.
+    then None. `known` are names of files, where they are known: one is read as a name whatever it looks like.
     """
-    found = blocks(answer, loose=loose)
+    found = blocks(answer, loose=loose, known=known)
     if too_large(answer, found):
         raise Misfit("too-large", "the answer is too large to be read. Send the change in parts.")
     patches: list[FilePatch] = []
@@ -41,7 +41,7 @@ def parse(answer: str, *, loose: bool = False) -> list[FilePatch]:
         end = block.span.end
         kind = block.span.kind
         if kind == SEARCH_REPLACE:
-            some = parse_search_replace(block, name)
+            some = parse_search_replace(block, name, known)
             name = some[-1].new if some else name
         elif kind == DIFF:
             some = _named(parse_diff(block.lines), block)
@@ -103,7 +103,7 @@ def _named(patches: Sequence[FilePatch], block: Block) -> list[FilePatch]:
     ]
     if named and named[-1].hunks and not block.closed:
         last = named[-1].hunks[-1]
-        ended = last.exact_counts if block.fenced else not (last.short and block.lines[-1].strip())
+        ended = last.whole if block.fenced else not (last.short and block.lines[-1].strip())
         named[-1] = replace(named[-1], cut=not ended)
     if named and not block.closed and not named[-1].hunks and named[-1].action == "create":
         named[-1] = replace(named[-1], cut=True)

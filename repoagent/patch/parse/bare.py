@@ -19,7 +19,7 @@ from repoagent.patch.parse.marks import (
 )
 
 _HEADER = re.compile(
-    r"(?:diff -|index [0-9a-f]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
+    r"(?:diff -|index [0-9A-Za-z]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
     r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"
     r"|=====+$|Only in |RCS file: |retrieving revision )"
 )
@@ -95,7 +95,7 @@ def _is_header(lines: Sequence[str], at: int, left: tuple[int, int] | None) -> b
     line = lines[at]
     if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
         return False
-    if line.startswith(("--- ", "+++ ")):
+    if line.startswith(("--- ", "+++ ", "*** ")):
         return is_file_header(lines, at) or (is_lone_header(lines, at) and (left is None or max(left) <= 0))
     if line.startswith("====="):
         return at > 0 and is_index(lines, at - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line
@@ -20,7 +20,7 @@ _END = re.compile(r":end_line:[ \t]*\d{1,9}[ \t]*$")
 _MOST_DIVIDERS = 40
 
 
-def parse_search_replace(block: Block, inherited: str | None) -> list[FilePatch]:
+def parse_search_replace(block: Block, inherited: str | None, known: Collection[str] = ()) -> list[FilePatch]:
     """The blocks in order, those of one file next to each other as one patch. A block without a name of its
     own is for the file of the block before it (`inherited` for the first).
 
@@ -43,7 +43,7 @@ def parse_search_replace(block: Block, inherited: str | None) -> list[FilePatch]
         if SEARCH.match(line):
             if body is not None:
                 raise _broken(name)
-            body, opening, name = [], line, name_in_comment(before) or name
+            body, opening, name = [], line, name_in_comment(before, known) or name
         elif REPLACE.match(line):
             if body is None:
                 raise _broken(name)

@@ -11,6 +11,7 @@ from repoagent.patch.parse.hunks import combined, read_hunk, transport_crlf
 from repoagent.patch.parse.marks import (
     COMBINED,
     COMMAND,
+    HALF_HEADER,
     LONGEST,
     is_file_header,
     is_index,
@@ -18,10 +19,8 @@ from repoagent.patch.parse.marks import (
     is_mail,
     is_signature,
 )
+from repoagent.patch.parse.numbering import number_before
 from repoagent.patch.paths import is_no_file, plain_name, unquote
-from repoagent.patch.problems import Misfit
-
-_HALF_HEADER = re.compile(r"(?:--- a|\+\+\+ b)/\S")
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _GIT = re.compile(rf"({_QUOTED}|\S+) +({_QUOTED}|\S+)[ \t\r]*$")
@@ -52,7 +51,7 @@ def _file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
     patch, first = FilePatch(None, None), at
     hunks: list[Hunk] = []
     sides: set[str] = set()  # which of `---` and `+++` were there
-    moved = False
+    moved = unread = False
     while at < len(lines):
         line = lines[at]
         if is_signature(lines, at):
@@ -70,24 +69,23 @@ def _file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
                 patch, at = _command_names(patch, line), at + 1
             else:
                 patch, at = _header_names(patch, lines[at], lines[at + 1]), at + 2
-                sides = {"old", "new"}
-        elif not hunks and is_lone_header(lines, at):
+                sides = {"old", "new"} if line.startswith("-") else {"new"}
+        elif is_lone_header(lines, at) or HALF_HEADER.match(line):
+            if hunks:
+                break
             patch, at = _with_name(patch, line.startswith("-"), plain_name(line[4:])), at + 1
-        elif hunks and is_lone_header(lines, at):
-            break
         elif is_mail(line):
             if hunks or patch != FilePatch(None, None):
                 break
             at = max(at + 1, _after_mail_head(lines, at))
         elif line.startswith("@@") or line[:1] in {" ", "+", "-"}:
-            if not hunks and _HALF_HEADER.match(line):
-                raise Misfit(
-                    "malformed", f"`{line[:80]}` is half of a header. Send both lines, `---` and `+++`."
-                )
             hunk, at = read_hunk(lines, at, len(hunks) + 1)
             if hunk.lines:
                 hunks.append(hunk)
+        elif sides and not hunks and not unread and (numbered := _numbered(lines, at)):
+            hunks, at = [numbered[0]], numbered[1]
         else:
+            unread = unread or (bool(sides) and line.strip() != "")
             moved = moved or line.startswith("similarity index ")
             patch, at = _extended(patch, line), at + 1
     if not hunks and patch == FilePatch(None, None):
@@ -96,11 +94,20 @@ def _file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
         patch = replace(patch, action="rename")
     if hunks and len(sides) < 2:
         patch = replace(patch, tolerances=patch.tolerances | {"header"})
-    return replace(patch, hunks=tuple(hunks), cut=not hunks and _is_cut(patch, sides)), at
+    return replace(patch, hunks=tuple(hunks), cut=not hunks and _is_cut(patch, sides, unread=unread)), at
 
 
-def _is_cut(patch: FilePatch, sides: Set[str]) -> bool:
-    """Does a file without hunks ask for nothing, so that the rest of it must be missing?"""
+def _numbered(lines: Sequence[str], at: int) -> tuple[Hunk, int] | None:
+    """The hunk without an `@@` line at line `at` that has a number before each line, and the line after it."""
+    hunk, after = read_hunk(lines, at, 1) if number_before(lines[at]) else (Hunk(()), at)
+    return (hunk, after) if hunk.changes else None
+
+
+def _is_cut(patch: FilePatch, sides: Set[str], *, unread: bool) -> bool:
+    """Does a file without hunks ask for nothing, so that the rest of it must be missing? Or (`unread`) is there
+    something below its names that was not understood?"""
+    if patch.action in {"rename", "copy"}:
+        return unread and not patch.binary
     if patch.action == "edit":
         return patch.mode is None and not patch.binary
     return patch.action == "create" and bool(sides)

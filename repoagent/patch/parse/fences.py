@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from repoagent.patch.parse.heredoc import is_heredoc
 from repoagent.patch.parse.marks import (
     DIFF_LANGUAGES,
     DIRECTIVE,
+    INVISIBLE,
     REPLACE,
     SEARCH,
     Fence,
@@ -73,7 +74,7 @@ def fenced(lines: Sequence[str], at: int, fence: Fence) -> Fenced:
 def _end(lines: Sequence[str], at: int, fence: Fence, name: str) -> int | None:
     depth = 0
     nests = name.lower().endswith(_MARKDOWN)
-    patched = fence.info.split(maxsplit=1)[:1] in ([language] for language in DIFF_LANGUAGES)
+    patched = _language(fence.info) in DIFF_LANGUAGES
     opened = marker = 0  # the SEARCH line that is open, and the marker that follows it
     for number in range(at + 1, len(lines)):
         line = lines[number]
@@ -129,11 +130,12 @@ def _late_end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
 
 
 def kind_and_name(
-    info: str, body: Sequence[str], lines: Sequence[str], at: int
+    info: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str] = ()
 ) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
-    """What a fence's body is, which file is named beside it, its lines unwrapped, and what that needed."""
-    name = name_in_info(info) or name_before(lines, at)
-    language = info.split(maxsplit=1)[0].lower() if info.split() else ""
+    """What a fence's body is, which file is named beside it, its lines unwrapped, and what that needed. `known` as in
+    `names`."""
+    name = name_in_info(info, known) or name_before(lines, at, known)
+    language = _language(info)
     if any(line[:1] in "<-" and SEARCH.match(line) for line in body if line):
         return SEARCH_REPLACE, name, body, frozenset()
     first = next((number for number, line in enumerate(body) if line.strip()), None)
@@ -144,13 +146,18 @@ def kind_and_name(
     )
     if _envelope(inner, first):
         return ENVELOPE, name, inner, names
-    comment = name_in_comment(inner[first])
+    comment = name_in_comment(inner[first], known)
     second = next((n for n in range(first + 1, len(inner)) if inner[n].strip()), first) if comment else first
     if language in DIFF_LANGUAGES or starts_diff(inner, first) or starts_diff(inner, second):
-        return DIFF, name or comment or _lead(lines, at), inner, names
+        return DIFF, name or comment or name_leading(lines, at, known), inner, names
     if language in _SHELLS and is_heredoc(body):
         return SHELL, None, body, frozenset()
     return _plain(name, body)
+
+
+def _language(info: str) -> str:
+    """The first word of a fence's info string, without a name after a colon: ```diff:src/a.py"""
+    return info.split(maxsplit=1)[0].partition(":")[0].lower() if info.split() else ""
 
 
 def _plain(name: str | None, body: Sequence[str]) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
@@ -171,21 +178,27 @@ def _envelope(lines: Sequence[str], first: int) -> bool:
     return False
 
 
-def name_before(lines: Sequence[str], at: int) -> str | None:
+def name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
     """The file named by the line directly before a block, or by a heading with one short line of prose between;
     blank lines may stand between."""
     above = [line for line in lines[max(0, at - 4) : at][::-1] if line.strip()]
-    near = any(line.strip() for line in lines[max(0, at - 2) : at])
+    near = any(line.strip() for line in lines[max(0, at - 3) : at])
     if not above or not near:
         return None
-    name = name_on_line(above[0])
-    if name is None and len(above) > 1 and above[0].rstrip().endswith(":") and above[1].startswith("#"):
-        return name_on_line(above[1])
+    name = name_on_line(above[0], known)
+    if (
+        name is None
+        and len(above) > 1
+        and above[0].rstrip().endswith(":")
+        and above[1].strip(f"{INVISIBLE} \t").startswith("#")
+    ):
+        return name_on_line(above[1], known)
     return name
 
 
-def _lead(lines: Sequence[str], at: int) -> str | None:
-    for line in lines[max(0, at - 2) : at][::-1]:
+def name_leading(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
+    """The file that the words directly before a diff name."""
+    for line in lines[max(0, at - 3) : at][::-1]:
         if line.strip():
-            return name_in_lead(line)
+            return name_in_lead(line, known)
     return None

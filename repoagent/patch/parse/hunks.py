@@ -13,6 +13,7 @@ from repoagent.patch.parse.marks import (
     DIRECTIVE,
     NUMBERS,
     is_file_header,
+    is_half_header,
     is_index,
     is_lone_header,
     is_mail,
@@ -121,7 +122,7 @@ def _ends(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
     line = lines[at]
     if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
         return False
-    if line.startswith(("--- ", "+++ ")):
+    if line.startswith(("--- ", "+++ ", "*** ")):
         return _is_header(lines, at, left)
     if line.startswith("--"):
         return is_signature(lines, at)
@@ -132,7 +133,11 @@ def _is_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
     """Is `--- x` / `+++ y` inside a hunk the next file's header? It can also delete `-- x` and add `++ y`."""
     done = bool(left) and max(left) <= 0
     if not is_file_header(lines, at):
-        return is_lone_header(lines, at) and (done if left else _NAMES.match(_name(lines[at])) is not None)
+        lone, half = is_lone_header(lines, at), is_half_header(lines[at])
+        if left:
+            promised = list(left) == ([1, 0] if lines[at][0] == DELETE else [0, 1])  # as the hunk's last line
+            return lone and (done or (half and not promised))
+        return half or (lone and _NAMES.match(_name(lines[at])) is not None)
     old, new = _name(lines[at]), _name(lines[at + 1])
     followed = _followed(lines, at + 2) or (at + 2 >= len(lines) and _NAMES.match(old) is not None)
     alike = is_no_file(old) or is_no_file(new) or old.split("/")[-1] == new.split("/")[-1]

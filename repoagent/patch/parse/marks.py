@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from repoagent.patch.paths import plain_name
+
 DIFF_LANGUAGES = {"diff", "patch", "udiff", "unified", "unified-diff", "git-diff", "gitdiff"}
+INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # marks of no width
 LONGEST = 4000  # characters of a line that can still be a header or a fence
 
 SEARCH = re.compile(r"(?:<{4,9} ?(?:SEARCH|ORIGINAL)\b|-{5,9} SEARCH\b).*$")
@@ -14,6 +17,8 @@ DIVIDER = re.compile(r"={4,9}\s*$")
 REPLACE = re.compile(r"(?:>{4,9} ?(?:REPLACE|UPDATED)\b|\+{5,9} REPLACE\b).*$")
 
 NUMBERS = re.compile(r"@@+[ \t]*-(\d{1,9})(?:,(\d{1,9}))?[ \t]+\+(\d{1,9})(?:,(\d{1,9}))?[ \t]*(?:@@+)?(.*)$")
+HALF_HEADER = re.compile(r"(?:--- a|\+\+\+ b)/\S")
+_SURE_HALF = re.compile(r"(?:--- a|\+\+\+ b)/(?:[^ ]*/)?[^ /]+\.\w{1,12}\s*$")
 COMBINED = re.compile(r"diff --(?:cc|combined) |@@@+ -\d+(?:,\d+)? -\d+(?:,\d+)? ")
 COMMAND = re.compile(r"diff (?:--(?:git|cc|combined)|-[A-Za-z-]+) \S")
 DIRECTIVE = re.compile(
@@ -22,7 +27,7 @@ DIRECTIVE = re.compile(
 )
 _INTERESTING = re.compile(
     r"[\s>\d|:│.)*+\u200b-\u200f\u2060\ufeff-]{0,80}?"
-    r"(?:```|~~~|<<<<|-{5,9} SEARCH|diff -|Index: |--- |\+\+\+ |@@|\*\*\* [BUAD])"
+    r"(?:```|~~~|<<<<|-{5,9} SEARCH|diff -|Index: |--- |\+\+\+ |@@|\*\*\* \S)"
 )
 _MAIL = re.compile(r"(?:From [0-9a-f]{40,64} \w|commit [0-9a-f]{40,64}\b)")
 _LATE = re.compile(r"[^`\s][ \t]{0,9}(`{3,})([^`\s]+)[ \t]*\r?$")
@@ -62,14 +67,23 @@ def fence_on(line: str, *, late: bool = False) -> Fence | None:
 
 
 def is_file_header(lines: Sequence[str], at: int) -> bool:
-    """Do lines `at` and `at + 1` read `--- old` and `+++ new`?"""
-    if not lines[at].startswith("--- ") or at + 1 == len(lines) or not lines[at + 1].startswith("+++ "):
+    """Do lines `at` and `at + 1` read `--- old` and `+++ new`, or the same in stars?"""
+    if at + 1 == len(lines):
         return False
-    return (
-        not lines[at][4:].isspace()
-        and not lines[at + 1][4:].isspace()
-        and len(lines[at]) > 4 < len(lines[at + 1])
-    )
+    if not lines[at].startswith("--- ") or not lines[at + 1].startswith("+++ "):
+        return is_starred(lines, at)
+    return bool(lines[at][4:].strip() and lines[at + 1][4:].strip())
+
+
+def is_starred(lines: Sequence[str], at: int) -> bool:
+    """Do lines `at` and `at + 1` read `*** old` and `--- new`, as above a context diff, and name one file? What comes
+    below is not checked, but for the row of stars that a context diff has there."""
+    if not lines[at].startswith("*** ") or DIRECTIVE.match(lines[at]) or at + 1 == len(lines):
+        return False
+    if not lines[at + 1].startswith("--- ") or (at + 2 < len(lines) and lines[at + 2].startswith("******")):
+        return False
+    old, new = (plain_name(line[4:LONGEST]) for line in lines[at : at + 2])
+    return ("/" in new or "." in new) and old.rpartition("/")[2] == new.rpartition("/")[2] != ""
 
 
 def is_lone_header(lines: Sequence[str], at: int) -> bool:
@@ -79,6 +93,11 @@ def is_lone_header(lines: Sequence[str], at: int) -> bool:
         return False
     below = at + 1 + (at + 1 < len(lines) and not lines[at + 1].strip())
     return below < len(lines) and lines[below].startswith("@@")
+
+
+def is_half_header(line: str) -> bool:
+    """Is this a `--- a/name` or `+++ b/name` that can hardly be anything else, wherever it stands?"""
+    return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
 
 
 def is_index(lines: Sequence[str], at: int) -> bool:

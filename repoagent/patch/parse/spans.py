@@ -6,7 +6,7 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from repoagent.patch.parse.bare import bare_diff_end
@@ -19,6 +19,7 @@ from repoagent.patch.parse.fences import (
     fenced,
     kind_and_name,
     name_before,
+    name_leading,
 )
 from repoagent.patch.parse.marks import (
     DIRECTIVE,
@@ -90,16 +91,16 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
     return tuple(block.span for block in found if loose or block.span.kind != CODE)
 
 
-def blocks(answer: str, *, loose: bool = False) -> list[Block]:
+def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
     """All patches of an answer, and the fences of kind "code" which name no file. None of one that is too large (see
-    `too_large`)."""
+    `too_large`). What is `known` to be a file is taken for its name wherever one can stand."""
     if answer.count("\n") > _MOST_LINES:
         return []
     raw = answer.split("\n")
     lines, decoration = undecorated(raw)
     found: list[Block] = []
     row = start = 0
-    for region in _regions(lines, loose):
+    for region in _regions(lines, loose, known):
         start += sum(map(len, raw[row : region.first])) + region.first - row
         end = start + sum(map(len, raw[region.first : region.after])) + region.after - region.first
         column = region.fence.column if region.fence else 0
@@ -119,14 +120,14 @@ def too_large(answer: str, found: Sequence[Block]) -> bool:
     return len(found) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
-def _regions(lines: Sequence[str], loose: bool, depth: int = 0) -> Iterator[_Region]:
+def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[_Region]:
     at = floor = 0  # what is above `floor` belongs to another patch
     while at < len(lines):
         line = lines[at]
         if not interesting(line) and not (loose and "```" in line):
             at += 1
             continue
-        region = _fenced(lines, at, loose) or _unfenced(lines, at)
+        region = _fenced(lines, at, loose, known) or _unfenced(lines, at, known)
         if region is not None:
             yield region
             at = floor = region.after
@@ -135,37 +136,51 @@ def _regions(lines: Sequence[str], loose: bool, depth: int = 0) -> Iterator[_Reg
         if inner is None or depth == _DEPTH:
             at += 1
             continue
-        for region in _regions(inner, loose, depth + 1):
+        for region in _regions(inner, loose, known, depth + 1):
+            start, end = first + region.first, first + region.after
+            beside = region.name or _name_beside(region.kind, region.lines, lines, start, known)
             names = region.tolerances | {name}
-            yield replace(region, first=first + region.first, after=first + region.after, tolerances=names)
+            yield replace(region, first=start, after=end, name=beside, tolerances=names)
         at = floor = max(after, at + 1)
 
 
-def _fenced(lines: Sequence[str], at: int, loose: bool) -> _Region | None:
+def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) -> _Region | None:
     fence = fence_on(lines[at], late=loose)
     if fence is None:
         return None
     body = fenced(lines, at, fence)
-    kind, name, inner, names = kind_and_name(fence.info, body.lines, lines, at)
+    kind, name, inner, names = kind_and_name(fence.info, body.lines, lines, at, known)
     forgiven = names | body.tolerances if kind not in {CODE, "whole-file"} else frozenset[str]()
     return _Region(at, body.after, kind, inner, name, fence, body.closed, forgiven)
 
 
-def _unfenced(lines: Sequence[str], at: int) -> _Region | None:
+def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region | None:
     """A patch that begins at line `at` and has no fence."""
     if SEARCH.match(lines[at]):
         after, closed = _search_replace_end(lines, at)
-        kind, name = SEARCH_REPLACE, name_before(lines, at)
+        kind = SEARCH_REPLACE
     elif DIRECTIVE.match(lines[at]):
         after, closed = envelope_end(lines, at)
-        kind, name = ENVELOPE, None
+        kind = ENVELOPE
     elif starts_diff(lines, at):
         after = bare_diff_end(lines, at)
         closed = after < len(lines)
-        kind, name = DIFF, name_before(lines, at) if lines[at].startswith("@@") else None
+        kind = DIFF
     else:
         return None
+    name = _name_beside(kind, lines[at : at + 1], lines, at, known)
     return _Region(at, after, kind, lines[at:after], name, None, closed)
+
+
+def _name_beside(
+    kind: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str]
+) -> str | None:
+    """The file that is named above line `at`, where a patch without a name of its own begins."""
+    if kind == SEARCH_REPLACE:
+        return name_before(lines, at, known)
+    if kind == DIFF and body[:1] and body[0].startswith("@@"):
+        return name_before(lines, at, known) or name_leading(lines, at, known)
+    return None
 
 
 def _search_replace_end(lines: Sequence[str], at: int) -> tuple[int, bool]:

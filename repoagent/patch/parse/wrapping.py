@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from repoagent.patch.parse.marks import COMMAND, DIRECTIVE, starts_diff
+from repoagent.patch.parse.marks import COMMAND, DIRECTIVE, INVISIBLE, starts_diff
 from repoagent.patch.parse.numbering import common_start, without_numbers
 
 _QUOTE = re.compile(r"[ \t]{0,3}>")
@@ -13,8 +13,7 @@ _TIGHT = re.compile(r"[ \t]{0,3}>[^\s>]")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}[mK]")
 _COLOURED = re.compile(r"(?:\x1b\[[0-9;]{0,12}[mK])+(?:diff --git |--- |\+\+\+ |@@|[-+])")
 _DEPTH = 8  # wrappings within each other
-_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
-_MARKED_START = re.compile(rf"([ \t>]{{0,40}})[{_INVISIBLE}]+(?=```|~~~|---|\+\+\+|diff |@@|<<<<|\*\*\* )")
+_MARKED_START = re.compile(rf"([ \t>]{{0,40}})[{INVISIBLE}]+(?=```|~~~|---|\+\+\+|diff |@@|<<<<|\*\*\* )")
 
 
 def is_quoted(line: str) -> bool:
@@ -42,7 +41,7 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
         lines = [_COLOUR.sub("", line) if "\x1b" in line else line for line in lines]
         names.add("colours")
     plain = [
-        line if line.isascii() else _MARKED_START.sub(r"\1", line, count=1).lstrip(_INVISIBLE)
+        line if line.isascii() else _MARKED_START.sub(r"\1", line, count=1).lstrip(INVISIBLE)
         for line in lines
     ]
     if any(len(one) != len(other) for one, other in zip(plain[1:], lines[1:], strict=True)):

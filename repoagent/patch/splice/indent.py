@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby, pairwise
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.match import EXACT, LEVELS, WHITESPACE, indent_of, is_blank
 from repoagent.patch.problems import Misfit
-
-Pair = tuple[str, str]
-Table = dict[str, str]
-Shift = Callable[[str], "str | None"]
-_UNITS = (2, 3, 4, 8)
+from repoagent.patch.splice.first_column import (
+    Pair,
+    Table,
+    forgotten_space,
+    some_forgotten_spaces,
+    with_or_without,
+)
+from repoagent.patch.splice.shifts import shifts
 
 
 def rebased(fit: Fit, lines: Sequence[str], others: Sequence[Fit] = ()) -> Hunk:
@@ -27,12 +31,17 @@ def rebased(fit: Fit, lines: Sequence[str], others: Sequence[Fit] = ()) -> Hunk:
     spaces to tabs and back. Raises Misfit ("indentation") when the lines disagree or leave a choice.
     """
     hunk = fit.hunk
+    new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
+    gone = _pairs(fit, lines, lambda line: line.kind == DELETE)
     held = _pairs(fit, lines, lambda line: line.held)
-    added = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)} | {h for h, _ in held}
+    held = set() if _tells_nothing(held, gone, new) else held
+    added = new | {h for h, _ in held}
     if not added or (fit.level == EXACT and hunk.exact_counts):
         return hunk
-    context, deleted = _pairs(fit, lines, _is_context), _pairs(fit, lines, _is_deleted)
+    context, deleted = _pairs(fit, lines, _is_context), gone | held
     every = context | deleted
+    if all(h == f for h, f in every) and (any(h for h, _ in every) or not any(added)):
+        return hunk
     elsewhere = {
         pair for other in others for kind in (_is_context, _is_deleted) for pair in _pairs(other, lines, kind)
     }
@@ -43,17 +52,16 @@ def rebased(fit: Fit, lines: Sequence[str], others: Sequence[Fit] = ()) -> Hunk:
         if all(h == f for h, f in elsewhere):
             raise _unclear(hunk.number)
         every |= elsewhere
-    if all(h == f for h, f in every) or _some_forgotten_spaces(context, deleted):
+    shown = any(line.bare and not is_blank(line.text) for line in hunk.lines)
+    if all(h == f for h, f in every) or some_forgotten_spaces(context, deleted, shown=shown):
         return hunk  # nothing is held elsewhere then: what is held counts as deleted
     table = _table(every, added, file)
     if table is None and any(f and not h for h, f in deleted):
         table = _beside_flush(every, added, _goes_with_flush(fit, lines), file)
     elif table is None and any(h and f for h, f in deleted):
         table = _table(deleted, added, file)
-    if not deleted and _forgotten_space(every):
-        kept = {indent: indent for indent in added}
-        choices = [some for some in (table, kept) if some and all(new in file.known for new in some.values())]
-        table = choices[0] if len(choices) == 1 or (choices and choices[0] == kept) else None
+    if not deleted and forgotten_space(every - {("", "")}):
+        table = with_or_without(table, every, fit, lines, file.known)
     if table is None or any(table[h] != f for h, f in held):
         raise _unclear(hunk.number)
     return replace(
@@ -75,10 +83,7 @@ class _File:
 
     @staticmethod
     def of(lines: Sequence[str], pairs: Iterable[Pair]) -> _File:
-        indents = [indent_of(line) for line in lines if not is_blank(line)]
-        steps = Counter(len(two) - len(one) for one, two in pairwise(indents) if len(two) > len(one))
-        unit = max(steps, key=lambda step: (steps[step], step), default=1)
-        return _File(frozenset(indents), unit, frozenset(pairs))
+        return _File(*_indents(tuple(lines)), frozenset(pairs))
 
     def in_step(self, indent: str) -> bool:
         """Could a line of this file stand so deep?"""
@@ -87,6 +92,14 @@ class _File:
         if "\t" in indent:
             return any(other.startswith("\t") for other in self.known)
         return len(indent) % self.unit == 0
+
+
+@lru_cache(maxsize=4)
+def _indents(lines: tuple[str, ...]) -> tuple[frozenset[str], int]:
+    """The indentations of a file's lines, and the spaces that most of its steps have."""
+    indents = [indent_of(line) for line in lines if not is_blank(line)]
+    steps = Counter(len(two) - len(one) for one, two in pairwise(indents) if len(two) > len(one))
+    return frozenset(indents), max(steps, key=lambda step: (steps[step], step), default=1)
 
 
 def _is_context(line: Line) -> bool:
@@ -136,8 +149,8 @@ def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
     if len(shown) == len(pairs) and added <= shown.keys():
         return {indent: shown[indent] for indent in added}
     found: list[tuple[int, Table]] = []
-    for rank, shifts in enumerate(_kinds(pairs)):
-        for shift in shifts:
+    for rank, kind in enumerate(shifts(pairs)):
+        for shift in kind:
             table = {indent: new for indent in added if (new := shift(indent)) is not None}
             if len(table) == len(added) and all(shift(h) == f for h, f in pairs):
                 beyond = any(shift(h) != f for h, f in file.pairs)
@@ -190,75 +203,8 @@ def _goes_with_flush(fit: Fit, lines: Sequence[str]) -> set[str]:
     return found
 
 
-def _kinds(pairs: set[Pair]) -> Iterator[list[Shift]]:
-    """Kinds of shift, plainest first: none, a constant prefix, another unit, another unit and depth."""
-    h, f = max(pairs)
-    yield [str]
-    more, less = f.removesuffix(h), h.removesuffix(f)
-    yield [lambda indent: more + indent] if f.endswith(h) else []
-    yield (
-        [lambda indent: indent.removeprefix(less) if indent.startswith(less) else None]
-        if h.endswith(f)
-        else []
-    )
-    yield [
-        *(shift for unit in _UNITS for shift in (_to_tabs(unit, 0), _to_spaces(unit, 0))),
-        *(_rescaled(unit, other, 0) for unit in _UNITS for other in _UNITS if unit != other),
-    ]
-    yield [
-        *(
-            shift
-            for unit in _UNITS
-            for shift in (
-                _to_tabs(unit, f.count("\t") - len(h) // unit),
-                _to_spaces(unit, len(f) // unit - h.count("\t")),
-            )
-        ),
-        *(
-            _rescaled(unit, other, len(f) // other - len(h) // unit)
-            for unit in _UNITS
-            for other in _UNITS
-            if unit != other
-        ),
-    ]
-
-
-def _to_tabs(unit: int, offset: int) -> Shift:
-    def shift(indent: str) -> str | None:
-        depth = len(indent) // unit + offset
-        return "\t" * depth if not indent.strip(" ") and len(indent) % unit == 0 and depth >= 0 else None
-
-    return shift
-
-
-def _to_spaces(unit: int, offset: int) -> Shift:
-    def shift(indent: str) -> str | None:
-        depth = len(indent) + offset
-        return " " * (unit * depth) if not indent.strip("\t") and depth >= 0 else None
-
-    return shift
-
-
-def _rescaled(unit: int, other: int, offset: int) -> Shift:
-    """Steps of `unit` spaces in the hunk are steps of `other` in the file."""
-
-    def shift(indent: str) -> str | None:
-        depth = len(indent) // unit + offset
-        return (
-            " " * (other * depth)
-            if not indent.strip(" ") and len(indent) % unit == 0 and depth >= 0
-            else None
-        )
-
-    return shift
-
-
-def _some_forgotten_spaces(context: set[Pair], deleted: set[Pair]) -> bool:
-    """Are some lines of context one space short, and all others of the hunk where they are in the file?"""
-    others = {pair for pair in context if not _forgotten_space({pair})} | deleted
-    return any(h or f for h, f in others) and all(h == f for h, f in others)
-
-
-def _forgotten_space(pairs: set[Pair]) -> bool:
-    """Are all context lines one space short? Then they may have lost their first column, not their depth."""
-    return all(f == f" {h}" for h, f in pairs)
+def _tells_nothing(held: set[Pair], gone: set[Pair], new: set[str]) -> bool:
+    """Are deleted lines where the file has them, and lines that stay elsewhere, so deep as nothing new is?"""
+    astray = {h for h, f in held if h != f}
+    unknown = new - {h for h, _ in gone}
+    return bool(astray) and not astray & unknown and any(h for h, _ in gone) and all(h == f for h, f in gone)

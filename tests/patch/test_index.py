@@ -1,0 +1,43 @@
+"""The lines of a file, looked up: what is done for all lines at once is what is done for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch.locate.match import EXACT, LEVELS, PUNCTUATION, TRAILING_SPACE, WHITESPACE, FileIndex
+from repoagent.patch.text import decode
+
+ODD = [chr(code) for code in (*range(0x3100), *range(0xD800, 0xE000, 64), *range(0xF900, 0x10000), 0x1F600)]
+LINES = tuple(f"{odd} a {odd}e\u0301\u2026{odd}\t" for odd in ODD if odd != "\n")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("lines", [LINES, LINES[:127], (), ("",), ("", " ", "\x0c", "")])
+def test_all_at_once_is_as_one_by_one(lines: tuple[str, ...], level: str) -> None:
+    assert FileIndex(lines).keys(level) == [LEVELS[level](line) for line in lines]
+
+
+def test_places_are_all_rows_in_order() -> None:
+    places = FileIndex(("a", "b", "a", "", "a", "")).places(EXACT)
+    assert dict(places) == {"a": [0, 2, 4], "b": [1], "": [3, 5]}
+    assert "a" in places and "c" not in places and len(places) == 3
+    assert places.get("c", []) == []
+
+
+def test_levels_that_come_to_the_same_share_a_table() -> None:
+    index = FileIndex(("def f():", "    return 1"))
+    one, *others = [index.places(level) for level in (EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE)]
+    assert [other is one for other in others] == [True, True, False]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_runs_are_found_wherever_they_stand(level: str) -> None:
+    index = FileIndex(("}", "", "x", "}", "", "}", "", "y"))
+    assert index.find(["}", ""], level) == [0, 3, 5]
+    assert index.find(["}", "", "}"], level) == [3]
+    assert index.find(["", "}", "x"], level) == [] == index.find([], level) == index.find(["z"], level)
+
+
+def test_a_text_is_read_once_for_all_readings_of_an_answer() -> None:
+    data = b"one\ntwo\n"
+    assert decode(data) is decode(data)

@@ -1,0 +1,189 @@
+"""Names as tools and models write them: in headers, above a patch, in a fence's info string."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer, read_answer
+from repoagent.patch.paths import known_path
+
+BEFORE, AFTER = b"one\ntwo\nthree\n", b"one\n2\nthree\n"
+HUNK = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+BARE = HUNK.split("\n", 1)[1]
+BLOCK = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n"
+
+
+def changed(answer: str, *known: str) -> list[str]:
+    """The files that an answer turns from BEFORE into AFTER, all `known` ones being equal; no other may change."""
+    applied = apply_answer(answer, {name: SourceText(BEFORE) for name in known})
+    assert all((change.before, change.after) == (BEFORE, AFTER) for change in applied.changes)
+    return [change.name for change in applied.changes]
+
+
+def refusal(answer: str, *known: str) -> str:
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(answer, {name: SourceText(BEFORE) for name in known})
+    (problem,) = caught.value.problems
+    return problem.reason
+
+
+@pytest.mark.parametrize(
+    "name", ["bin/run", "AUTHORS", "my notes.txt", "[id](page.ts)", "a b/c d", "__init__.py"]
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{name}\n" + BLOCK,
+        "{name}\n\n```\n" + BLOCK + "```\n",
+        "```\n{name}\n" + BLOCK + "```\n",
+        "- Change it:\n\n  {name}\n" + "".join(f"  {line}\n" for line in BLOCK.splitlines()),
+        "**{name}**\n\n```\none\n2\nthree\n```\n",
+        "### {name}\n\nThe whole file:\n\n```\none\n2\nthree\n```\n",
+        "```{name}\none\n2\nthree\n```\n",
+        "```c:{name}\none\n2\nthree\n```\n",
+        "```diff {name}\n" + HUNK + "```\n",
+        "```diff:{name}\n" + HUNK + "```\n",
+        "In `{name}`:\n\n```diff\n" + HUNK + "```\n",
+        "File: {name}\n\n\n" + "".join(f"    {line}\n" for line in HUNK.splitlines()),
+    ],
+)
+def test_the_name_of_a_known_file_is_a_name_whatever_it_looks_like(answer: str, name: str) -> None:
+    assert changed(answer.format(name=name), "other/" + name, name, "z") == [name]
+
+
+def test_a_word_that_is_also_a_file_is_not_a_name_unless_marked() -> None:
+    whole = "```\none\n2\nthree\n```\n"
+    with pytest.raises(NoPatch):
+        apply_answer(f"build\n\n{whole}", {"build": SourceText(BEFORE), "b.txt": SourceText(BEFORE)})
+    with pytest.raises(NoPatch):
+        apply_answer("```make\none\n2\nthree\n```\n", {"make": SourceText(BEFORE), "b": SourceText(BEFORE)})
+    assert changed(f"`build`:\n\n{whole}", "build", "b.txt") == ["build"]
+
+
+def test_a_known_name_is_not_made_up_from_a_part_of_a_sentence() -> None:
+    assert read_answer("as in bin/run\n\n```\none\n```\n\n```\ntwo\n```\n", known={"bin/run"}) == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["In `src/a.py`:", "**Then change src/a.py:**", "For the file src/a.py:", "Update `src/a.py`:"]
+)
+@pytest.mark.parametrize("margin", ["", "    "])
+def test_words_before_a_bare_hunk_name_its_file(line: str, margin: str) -> None:
+    hunk = "".join(f"{margin}{line}\n" for line in HUNK.splitlines())
+    assert changed(f"{line}\n\n{hunk}", "src/a.py", "src/b.py") == ["src/a.py"]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '"{0}/\\303\\274b.c\\t2026-11-02 10:00:00.000000000 +0100"',
+        '"{0}/\\303\\274b.c 2026-11-02 10:00:00"',
+        '"{0}/\\303\\274b.c\\r"',
+        '"{0}/\\303\\274b.c  "',
+        '"`\\303\\274b.c`"',
+        '"{0}\\\\\\303\\274b.c"',
+        '"{0}/\\303\\274b.c"\t2026-11-02 10:00:00',
+        '"{0}/\\303\\274b.c" 2026-11-02 10:00:00',
+        "{0}\\üb.c",
+    ],
+)
+def test_what_came_into_the_quotes_of_a_name(form: str) -> None:
+    answer = f"```diff\n--- {form.format('a')}\n+++ {form.format('b')}\n{HUNK}```\n"
+    assert changed(answer, "üb.c", "z.c") == ["üb.c"]
+
+
+def test_a_name_that_holds_a_tab_or_a_date_is_taken_as_it_is() -> None:
+    for name in ("a\tb.c", "a 2026-11-02 10:00:00", "a\\b.c"):
+        quoted = name.replace("\\", "\\\\").replace("\t", "\\t")
+        answer = f'```diff\n--- "a/{quoted}"\n+++ "b/{quoted}"\n{HUNK}```\n'
+        assert changed(answer, name, "a", "a/b.c", "b.c") == [name]
+
+
+def test_a_windows_prefix_comes_off_before_the_longest_tail_counts() -> None:
+    assert known_path(["b\\x.py"], ["x.py", "lib/b/x.py"]) == "x.py"
+    assert known_path(["C:\\dev\\lib\\b\\x.py"], ["x.py", "lib/b/x.py"]) == "lib/b/x.py"
+    assert known_path(["..\\x.py"], ["x.py"]) is None
+
+
+STARS = "*** a/src/my app.py\n--- b/src/my app.py\n"
+
+
+@pytest.mark.parametrize("hunk", [HUNK, BARE])
+@pytest.mark.parametrize("wrap", ["```diff\n{}```\n", "```\n{}```\n", "So:\n\n{}\nDone.\n", "quoted"])
+def test_names_after_stars(wrap: str, hunk: str) -> None:
+    text = STARS + hunk
+    answer = "".join(f"> {line}\n" for line in text.splitlines()) if wrap == "quoted" else wrap.format(text)
+    sources = {"src/my app.py": SourceText(BEFORE), "z": SourceText(BEFORE)}
+    assert changed(answer, *sources) == ["src/my app.py"]
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(answer, sources, strict=True)
+    assert "strict" in caught.value.reasons
+
+
+def test_names_after_stars_end_the_hunk_above() -> None:
+    two = HUNK + "*** a/g.py\n--- b/g.py\n" + HUNK
+    assert changed(f"```diff\n*** a/f.py\n--- b/f.py\n{two}```\n", "f.py", "g.py") == ["f.py", "g.py"]
+
+
+def test_a_line_of_stars_that_is_no_header() -> None:
+    for text in (
+        "*** Note\n--- Note\n",
+        "*** a/f.py\n--- b/g.py\n",
+        "*** a/f.py\n--- a/f.py\n***************\n",
+    ):
+        with pytest.raises(NoPatch):
+            apply_answer(f"```\n{text} one\n```\n\n```\nx\n```\n", {"f.py": SourceText(BEFORE)})
+
+
+@pytest.mark.parametrize("counts", ["-1,9 +1,9", "-1,3 +1,3", ""])
+def test_half_a_header_between_files(counts: str) -> None:
+    head = f"@@ {counts} @@\n" if counts else ""
+    answer = f"```diff\n--- a/f.py\n{head}{BARE}--- a/g.py\n@@ -1,3 +1,3 @@\n{BARE}```\n"
+    assert changed(answer, "f.py", "g.py") == ["f.py", "g.py"]
+
+
+@pytest.mark.parametrize("name", ["f.py", "Makefile", "a b.c"])
+@pytest.mark.parametrize("side", ["+++ b/", "--- a/"])
+def test_half_a_header_without_a_hunk_line(side: str, name: str) -> None:
+    assert changed(f"```diff\n{side}{name}\n{BARE}```\n", name, "g.py") == [name]
+    assert changed(f"```diff f.py\n{side}{name}\n{BARE}```\n", name, "g.py") == [name]
+    assert refusal(f"```diff\n{side}{name}\n{BARE}```\n", "src/h.py") == "unknown-file"
+
+
+def test_a_deleted_comment_that_looks_like_half_a_header() -> None:
+    before = b"select 1;\n-- a/f.sql\nselect 2;\nselect 3;\n"
+    answer = (
+        "```diff\n--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1 @@\n select 1;\n--- a/f.sql\n"
+        "@@ -4 +3 @@\n-select 3;\n+select 4;\n```\n"
+    )
+    applied = apply_answer(answer, {"q.sql": SourceText(before), "f.sql": SourceText(BEFORE)})
+    assert [change.after for change in applied.changes] == [b"select 1;\nselect 2;\nselect 4;\n"]
+
+
+RENAMED = "diff --git a/f.py b/g.py\nsimilarity index 80%\nrename from f.py\nrename to g.py\n"
+FIRST = "--- a/f.py\n+++ b/g.py\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"
+
+
+def test_a_hunk_without_a_name_goes_on_with_the_file_that_is_renamed() -> None:
+    answer = (
+        f"```diff\n{RENAMED}{FIRST}```\n\nfurther down\n\n```diff\n@@ -4,2 +4,2 @@\n four\n-five\n+5\n```\n"
+    )
+    sources = {"f.py": SourceText(b"one\ntwo\nthree\nfour\nfive\n"), "z.py": SourceText(b"z\n")}
+    (change,) = apply_answer(answer, sources, may_create=lambda _: True).changes
+    assert (change.old_path, change.path) == ("f.py", "g.py")
+    assert change.after == b"1\ntwo\nthree\nfour\n5\n"
+
+
+def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
+    numbered = "1:  one\n2: -two\n2: +2\n3:  three\n"
+    (change,) = apply_answer(
+        f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n{numbered}```\n",
+        {"f.py": SourceText(BEFORE)},
+        may_create=lambda _: True,
+    ).changes
+    assert (change.path, change.after) == ("g.py", AFTER)
+    pure = f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n\n```\n"
+    (change,) = apply_answer(pure, {"f.py": SourceText(BEFORE)}, may_create=lambda _: True).changes
+    assert (change.path, change.after) == ("g.py", BEFORE)
+    junk = "1| one; 2| two becomes 2\n"
+    assert refusal(f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n{junk}```\n", "f.py") == "cut-off"

@@ -1,0 +1,172 @@
+"""Hunks that are a little off: what in the answer or in the file tells their place, and the depth of what they add."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.patch.helpers import APP, after, fenced, reasons, run
+
+ITEMS = b"class Q:\n\tx = 1\n\n\tdef f(self):\n\t\told()\n\t\tif self.x:\n\t\t\tgo()\n\t\treturn 1\n"
+
+
+def hunk(*lines: str, header: str = "@@") -> str:
+    return "\n".join(["```diff", "--- a/app.py", "+++ b/app.py", header, *lines, "```", ""])
+
+
+def test_a_hunk_that_only_keeps_a_line_must_have_one_that_is_there() -> None:
+    change = '@@\n-    return "hello " + name\n+    return "hi " + name\n'
+    assert reasons(fenced(f"@@\n-import sis\n+import sis\n{change}")) == {"deleted-line-missing"}
+    assert after(fenced(f"@@\n-import sys\n+import sys\n{change}")) == APP.replace(b'"hello "', b'"hi "')
+
+
+def test_what_one_hunk_keeps_another_of_the_same_diff_may_change() -> None:
+    one = '@@\n def greet(name):\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hi."""\n+    return "hello " + name\n'
+    other = '@@\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hello."""\n+    return "hi " + name\n'
+    expected = APP.replace(b'"""Say hello', b'"""Say hi').replace(b'"hello "', b'"hi "')
+    assert after(fenced(one + other)) == expected
+    later = f"{fenced(one)}\nWait, leave the docstring alone:\n\n{fenced(other)}"
+    assert after(later) == APP.replace(b'"hello "', b'"hi "')
+
+
+def test_an_elision_that_is_deleted_and_added_again_stays() -> None:
+    old = ["def greet(name):", "    # ... existing code ...", "def part(name):"]
+    new = ["def greet(who):", "    # ... existing code ...", "def part(who):"]
+    answer = hunk(*(f"-{line}" for line in old), *(f"+{line}" for line in new))
+    assert after(answer) == APP.replace(b"greet(name):", b"greet(who):").replace(
+        b"part(name):", b"part(who):"
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "last", "cut"),
+    [
+        ("@@ -4,2 +4,2 @@", " def part(name):", False),
+        ("@@ -4,9 +4,9 @@", " def part(name):", True),
+        ("@@ -6,2 +6,1 @@", "+    more", True),
+        ("@@ @@", " def part(name):", True),
+    ],
+)
+def test_a_fence_that_is_not_closed(header: str, last: str, cut: bool) -> None:
+    body = [header, '-    return "hello " + name', '+    return "hi " + name', " ", " ", last]
+    answer = "\n".join(["```diff", "--- a/app.py", "+++ b/app.py", *body, ""])
+    if cut:
+        assert reasons(answer) == {"cut-off"}
+    else:
+        assert after(answer) == APP.replace(b'"hello "', b'"hi "')
+
+
+def test_kept_lines_at_another_depth_tell_nothing_of_new_ones() -> None:
+    kept = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:"]
+    answer = hunk(*kept, "-\t\t\tgo()", "+\t\t\tif self.y:", "+\t\t\t\tcome()", " \t\treturn 1")
+    assert after(answer, ITEMS) == ITEMS.replace(b"\t\t\tgo()", b"\t\t\tif self.y:\n\t\t\t\tcome()")
+    flush = hunk(*kept, "-\t\t\tgo()", "+new()", "+\t\t\tcome()", " \t\treturn 1")
+    assert reasons(flush, ITEMS) == {"indentation"}
+
+
+def test_what_begins_like_a_line_of_the_file_stands_where_that_does() -> None:
+    source = b"/**\n * @method one()\n * @method two()\n */\nclass A {\n}\n"
+    answer = hunk(" * @method one()", "+* @method more()", " * @method two()", header="@@ -2,2 +2,3 @@")
+    assert after(answer, source) == source.replace(b" * @method two", b" * @method more()\n * @method two")
+
+
+def test_lines_without_their_first_column_beside_others_at_column_0() -> None:
+    source = b"import a\nimport b\n\n/**\n * Says it.\n */\n"
+    answer = hunk("import a", " import b", "+import c", " ", " /**", " * Says it.")
+    assert after(answer, source) == source.replace(b"import b\n", b"import b\nimport c\n")
+
+
+def test_all_context_without_its_first_column_around_an_elision() -> None:
+    source = b"### New\n\n  * one\n  * two\n  * three\n  * four\n\n### Old\n"
+    answer = hunk(
+        "### New", "", "  * one", "  # ... existing code ...", "  * four", "+  * five", "", "### Old"
+    )
+    assert after(answer, source) == source.replace(b"  * four\n", b"  * four\n  * five\n")
+
+
+def test_an_addition_that_repeats_its_neighbours_between_two_lines_that_are_there() -> None:
+    source = b"switch (x) {\n  case 'config':\n    config = shift(args);\n    break;\n  case 'help':\n    help();\n}\n"
+    answer = hunk(
+        "   case 'config':", "     value = shift(args);", "     break;", "+  case 'none':", "+    break;",
+        "   case 'help':", "     help();",
+    )  # fmt: skip
+    assert after(answer, source) == source.replace(
+        b"  case 'help'", b"  case 'none':\n    break;\n  case 'help'"
+    )
+
+
+def test_of_two_blank_lines_the_one_beside_the_change_is_taken() -> None:
+    source = (
+        b"const a = require('a');\nconst b = require('b');\n\nconst codes = new Set([1]);\n\nrun(codes);\n"
+    )
+    answer = hunk(
+        " const a = require('a');", " const b = require('b');", "+const c = require('c');", " ", " "
+    )
+    assert after(answer, source) == source.replace(b"('b');\n", b"('b');\nconst c = require('c');\n")
+
+
+def test_a_line_that_is_there_is_not_taken_for_one_like_it() -> None:
+    names = ["replay", "resolve", "revision", "sequencer", "setup", "strvec", "submodule", "symlinks"]
+    source = "".join(f'#include "{name}.h"\n' for name in names).encode()
+    kept = [f' #include "{name}.h"' for name in names if name != "sequencer"]
+    answer = hunk(*kept[2:4], '+#include "sparse-index.h"', *kept[4:])
+    assert after(answer, source) == source.replace(
+        b'#include "strvec', b'#include "sparse-index.h"\n#include "strvec'
+    )
+
+
+def test_a_no_break_space_in_a_string_of_a_deleted_line() -> None:
+    source = b'\tpanic("at least one handler")\n\treturn\n'
+    answer = hunk('-panic("at\u00a0least one handler")', '+panic("no handler")', " return")
+    assert after(answer, source) == source.replace(b"at least one handler", b"no handler")
+    assert run(answer, source).placements[0].tolerances
+
+
+def test_of_two_places_the_one_with_the_same_quotes_counts() -> None:
+    block = "    check()\n    print({0}a{0})\n    done()\n"
+    source = f"def one():\n{block.format(chr(8221))}\n\ndef two():\n{block.format(chr(34))}".encode()
+    answer = hunk(" check()", '-print("a")', '+print("b")', " done()")
+    assert after(answer, source) == source.replace(b'"a"', b'"b"')
+
+
+def test_where_context_is_one_space_short_a_line_goes_with_its_like() -> None:
+    source = b"/* One.\n* two\n */\n\n/*\n * Says it.\n * So.\n */\nint f();\n"
+    expected = source.replace(b" * So", b" * Again.\n * So")
+    assert after(hunk(" * Says it.", "+* Again.", " * So."), source) == expected
+    assert after(hunk(" /*", " * Says it.", "+* Again.", " * So."), source) == expected
+    assert reasons(hunk(" /*", " * Says it.", "+int g();", " * So."), source + b" int g();\n") == {
+        "indentation"
+    }
+
+
+def test_context_one_space_short_beside_lines_at_column_0() -> None:
+    source = b"load().then(() => {\n  show();\n  hide();\n});\n\nfunction f() {\n}\n"
+    answer = hunk("  show();", "  hide();", "+}).catch(() => {", "+  fail();", " });", " ", " function f() {")
+    assert after(answer, source) == source.replace(
+        b"  hide();\n", b"  hide();\n}).catch(() => {\n  fail();\n"
+    )
+
+
+def test_an_addition_at_the_end_of_hunk_and_file() -> None:
+    source = b"func a() {\n\tname := b()\n\treturn name\n}\n"
+    assert after(hunk(" \tname := b()", " }", "+", "+func c() {}"), source) == source + b"\nfunc c() {}\n"
+
+
+def test_an_addition_at_the_beginning_of_hunk_and_file() -> None:
+    source = b"/**\n * Parts.\n */\n\nvar one = require('one');\nvar two = require('two');\n"
+    answer = hunk("+/*! Licence. */", "+", " /**", " * Parts.", "  */", " ", " var one = reuqire('one');")
+    assert after(answer, source) == b"/*! Licence. */\n\n" + source
+
+
+def test_a_bare_blank_line_between_additions_in_a_hunk_with_a_line_too_many() -> None:
+    source = b"class A {\n\tbody: any;\n\tcode: int;\n\tcache?: bool;\n\treq: any;\n}\n"
+    answer = hunk(
+        " # end of block", " class A {", " \tbody: any;", " \tcode: int;", "+", "+\t/** The address.", "",
+        "+\tNot always there. */", "+\tip: string;", "+", " \tcache?: bool;", " \treq: any;",
+    )  # fmt: skip
+    added = b"\n\t/** The address.\n\n\tNot always there. */\n\tip: string;\n\n"
+    assert after(answer, source) == source.replace(b"\tcache", added + b"\tcache")
+
+
+def test_an_index_line_with_letters_for_hashes_in_a_bare_diff() -> None:
+    head = "diff --git a/app.py b/app.py\nindex XXXXXXX..YYYYYYY 100644\n--- a/app.py\n+++ b/app.py\n"
+    assert after(f"{head}@@ -1 +1 @@\n-import sys\n+import os\n") == APP.replace(b"sys\n", b"os\n", 1)
