@@ -91,7 +91,10 @@ def _slipped(repository: Repository, rng: Random, name: str, chosen: Sequence[Sl
         if not slip.do(made):
             return None
     made.may_refuse = made.may_refuse or _seems_cut(made, names) or _seems_escaped(made)
-    return made.case(name, names, made.text())
+    try:
+        return made.case(name, names, made.text())
+    except UnicodeEncodeError:  # a slip has put into a file what its encoding, another slip, can't hold
+        return None
 
 
 def _seems_cut(made: Draft, slips: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bench.patch.draft import Draft, hunks
-from bench.patch.model import Change, Edit, File, edited
+from bench.patch.model import Change, Edit, edited
 from bench.patch.slip import FILE, NAMES, slip
 
 
@@ -82,15 +82,7 @@ def _with(draft: Draft, alter: Callable[[Edit, str], Edit]) -> bool:
     number = draft.rng.randrange(len(change.edits))
     change.edits[number] = alter(change.edits[number], tail)
     change.after = replace(change.after, lines=edited(change.before.lines, change.edits))
-    return _holds(change.after)
-
-
-def _holds(file: File) -> bool:
-    """Can the file's encoding hold what was added?"""
-    try:
-        return bool(file.data)
-    except UnicodeEncodeError:
-        return False
+    return True
 
 
 _adding("adds-fence", ("", "```sh", "make", "```", ""))
