@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.repo.run import git_output
@@ -21,8 +21,7 @@ class NoWorkTree(UsageError):
     """There is no repository here, nor in any folder above."""
 
 
-@dataclass(frozen=True)
-class WorkTree:
+class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
     """A work tree and its repository.
 
     `top` is free of symbolic links. `git_dir` is this work tree's own, `common_dir` is shared with linked

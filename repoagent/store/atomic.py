@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import time
 from contextlib import suppress
@@ -74,7 +73,7 @@ def link_new(path: Path, data: bytes, *, by: Path) -> None:
 
 
 def _temporary_name() -> str:
-    return f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
+    return f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
 
 
 def _claim(descriptor: int) -> None:

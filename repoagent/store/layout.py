@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from repoagent.errors import Refused
 from repoagent.store.atomic import link_new
@@ -14,8 +14,7 @@ from repoagent.store.folders import failed, folder
 _ALL = b"*\n"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
     """`root` is shared by all work trees of a repository; `git_dir` is this work tree's own, and what must
     survive `git clean -fdx` stands there under `private`."""
 
