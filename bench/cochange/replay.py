@@ -1,0 +1,115 @@
+"""Temporal replay: for each commit of the last fifth of a history, what would have been said of its files before it?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.cochange.load import Change
+from bench.cochange.memory import MemoryView
+
+SHOWN = 20
+LAST = 0.2
+SMALLEST, LARGEST = 2, 30  # files of a commit that is asked about
+
+Method = Callable[[MemoryView, Sequence[int]], Sequence[int]]
+
+
+@dataclass
+class Figures:
+    """Sums over the queries of one method."""
+
+    queries: int = 0
+    precision: float = 0.0
+    rank: float = 0.0
+    recall: float = 0.0
+    answered: int = 0
+
+    def add(self, ranked: Sequence[int], truth: frozenset[int]) -> None:
+        """One more query: `ranked` holds alive files, best first."""
+        hits, precision, first = 0, 0.0, 0
+        for place, file in enumerate(ranked[:SHOWN], 1):
+            if file in truth:
+                hits += 1
+                precision += hits / place
+                first = first or place
+        self.queries += 1
+        self.precision += precision / min(len(truth), SHOWN)
+        self.rank += 1 / first if first else 0.0
+        self.recall += len(truth.intersection(ranked[:10])) / len(truth)
+        self.answered += bool(ranked)
+
+    def means(self) -> dict[str, float]:
+        """MAP, MRR, recall@10 and coverage, each 0 to 1."""
+        n = max(self.queries, 1)
+        return {
+            "MAP": self.precision / n,
+            "MRR": self.rank / n,
+            "R@10": self.recall / n,
+            "coverage": self.answered / n,
+        }
+
+
+@dataclass(frozen=True)
+class Query:
+    """The asked files of commit `number` (at least one), and the others that existed before it."""
+
+    number: int
+    asked: tuple[int, ...]
+    truth: frozenset[int]
+
+
+def replay(
+    changes: Sequence[Change], methods: Mapping[str, Method], queries: Sequence[Query]
+) -> dict[str, Figures]:
+    """Figures of each method over these queries; each knows only what was before its commit."""
+    wanted: dict[int, list[Query]] = {}
+    for query in queries:
+        wanted.setdefault(query.number, []).append(query)
+    found = {name: Figures() for name in methods}
+    history = MemoryView()
+    for number, change in enumerate(changes):
+        for query in wanted.get(number, ()):
+            for name, method in methods.items():
+                ranked = [file for file in method(history, query.asked) if file in history.alive]
+                found[name].add(ranked, query.truth)
+        history.add(change)
+    return found
+
+
+def sample(
+    changes: Sequence[Change], queries: int, seed: int, *, asked: int = 1, every_file: bool = False
+) -> list[Query]:
+    """At most `queries` queries out of the last fifth of the commits, each of `asked` files.
+
+    Commits are drawn evenly, and of each one file at random (and others of it, for `asked` above 1). With `every_file`
+    all (commit, file) pairs are drawn evenly: a commit of 30 files is asked about 15 times as often as one of 2.
+    """
+    source = random.Random(seed)
+    commits = list(_eligible(changes, asked))
+    if every_file:
+        pairs = [(number, existed, file) for number, existed in commits for file in existed]
+    else:
+        pairs = [(number, existed, source.choice(existed)) for number, existed in commits]
+    drawn = sorted(source.sample(pairs, min(queries, len(pairs))))
+    return [_query(source, number, existed, file, asked) for number, existed, file in drawn]
+
+
+def _eligible(changes: Sequence[Change], asked: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The commits of the last fifth that can be asked about, with those of their files that existed before."""
+    history = MemoryView()
+    start = int(len(changes) * (1 - LAST))
+    for number, change in enumerate(changes):
+        known = (
+            set(history.alive) if number >= start and SMALLEST <= len(change.entries) <= LARGEST else set()
+        )
+        history.add(change)
+        existed = tuple(file for file in history.full[number] if file in known)
+        if len(existed) > asked:
+            yield number, existed
+
+
+def _query(source: random.Random, number: int, existed: tuple[int, ...], file: int, asked: int) -> Query:
+    chosen = (file, *source.sample([other for other in existed if other != file], asked - 1))
+    return Query(number, chosen, frozenset(existed).difference(chosen))

@@ -1,0 +1,1 @@
+"""What the index of a history costs, beside git itself."""

@@ -1,0 +1,178 @@
+"""Mining, updating and asking the index: `python -m bench.history REPOSITORY...`.
+
+Each figure stands beside what it is measured against in the same run: mining beside `git log --raw -z` with the same
+renames and copies, written into a pipe, on the same clone; the command beside a bare click program and one
+`git rev-parse`. The clones share the objects of the repositories that are named; these are only read. Medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.repositories import CACHE, environment, git
+from bench.timing import Ran, run
+from repoagent.history.index import Index, open_index
+from repoagent.repo.worktree import open_worktree
+
+BARE = """\
+import click, subprocess
+@click.command()
+def main():
+    subprocess.run(["git", "rev-parse", "HEAD"])
+main()
+"""
+STREAM = ("--no-merges", "--raw", "-z", "--no-abbrev", "-M", "-C", "-l400", "--format=%H %ct %an <%ae>")
+PROGRAM = str(Path(sys.executable).with_name("repoagent"))
+NEW = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.history", description=__doc__)
+    parser.add_argument("repositories", nargs="+", type=Path, help="repositories with full history")
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args(arguments)
+    for source in options.repositories:
+        top = _clone(source.resolve())
+        print(
+            f"\n{source.resolve().parent.name}: {int(git(top, 'rev-list', '--count', '--no-merges', 'HEAD')):,} commits"
+        )
+        for line in (*_mining(top, options.runs), *_updating(top, options.runs), *_asking(top)):
+            print(f"  {line}", flush=True)
+
+
+def _mining(top: Path, runs: int) -> list[str]:
+    """In turns, so that other load of the machine falls on both."""
+    bare, ours = [], []
+    for _ in range(runs):
+        bare.append(_run(f"git log {' '.join(map(_quoted, STREAM))} | cat", top))
+        shutil.rmtree(top / ".repoagent", ignore_errors=True)
+        ours.append(run([PROGRAM, "mine", "--quiet"], top, environment(), seconds=3600))
+    size = (top / ".repoagent/history.db").stat().st_size
+    commits = int(git(top, "rev-list", "--count", "--no-merges", "HEAD"))
+
+    def ratio(figure: Callable[[Ran], float]) -> str:
+        mine, git_log = (statistics.median(map(figure, rans)) for rans in (ours, bare))
+        return f"{mine / git_log:.2f}  ({mine / 1000:.2f} s / {git_log / 1000:.2f} s)"
+
+    return [
+        f"mining / git log, wall       {ratio(lambda ran: ran.wall_ms)}",
+        f"mining / git log, CPU        {ratio(lambda ran: ran.cpu_ms)}",
+        f"peak memory of our process   {max(ran.peak_mb for ran in ours):.0f} MB",
+        f"size for 10,000 commits      {size / 1e6 / commits * 1e4:.2f} MB",
+    ]
+
+
+def _updating(top: Path, runs: int) -> list[str]:
+    """Another hundred commits, each of them of a few files, on top of the whole index."""
+    worktree = open_worktree(top)
+    tips = git(
+        top, "rev-list", "--first-parent", "--no-merges", f"--max-count={NEW * (runs + 2)}", "HEAD"
+    ).split()[::-1]
+    taken = []
+    shutil.rmtree(top / ".repoagent", ignore_errors=True)
+    with open_index(worktree) as index:
+        index.update(tips[NEW - 1])
+    for before, after in zip(tips[NEW - 1 :: NEW], tips[2 * NEW - 1 :: NEW], strict=False):
+        with open_index(worktree) as index:
+            known = index.state(before).commits
+        started = time.perf_counter()
+        with open_index(worktree) as index:
+            state = index.update(after)
+        taken.append((time.perf_counter() - started) * 1000 / (state.commits - known) * NEW)
+    with open_index(worktree) as index:
+        index.update()
+    return [f"{NEW} new commits              {statistics.median(taken):.0f} ms"]
+
+
+def _asking(top: Path) -> list[str]:
+    """The busiest file: its last 300 commits and 12 partners' last 40, as the kernel asks; and the whole kernel."""
+    worktree = open_worktree(top)
+    busiest = _busiest(top)
+    started = time.perf_counter()
+    with open_index(worktree) as index:
+        index.update()
+        view = index.view()
+        opened = (time.perf_counter() - started) * 1000
+        file = view.file(busiest)
+        assert file is not None
+        lines = [f"opening it, up to date       {opened:.1f} ms"]
+        lines += [
+            f"a query, {busiest.decode(errors='replace')}: {_query(index, file):.2f} ms from the tables alone"
+        ]
+        try:
+            from repoagent.history.cochange.score import neighbors
+        except ImportError:
+            return lines
+        taken = []
+        for _ in range(20):
+            fresh = index.view()
+            started = time.perf_counter()
+            neighbors(fresh, [file], [busiest])
+            taken.append((time.perf_counter() - started) * 1000)
+        lines.append(f"neighbors(), the same file   {statistics.median(taken):.2f} ms")
+    bare = Path(CACHE / "bare_click.py")
+    bare.write_text(BARE)
+    command = [PROGRAM, "neighbors", busiest.decode("utf-8", "surrogateescape")]
+    times: dict[str, list[float]] = {"ours": [], "bare": []}
+    for _ in range(9):
+        times["bare"].append(run([sys.executable, str(bare)], top, environment()).cpu_ms)
+        times["ours"].append(run(command, top, environment()).cpu_ms)
+    ours, other = (statistics.median(times[name]) for name in ("ours", "bare"))
+    lines.append(f"repoagent neighbors / bare click and git rev-parse, CPU   {ours / other:.2f}")
+    return lines
+
+
+def _query(index: Index, file: int) -> float:
+    taken = []
+    for _ in range(20):
+        view = index.view()
+        started = time.perf_counter()
+        partners: dict[int, None] = {}
+        for commit in view.commits(file, 300):
+            partners.update(dict.fromkeys(commit.files))
+        view.many(list(partners)[:12], 40)
+        taken.append((time.perf_counter() - started) * 1000)
+    return statistics.median(taken)
+
+
+def _busiest(top: Path) -> bytes:
+    alive = set(git(top, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0"))
+    counts: dict[str, int] = {}
+    for path in git(
+        top, "log", "--no-merges", "--format=", "--name-only", "-z", "--no-renames", "HEAD"
+    ).split("\0"):
+        counts[path] = counts.get(path, 0) + 1
+    return max((path for path in counts if path in alive and path), key=lambda path: counts[path]).encode(
+        "utf-8", "surrogateescape"
+    )
+
+
+def _run(command: str, top: Path) -> Ran:
+    return run(["sh", "-c", command], top, environment(), seconds=3600)
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'"
+
+
+def _clone(source: Path) -> Path:
+    top = CACHE / "history" / source.parent.name
+    if not (top / ".git").exists():
+        top.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["git", "clone", "-q", "--shared", "--no-checkout", str(source), str(top)],
+            check=True,
+            env=environment(),
+        )
+    return top
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""A usual partner is missing: which files nearly always changed along with a set of changed files, and did not now.
+
+A past commit counts by how near it is to "the set and one file more". If it shares `a` of the set's `q` files and has
+`n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, for then it speaks against every
+partner. Its weight is the cube of that, less for older commits and more for those of the same author, whose habit it
+is to put such files into one commit or into two. The confidence in a partner is the weight of the commits with it
+over the weight of all, drawn towards zero while there is little evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from repoagent.history.cochange.view import Commit, View
+
+DEPTH = 100  # newest commits of each changed file that are looked at
+LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
+HALVES = 10  # after so many commits of the set a commit has half of its weight
+DOUBT = 2.0  # weight of the evidence against, before there is any
+OWN = 3.0  # times as much weight for a commit of the same author
+SUPPORT = 2  # commits with a partner before it is named
+EVIDENCE = 20
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A file that changed in `together` of the last `commits` commits of the changed files.
+
+    `confidence` is weighted: not their ratio.
+    """
+
+    file: int
+    path: bytes
+    confidence: float  # 0 to 1
+    together: int
+    commits: int
+    evidence: tuple[int, ...]  # numbers of the commits with it, newest first, at most 20
+
+
+def missing(
+    view: View, files: Sequence[int], *, limit: int = 3, threshold: float, author: int | None = None
+) -> list[Missing]:
+    """At most `limit` alive files, none of `files`, whose confidence is `threshold` or more, the surest first.
+
+    `files` are the ids of the files of one change, deleted ones too; what is new has no id and says nothing.
+    `threshold` is what `calibrate` gave. `author` is who makes the change, as in `Commit.author`; None for someone
+    new. Empty when nothing is known about the files: no answer is better than a guess here.
+    """
+    asked = frozenset(files)
+    if not asked or limit < 1:
+        return []
+    weighed = weigh(asked, merge(view.many(sorted(asked), DEPTH)), author)
+    sure = confidences(asked, weighed, threshold)
+    paths = view.paths(sorted(sure))
+    found: list[Missing] = []
+    for file in sorted(paths, key=lambda file: (-sure[file], file)):
+        seen = evidence(file, weighed)
+        if len(seen) >= SUPPORT:
+            found.append(
+                Missing(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE]),
+            )
+        if len(found) == limit:
+            break
+    return found
+
+
+def merge(histories: Mapping[int, Sequence[Commit]]) -> list[Commit]:
+    """The commits of several files, each once, newest first."""
+    commits = {commit.number: commit for history in histories.values() for commit in history}
+    return [commits[number] for number in sorted(commits, reverse=True)]
+
+
+def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) -> list[tuple[Commit, float]]:
+    """Those of the commits (newest first) that count, each with its weight."""
+    weighed: list[tuple[Commit, float]] = []
+    for commit in commits:
+        size = len(commit.files)
+        shared = len(asked.intersection(commit.files))
+        if not shared or commit.size > LARGEST:
+            continue
+        near = shared / len(asked) if shared == size else shared / (len(asked) + size - shared - 1)
+        own = OWN if commit.author == author else 1.0
+        weighed.append((commit, own * near**3 / (1 + len(weighed) / HALVES)))
+    return weighed
+
+
+def confidences(
+    asked: frozenset[int], weighed: Sequence[tuple[Commit, float]], least: float
+) -> dict[int, float]:
+    """The files beside `asked` with a confidence of at least that, dead ones too."""
+    total = DOUBT
+    sums: dict[int, float] = {}
+    for commit, weight in weighed:
+        total += weight
+        for file in commit.files:
+            sums[file] = sums.get(file, 0.0) + weight
+    shares = {file: weight / total for file, weight in sums.items()}
+    return {file: share for file, share in shares.items() if share >= least and file not in asked}
+
+
+def evidence(file: int, weighed: Sequence[tuple[Commit, float]]) -> tuple[int, ...]:
+    """The numbers of the commits with the file, newest first."""
+    return tuple(commit.number for commit, _ in weighed if file in commit.files)

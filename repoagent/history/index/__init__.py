@@ -1,0 +1,37 @@
+"""The index of a repository's history in `.repoagent/history.db`: who changed what together, with renames followed.
+
+schema.py   the tables; write.py fills them, identity.py tells which file a path stood for
+mine.py     reads commits into it, back from the first and forward from the last
+reach.py    which commits a revision reaches; alive.py which paths its tree has
+view.py     reading; index.py is the whole, with its lock and its file
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from repoagent.history.index.background import mine_in_background
+    from repoagent.history.index.errors import NoCommits, NoIndex
+    from repoagent.history.index.index import Index, State, open_index
+    from repoagent.history.index.view import IndexView
+
+__all__ = ["Index", "IndexView", "NoCommits", "NoIndex", "State", "mine_in_background", "open_index"]
+
+_HOME = {
+    "Index": "index",
+    "IndexView": "view",
+    "NoCommits": "errors",
+    "NoIndex": "errors",
+    "State": "index",
+    "mine_in_background": "background",
+    "open_index": "index",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,0 +1,293 @@
+"""The index of one repository: open it, bring it up to date, read it as a revision sees it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from repoagent.errors import Busy, Refused, UsageError
+from repoagent.history.index.errors import NoCommits, NoIndex
+from repoagent.repo.run import git_output
+from repoagent.repo.worktree import WorkTree, layout
+from repoagent.store import Warn, ensure, locked, to_stderr
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from repoagent.history.index.reach import Reach
+    from repoagent.history.index.view import IndexView
+
+Progress = Callable[[int], None]
+LOCK = ".history.lock"
+_ID = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
+_WAIT = 0.25  # seconds for another process that brings the index up to date
+
+
+@dataclass(frozen=True)
+class State:
+    """How far the index is.
+
+    `commits` have been mined, of all branches, no merges. `new` are those that the revision reaches and the index
+    lacks. `end` says where mining back stands: "mining" (not there yet), "whole", "date" (it was told to stop at
+    `since`), or "unreadable" (git could not read further). `total` is known only of a whole index. `size` is in bytes.
+    """
+
+    commits: int
+    end: str = "mining"
+    new: int = 0
+    since: int | None = None
+    size: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing that the revision reaches."""
+        return self.end == "whole" and not self.new
+
+    @property
+    def total(self) -> int | None:
+        return self.commits + self.new if self.end == "whole" else None
+
+
+class Index:
+    """A context manager; see `open_index`. Where there is no index to use, its methods raise NoIndex."""
+
+    def __init__(self, worktree: WorkTree, warn: Warn) -> None:
+        self._worktree, self._warn = worktree, warn
+        self._top, self._layout = worktree.top, layout(worktree)
+        self._path = self._layout.history
+        self._open: list[sqlite3.Connection] = []
+        self._idle: sqlite3.Connection | None = None  # the one to read with, unless a view has taken it
+        self._tips: dict[str, bytes] = {}
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all that was opened; views can't be asked any more."""
+        self._idle = None
+        while self._open:
+            self._open.pop().close()
+
+    def resolve(self, revision: str) -> bytes:
+        """The commit that a revision names, as an id in hexadecimal; looked up once. Raises UsageError, NoCommits."""
+        if revision not in self._tips:
+            named = (
+                _ID.fullmatch(revision) is not None
+            )  # a full id, which is looked up when it is walked from
+            self._tips[revision] = revision.encode() if named else self._resolve(revision)
+        return self._tips[revision]
+
+    def update(
+        self,
+        revision: str = "HEAD",
+        *,
+        seconds: float | None = None,
+        progress: Progress | None = None,
+        since: int | None = None,
+        rebuild: bool = False,
+        insist: bool = False,
+    ) -> State:
+        """Bring the index to `revision`: its new commits first, then mine on, newest first, for at most `seconds`.
+
+        `since` (seconds since 1970) is how far back; None is as far as it was told before, 0 all. While another process
+        is at it the state is what that has done so far; with `insist` Busy is raised. Raises UsageError for a revision
+        that does not exist, NoCommits before the first commit, GitError.
+        """
+        tip = self.resolve(revision)
+        if not rebuild and since is None and (found := self._current(tip)) is not None:
+            return found
+        deadline = float("inf") if seconds is None else time.monotonic() + seconds
+        wait = _WAIT if seconds is None else min(_WAIT, seconds)
+        try:
+            ensure(self._layout)
+            with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
+                self._update(tip, deadline, progress, since, rebuild=rebuild)
+        except Busy:
+            if insist:
+                raise
+        except NoIndex:
+            raise
+        except Refused as error:  # a folder that can't be written
+            raise NoIndex(str(error)) from error
+        return self.state(revision)
+
+    def state(self, revision: str = "HEAD") -> State:
+        """How far the index is for `revision`; nothing is mined."""
+        connection = self._reader()
+        if connection is None:
+            return State(0)
+        from repoagent.history.index.file import Broken, whole
+        from repoagent.history.index.reach import reach
+
+        try:
+            with whole(self._path):
+                return self._state(connection, reach(connection, self._top, self.resolve(revision)))
+        except Broken:
+            return State(0)
+
+    def view(self, revision: str = "HEAD") -> IndexView:
+        """The history that `revision` reaches, as far as it is mined: a snapshot, what is mined later is not in it.
+
+        Raises UsageError for a revision that does not exist, NoCommits, and NoIndex when nothing has been mined.
+        """
+        tip = self.resolve(revision)
+        connection = self._reader()
+        if connection is None:
+            raise NoIndex("the history has not been mined yet: run repoagent mine")
+        self._idle = None
+        from repoagent.history.index.alive import finder
+        from repoagent.history.index.file import Broken, whole
+        from repoagent.history.index.reach import reach
+        from repoagent.history.index.view import IndexView
+
+        try:
+            with whole(self._path):
+                connection.execute("BEGIN")
+                found = reach(connection, self._top, tip)
+                alive = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
+                exists = None if alive == (tip,) else finder(self._top, tip)
+                return IndexView(connection, found.bounds, exists, self._put_away)
+        except Broken as error:
+            self._put_away(error)
+
+    def _put_away(self, error: Exception) -> NoReturn:
+        """Make room for a new index when this one turns out to be damaged as it is read."""
+        from repoagent.history.index.file import put_away
+
+        try:
+            with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
+                put_away(self._path, self._warn)
+        except (Busy, Refused):
+            pass  # who mines just now finds it out, and where nothing may be written nothing can be done
+        self.close()
+        raise NoIndex(f"{self._path} was damaged: it is mined again the next time") from error
+
+    def _resolve(self, revision: str) -> bytes:
+        asked = f"{revision}^{{commit}}"
+        found = git_output(
+            self._top, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, ok=(0, 1, 128)
+        )
+        if found.returncode == 0:
+            return found.stdout.strip()
+        if revision == "HEAD":
+            raise NoCommits("there is no commit yet, so nothing has changed with anything")
+        raise UsageError(f"there is no commit {revision}")
+
+    def _reader(self) -> sqlite3.Connection | None:
+        """An index that something has been mined into, or None."""
+        from repoagent.history.index.file import Broken, open_to_read, whole
+        from repoagent.history.index.schema import get
+
+        connection = self._idle or open_to_read(self._path)
+        if connection is None:
+            return None
+        if connection is not self._idle:
+            self._open.append(connection)
+            self._idle = connection
+        try:
+            with whole(self._path):
+                return connection if get(connection, "high") else None
+        except Broken:
+            return None
+
+    def _current(self, tip: bytes) -> State | None:
+        """The state, if there is nothing to do for `tip`. What is not there to be read is to be made, by who writes."""
+        from repoagent.history.index.file import Broken, whole
+        from repoagent.history.index.reach import known
+        from repoagent.history.index.schema import get
+        from repoagent.history.index.signature import signature
+
+        connection = self._reader()
+        if connection is None:
+            return None
+        try:
+            with whole(self._path):
+                stored = known(connection, tip)
+                same = _text(connection, "signature") == signature(self._worktree)
+                if stored is None or not same or not get(connection, "ended"):
+                    return None
+                return self._state(connection, stored)
+        except Broken:
+            return None
+
+    def _state(self, connection: sqlite3.Connection, found: Reach) -> State:
+        from repoagent.history.index.schema import BASE, ENDS, get
+
+        commits = get(connection, "done") + get(connection, "high") - BASE
+        end = ENDS[get(connection, "ended")]
+        since = get(connection, "since") if end == "date" else None
+        return State(commits, end, len(found.new), since, self._path.stat().st_size)
+
+    def _update(
+        self, tip: bytes, deadline: float, progress: Progress | None, since: int | None, *, rebuild: bool
+    ) -> None:
+        from repoagent.history.index.file import Broken, open_to_write, put_away, whole
+
+        self._idle = None  # it may be of a file that is put away
+        for again in (False, True):
+            connection = open_to_write(self._path, self._warn)
+            try:
+                with whole(self._path):
+                    self._mine(connection, tip, deadline, progress, since, rebuild=rebuild)
+                return
+            except Broken:
+                if again:
+                    raise NoIndex(f"{self._path} breaks again and again: is the disk all right?") from None
+                connection.close()
+                put_away(self._path, self._warn)
+            finally:
+                connection.close()
+
+    def _mine(
+        self,
+        connection: sqlite3.Connection,
+        tip: bytes,
+        deadline: float,
+        progress: Progress | None,
+        since: int | None,
+        *,
+        rebuild: bool,
+    ) -> None:
+        from repoagent.history.index import alive, mine
+        from repoagent.history.index.reach import reach
+        from repoagent.history.index.schema import get, put, wipe
+        from repoagent.history.index.signature import lacks_blobs, shallow_edge, signature
+
+        mark = signature(self._worktree)
+        begun = get(connection, "high") > 0
+        if begun and not rebuild and _text(connection, "signature") != mark:
+            self._warn(
+                "what git shows of the history has changed (shallow, grafts, replace): it is mined again"
+            )
+            rebuild = True
+        if begun and rebuild:
+            wipe(connection)
+        if not begun or rebuild:
+            mine.begin(connection, tip, mark)
+        walk = mine.Walk(self._top, deadline, not lacks_blobs(self._worktree), shallow_edge(self._worktree))
+        mine.go_forward(connection, walk, tip, reach(connection, self._top, tip))
+        if since is not None:
+            put(connection, since=since, ended=int(get(connection, "ended") == 1))
+        if not get(connection, "ended"):
+            mine.go_back(connection, walk, progress)
+        if get(connection, "ended"):
+            alive.settle(connection, self._top, tip)
+
+
+def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
+    """The index of the repository of `worktree`; its linked work trees share it. Nothing is read or made yet.
+
+    `warn` is told in a sentence when the index had to be made anew.
+    """
+    return Index(worktree, warn)
+
+
+def _text(connection: sqlite3.Connection, key: str) -> str | None:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])

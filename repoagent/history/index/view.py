@@ -1,0 +1,251 @@
+"""Reading the index as one revision sees it: the `View` that the co-change kernel asks."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+from zlib import crc32
+
+from repoagent.history.cochange import names
+from repoagent.history.cochange.view import Commit
+from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, unpacked
+
+_NAMESAKES = 50
+_FAR = 200  # commits between two of the same author that are near in time
+_SELECT = "SELECT age, time, author, size, files FROM commit_"
+_NONE: array[int] = array("I")
+
+
+class IndexView:
+    """The history that one revision reaches. A file id stands for a file through all of its renames.
+
+    `reach` holds the bounds of the numbers that count: begin, end, begin, end … `exists` tells which of some paths are
+    in the revision's tree; None where the index itself knows it. `broken` is called, and raises, when the index turns
+    out to be damaged.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        reach: Sequence[int],
+        exists: Callable[[Sequence[bytes]], set[bytes]] | None,
+        broken: Callable[[Exception], NoReturn],
+    ) -> None:
+        self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
+        ((oldest, newest),) = self._ask("SELECT max(age), min(age) FROM commit_")
+        self._whole = oldest is None or (
+            len(reach) == 2 and reach[0] <= AGES - oldest and AGES - newest < reach[1]
+        )
+        self._cache: dict[int, Commit] = {}
+        self._directories: dict[int, bytes] = {}
+
+    def file(self, path: bytes) -> int | None:
+        """The file that has this path at the revision, or had it last."""
+        directory, _, base = path.rpartition(b"/")
+        rows = self._ask(
+            "SELECT file, high, low FROM name WHERE directory = (SELECT id FROM directory WHERE path = ?) AND base = ? "
+            "ORDER BY high DESC",
+            (directory, base),
+        )
+        if self._whole:
+            return int(rows[0][0]) if rows else None
+        return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
+
+    def commits(self, file: int, limit: int) -> list[Commit]:
+        """The commits that changed it, newest first, no merges; a copy's own come first, then its origin's."""
+        return self.many((file,), limit)[file]
+
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+        """`commits` of several files in one go; `limit` holds for each."""
+        numbers = self._numbers(files, limit)
+        cache = self._cache
+        missing = {number for each in numbers.values() for number in each if number not in cache}
+        if missing:
+            self._load(missing)
+        return {file: [cache[number] for number in each if number in cache] for file, each in numbers.items()}
+
+    def latest(self, limit: int) -> list[Commit]:
+        """The newest commits of all."""
+        found: list[Commit] = []
+        for begin, end in self._ranges():
+            between = (AGES - end, AGES - begin, limit - len(found))
+            found += self._commits(f"{_SELECT} WHERE age > ? AND age <= ? ORDER BY age LIMIT ?", between)
+            if len(found) >= limit:
+                break
+        return found
+
+    def around(self, commits: Sequence[Commit], seconds: int) -> list[Commit]:
+        """Other commits of the same author within that time of one of these, newest first."""
+        known = {commit.number for commit in commits}
+        found: dict[int, Commit] = {}
+        for commit in commits:
+            age, time = AGES - commit.number, commit.time
+            others = self._commits(
+                f"{_SELECT} WHERE age BETWEEN ? AND ? AND author = ? AND time BETWEEN ? AND ?",
+                (age - _FAR, age + _FAR, commit.author, time - seconds, time + seconds),
+            )
+            for other in others:
+                if other.number not in known and self._reaches(other.number):
+                    found[other.number] = other
+        return [found[number] for number in sorted(found, reverse=True)]
+
+    def namesakes(self, stem: bytes) -> list[int]:
+        """Files that have or had a path with this stem (`names.stem`), newest change first, at most 50."""
+        rows = self._ask(
+            "SELECT file, high, low, path, base FROM name JOIN directory ON directory.id = directory "
+            "WHERE stem = ? ORDER BY high DESC",
+            (crc32(stem) >> 1,),
+        )
+        found = [row[:3] for row in rows if names.stem(_join(row[3], row[4])) == stem]
+        return self._newest(found, _NAMESAKES)
+
+    def folder(self, directory: bytes, limit: int) -> list[int]:
+        """Files directly in this directory (b"" is the top), last changed first."""
+        select = (
+            "SELECT file, high, low FROM name WHERE directory = (SELECT id FROM directory WHERE path = ?)"
+        )
+        if self._exists is None:
+            some = f" LIMIT {limit:d}" if self._whole else ""
+            rows = self._ask(f"{select} AND alive ORDER BY high DESC{some}", (directory,))
+            return self._newest(rows, limit)
+        found = self._newest(self._ask(f"{select} ORDER BY high DESC", (directory,)), None)
+        here = {file for file, path in self.paths(found).items() if path.rpartition(b"/")[0] == directory}
+        return [file for file in found if file in here][:limit]
+
+    def paths(self, files: Sequence[int]) -> dict[int, bytes]:
+        """The present paths of those that are alive at the revision; the others are left out."""
+        wanted = ",".join(map(str, files))
+        alive = "AND alive = 1 " if self._exists is None else ""
+        rows = self._ask(
+            f"SELECT file, directory, base FROM name WHERE file IN ({wanted}) {alive}ORDER BY file, alive, high"
+        )
+        folders = self._folders({row[1] for row in rows})
+        found = [(file, folders[directory] + base) for file, directory, base in rows]
+        if self._exists is None:
+            return dict(found)
+        present = self._exists([path for _, path in found])
+        return {file: path for file, path in found if path in present and self.file(path) == file}
+
+    def describe(self, numbers: Iterable[int]) -> dict[int, tuple[bytes, int, bytes]]:
+        """Of commits by number: id in hexadecimal, committer date, author (name and address as in the commit)."""
+        ages = ",".join([str(AGES - number) for number in numbers])
+        rows = self._ask(
+            f"SELECT age, commit_.id, time, text FROM commit_ JOIN author ON author.id = author WHERE age IN ({ages})"
+        )
+        return {AGES - age: (identity.hex().encode(), time, author) for age, identity, time, author in rows}
+
+    def _folders(self, wanted: set[int]) -> dict[int, bytes]:
+        """The directories with these ids, each ended by a slash but for the top."""
+        missing = ",".join([str(directory) for directory in wanted if directory not in self._directories])
+        if missing:
+            rows = self._ask(f"SELECT id, path FROM directory WHERE id IN ({missing})")
+            self._directories.update({directory: path + b"/" if path else b"" for directory, path in rows})
+        return self._directories
+
+    def _ask(self, statement: str, values: Sequence[int | bytes] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            self._broken(error)
+
+    def _unpack(self, code: str, data: bytes) -> array[int]:
+        try:
+            return unpacked(code, data)
+        except sqlite3.DatabaseError as error:
+            self._broken(error)
+
+    def _numbers(self, files: Sequence[int], limit: int) -> dict[int, list[int]]:
+        """The newest numbers of each file, with those of the files that it was copied from behind its own."""
+        found: dict[int, list[int]] = {file: [] for file in files}
+        wanted = ",".join(map(str, found))
+        for file, data in self._ask(
+            f"SELECT file, numbers FROM touch WHERE file IN ({wanted}) ORDER BY file, low DESC"
+        ):
+            mine = found[file]
+            if len(mine) < limit:
+                numbers = self._unpack(NUMBERS, data)
+                numbers.reverse()
+                mine += numbers if self._whole else filter(self._reaches, numbers)
+                del mine[limit:]
+        short = [file for file in found if len(found[file]) < limit]
+        if short:
+            wanted = ",".join(map(str, short))
+            copies = self._ask(
+                f"SELECT file, number, origin FROM copy WHERE file IN ({wanted}) ORDER BY number DESC"
+            )
+            for file, number, origin in copies:
+                if file in short and self._reaches(number):  # what it is a copy of now
+                    short.remove(file)
+                    self._follow(found[file], number, origin, limit)
+        return found
+
+    def _follow(self, numbers: list[int], copied: int, origin: int, limit: int) -> None:
+        """Add what is older than the copy in the history of its origin, and so on."""
+        origins: set[int] = set()
+        known = set(numbers)
+        while len(numbers) < limit and origin not in origins:
+            origins.add(origin)
+            older = [number for number in self._own(origin) if number < copied and number not in known]
+            numbers += older[: limit - len(numbers)]
+            known.update(older)
+            rows = self._ask(
+                "SELECT number, origin FROM copy WHERE file = ? AND number < ? ORDER BY number DESC",
+                (origin, copied),
+            )
+            if not rows or not self._reaches(rows[0][0]):
+                return
+            copied, origin = rows[0]
+
+    def _own(self, file: int) -> list[int]:
+        rows = self._ask("SELECT numbers FROM touch WHERE file = ? ORDER BY low DESC", (file,))
+        return [
+            number
+            for (data,) in rows
+            for number in reversed(self._unpack(NUMBERS, data))
+            if self._reaches(number)
+        ]
+
+    def _load(self, numbers: Iterable[int]) -> None:
+        ages = ",".join([str(AGES - number) for number in numbers])
+        for commit in self._commits(f"{_SELECT} WHERE age IN ({ages})"):
+            self._cache[commit[0]] = commit
+
+    def _commits(self, statement: str, values: Sequence[int] = ()) -> list[Commit]:
+        new, rows = tuple.__new__, self._ask(statement, values)
+        try:
+            return [
+                new(Commit, (AGES - age, time, author, size, array("I", files) if files else _NONE))
+                for age, time, author, size, files in rows
+            ]
+        except (TypeError, ValueError) as error:
+            self._broken(error)
+
+    def _newest(self, rows: Iterable[tuple[int, int, int]], limit: int | None) -> list[int]:
+        """The files of (file, newest and oldest number under a name), newest first as the revision sees them."""
+        if self._whole:
+            return list(dict.fromkeys([row[0] for row in rows]))[:limit]
+        last: dict[int, int] = {}
+        for file, high, low in rows:
+            if file not in last and self._meets(low, high):
+                own = (high,) if self._reaches(high) else self._own(file)[:1]
+                last[file] = own[0] if own else LOWEST
+        return sorted(last, key=lambda file: -last[file])[:limit]
+
+    def _reaches(self, number: int) -> bool:
+        return self._whole or bool(bisect_right(self._reach, number) & 1)
+
+    def _meets(self, low: int, high: int) -> bool:
+        """Whether the revision reaches a number from `low` to `high`."""
+        first = bisect_right(self._reach, low)
+        return bool(first & 1) or (first < len(self._reach) and self._reach[first] <= high)
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        bounds = self._reach
+        return zip(reversed(bounds[::2]), reversed(bounds[1::2]), strict=True)
+
+
+def _join(folder: bytes, base: bytes) -> bytes:
+    return folder + b"/" + base if folder else base

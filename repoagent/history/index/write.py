@@ -1,0 +1,176 @@
+"""Write a batch of commits into the index, in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from binascii import a2b_hex
+from collections.abc import Iterable
+from zlib import crc32
+
+from repoagent.history.cochange.names import stem
+from repoagent.history.index.identity import Batch, Entry
+from repoagent.history.index.schema import AGES, HIGHEST, LARGEST, LOWEST, NUMBERS, unpacked
+from repoagent.history.stream import Record
+
+_STRETCH = 512  # numbers of a stretch of a file's history before a new one is begun
+_NAME = """
+INSERT INTO name (directory, base, file, stem, high, high_kind, low, low_kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET
+  high_kind = iif(excluded.high > high, excluded.high_kind, high_kind), high = max(high, excluded.high),
+  low_kind = iif(excluded.low < low, excluded.low_kind, low_kind), low = min(low, excluded.low)
+"""
+
+
+Row = tuple[int, int, int, int, "array[int] | None", bytes]  # of `commit_`
+
+
+class Rows:
+    """The commits of a batch as they are to be written, and the numbers of their authors."""
+
+    def __init__(self, connection: sqlite3.Connection, batch: Batch) -> None:
+        self.connection, self.batch = connection, batch
+        self.commits: list[Row] = []
+        self._authors: dict[bytes, int] = {}
+        self._last_author: int = connection.execute("SELECT coalesce(max(id), 0) FROM author").fetchone()[0]
+        self._new_authors: list[tuple[int, bytes]] = []
+
+    def add(self, number: int, record: Record, *, edge: bool = False) -> None:
+        """Take one commit in. One at the `edge` of a shallow clone looks as if it had added every file."""
+        identity, time, text, _ = record
+        author = self._authors.get(text) or self._author(text)
+        files = self.batch.take(number, record)
+        size = max(len(files), LARGEST + 1) if edge else len(files)
+        kept = array("I", files) if size <= LARGEST else None
+        self.commits.append((AGES - number, time, author, size, kept, a2b_hex(identity)))
+
+    def _author(self, text: bytes) -> int:
+        row = self.connection.execute("SELECT id FROM author WHERE text = ?", (text,)).fetchone()
+        if row is None:
+            self._last_author += 1
+            row = (self._last_author,)
+            self._new_authors.append((row[0], text))
+        self._authors[text] = row[0]
+        return int(row[0])
+
+    def write(self) -> None:
+        """Write all that was taken in; the caller has begun a transaction. Nothing is kept but what is known of authors
+        and, in `batch.known`, of paths."""
+        batch, connection = self.batch, self.connection
+        merged = {file: batch.find(file) for file in batch.merged}
+        fresh = {file: merged[file] for file in batch.unwritten}
+        connection.executemany("INSERT INTO author VALUES (?, ?)", self._new_authors)
+        connection.executemany("INSERT INTO commit_ VALUES (?, ?, ?, ?, ?, ?)", _settled(self.commits, fresh))
+        for file, into in fresh.items():
+            _merge(connection, file, into)
+        histories = sorted(batch.touched.items())
+        if fresh:
+            histories = [(file, sorted({*numbers}, reverse=batch.back)) for file, numbers in histories]
+        if batch.back:  # below all that is there: in a stretch of its own
+            rows = ((file, numbers[-1], array(NUMBERS, numbers[::-1])) for file, numbers in histories)
+            connection.executemany("INSERT INTO touch VALUES (?, ?, ?)", rows)
+        else:
+            for file, numbers in histories:
+                _append(connection, file, numbers)
+        copies = (
+            (merged.get(file, file), number, merged.get(origin, origin))
+            for file, number, origin in batch.copies
+        )
+        connection.executemany("INSERT OR IGNORE INTO copy VALUES (?, ?, ?)", copies)
+        _write_names(connection, [*batch.past, *batch.names.items()], merged)
+        batch.copies, batch.past, batch.names, batch.unwritten = [], [], {}, []
+        batch.touched.clear()
+        self.commits, self._new_authors = [], []
+
+
+def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
+    """The rows with the files that have turned out to be one since they were made."""
+    if not merged:
+        return commits
+    settled = []
+    for row in commits:
+        age, time, author, _, files, identity = row
+        if files and not merged.keys().isdisjoint(files):
+            files = array("I", dict.fromkeys(merged.get(file, file) for file in files))
+            row = (age, time, author, len(files), files, identity)
+        settled.append(row)
+    return settled
+
+
+def _append(connection: sqlite3.Connection, file: int, numbers: list[int]) -> None:
+    """Add ascending numbers above all that the file has."""
+    last = connection.execute(
+        "SELECT low, numbers FROM touch WHERE file = ? ORDER BY low DESC LIMIT 1", (file,)
+    ).fetchone()
+    if last is not None and len(last[1]) < 4 * _STRETCH:
+        numbers = [*unpacked(NUMBERS, last[1]), *numbers]
+        connection.execute("DELETE FROM touch WHERE file = ? AND low = ?", (file, last[0]))
+    _put_touches(connection, file, numbers)
+
+
+def _put_touches(connection: sqlite3.Connection, file: int, numbers: list[int]) -> None:
+    for start in range(0, len(numbers), 2 * _STRETCH):
+        part = array(NUMBERS, numbers[start : start + 2 * _STRETCH])
+        connection.execute("INSERT INTO touch VALUES (?, ?, ?)", (file, part[0], part))
+
+
+def touches(connection: sqlite3.Connection, file: int) -> list[int]:
+    """The numbers of all commits that changed a file, ascending."""
+    found: set[int] = set()
+    for (numbers,) in connection.execute("SELECT numbers FROM touch WHERE file = ?", (file,)):
+        found.update(unpacked(NUMBERS, numbers))
+    return sorted(found)
+
+
+def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
+    """Make one file of two in what is written already."""
+    mine = touches(connection, file)
+    if mine:
+        for number in mine:
+            _replace(connection, number, file, into)
+        both = sorted({*mine, *touches(connection, into)})
+        connection.execute("DELETE FROM touch WHERE file IN (?, ?)", (file, into))
+        _put_touches(connection, into, both)
+    columns = "directory, base, stem, high, high_kind, low, low_kind"
+    names = connection.execute(f"SELECT {columns} FROM name WHERE file = ?", (file,)).fetchall()
+    connection.execute("DELETE FROM name WHERE file = ?", (file,))
+    connection.executemany(_NAME, [(directory, base, into, *rest) for directory, base, *rest in names])
+    connection.execute("UPDATE OR IGNORE copy SET file = ? WHERE file = ?", (into, file))
+    connection.execute("UPDATE copy SET origin = ? WHERE origin = ?", (into, file))
+
+
+def _replace(connection: sqlite3.Connection, number: int, file: int, into: int) -> None:
+    row = connection.execute("SELECT files FROM commit_ WHERE age = ?", (AGES - number,)).fetchone()
+    if row is not None and row[0] is not None:
+        files = array("I", dict.fromkeys(into if found == file else found for found in unpacked("I", row[0])))
+        connection.execute(
+            "UPDATE commit_ SET files = ?, size = ? WHERE age = ?", (files, len(files), AGES - number)
+        )
+
+
+def _write_names(
+    connection: sqlite3.Connection, names: Iterable[tuple[bytes, Entry]], merged: dict[int, int]
+) -> None:
+    folders: dict[bytes, int] = {}
+    new, longer = [], []
+    for path, (file, high, high_kind, low, low_kind) in names:
+        folder, _, base = path.rpartition(b"/")
+        directory = folders.get(folder)
+        if directory is None:
+            directory = folders[folder] = _directory(connection, folder)
+        file = merged.get(file, file)
+        if high == LOWEST and low != HIGHEST:  # known, and mined further back: what most of them are
+            longer.append((low, low_kind, directory, base, file))
+        elif low != HIGHEST or high != LOWEST:
+            new.append((directory, base, file, crc32(stem(path)) >> 1, high, high_kind, low, low_kind))
+    connection.executemany(_NAME, new)
+    connection.executemany(
+        "UPDATE name SET low = ?, low_kind = ? WHERE directory = ? AND base = ? AND file = ?", longer
+    )
+
+
+def _directory(connection: sqlite3.Connection, path: bytes) -> int:
+    row = connection.execute("SELECT id FROM directory WHERE path = ?", (path,)).fetchone()
+    if row is None:
+        row = connection.execute("INSERT INTO directory (path) VALUES (?) RETURNING id", (path,)).fetchone()
+    return int(row[0])

@@ -1,0 +1,116 @@
+"""`repoagent mine`: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.history.index import mine_in_background, open_index
+from repoagent.repo.worktree import open_worktree
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.program import run, start
+
+
+def many(repo: GitRepo, count: int) -> None:
+    stream = "".join(
+        f"commit refs/heads/main\ncommitter A <a@b> {1_500_000_000 + n * 86400} +0000\ndata 0\n"
+        f"M 100644 inline f{n % 50}\ndata {len(str(n))}\n{n}\n"
+        for n in range(count)
+    )
+    repo.git("fast-import", "--quiet", "--force", stdin=stream.encode())
+
+
+def test_what_it_says(repo: GitRepo) -> None:
+    assert run(["mine", "--status"], repo.top).stdout == b"nothing is mined yet\n"
+    done = run(["mine"], repo.top)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"1 commits in the index, complete (0.")
+    repo.commit("second", x="1")
+    assert b"1 new ones are not in it yet" in run(["mine", "--status"], repo.top).stdout
+    assert run(["mine", "--quiet"], repo.top).stdout == b""
+    said = json.loads(run(["mine", "--status", "--json"], repo.top).stdout)
+    assert said.pop("size") > 0
+    path = str(repo.top / ".repoagent/history.db")
+    assert said == {
+        "version": 1, "path": path, "commits": 2, "end": "whole", "new": 0, "since": None, "complete": True,
+    }  # fmt: skip
+
+
+def test_a_date_is_remembered_until_all_is_asked_for(make_repo: Callable[[str], GitRepo]) -> None:
+    repo = make_repo("old")
+    many(repo, 1000)  # one a day
+    done = run(["mine", "--since=2019-07-01"], repo.top)
+    assert b"back to 2019-07-01 as told" in done.stdout and int(done.stdout.split()[0]) < 500
+    with open_index(open_worktree(repo.top)) as index:
+        assert index.update().end == "date"
+    assert run(["mine"], repo.top).stdout.startswith(b"1,000 commits in the index, complete")
+
+
+@pytest.mark.parametrize("date", ["soon", "", "now"])
+def test_what_is_no_date(repo: GitRepo, date: str) -> None:
+    done = run(["mine", f"--since={date}"], repo.top)
+    assert done.returncode == 2 and b"is no date before now" in done.stderr
+
+
+def test_no_repository_and_no_commit(tmp_path: Path, make_repo: Callable[[str], GitRepo]) -> None:
+    assert run(["mine"], tmp_path).returncode == 2
+    done = run(["mine"], make_repo("unborn").top)
+    assert (done.returncode, done.stdout) == (2, b"") and b"no commit yet" in done.stderr
+
+
+def test_two_at_once(repo: GitRepo) -> None:
+    from repoagent.history.index.index import LOCK
+    from repoagent.store import locked
+
+    run(["mine"], repo.top)
+    with locked(repo.top / ".repoagent" / LOCK, what="a test"):
+        done = run(["mine"], repo.top)
+    assert done.returncode == 7 and b"the history index is locked by" in done.stderr
+
+
+def test_an_interrupt_keeps_what_was_mined(repo: GitRepo) -> None:
+    many(repo, 30000)
+    running = start(["mine"], repo.top)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with open_index(open_worktree(repo.top)) as index:
+            if index.state("main").commits:
+                break
+    os.kill(running.pid, signal.SIGINT)
+    _, err = running.communicate()
+    if running.returncode == 0:
+        pytest.skip("it was done before it could be interrupted")
+    assert running.returncode == 130 and b"what was mined stays" in err
+    assert run(["mine"], repo.top).stdout.startswith(b"30,000 commits in the index, complete")
+
+
+def test_a_person_sees_how_far_it_is(repo: GitRepo) -> None:
+    with Screen([*PROGRAM, "mine"], repo.top) as screen:
+        assert screen.end() == 0
+    assert "mining the history" in screen.seen
+    assert "1 commits in the index, complete" in screen.seen
+
+
+def test_in_the_background(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    worktree = open_worktree(repo.top)
+    monkeypatch.setenv("CI", "true")
+    assert not mine_in_background(worktree)
+    monkeypatch.delenv("CI")
+    repo.git("config", "repoagent.history.background", "false")
+    assert not mine_in_background(worktree)
+    repo.git("config", "--unset", "repoagent.history.background")
+    assert mine_in_background(worktree)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with open_index(worktree) as index:
+            if index.state().complete:
+                return
+        time.sleep(0.02)
+    raise AssertionError("nothing was mined")

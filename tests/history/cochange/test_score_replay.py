@@ -1,0 +1,95 @@
+"""The bench that chose the weights of the score: what it counts, and that it knows nothing of the future."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import bench.cochange.load
+from bench.cochange.baselines import BASELINES
+from bench.cochange.load import Change, load
+from bench.cochange.memory import MemoryView
+from bench.cochange.replay import Figures, replay, sample
+from tests.conftest import GitRepo
+
+MakeRepo = Callable[..., GitRepo]
+
+
+def change(number: int, *paths: str) -> Change:
+    return Change(number, b"one", tuple((b"M", path.encode(), path.encode()) for path in paths))
+
+
+def test_figures_by_hand() -> None:
+    figures = Figures()
+    figures.add([7, 1, 8, 2], frozenset({1, 2, 3}))
+    figures.add([], frozenset({1}))
+    means = figures.means()
+    assert means["MAP"] == pytest.approx((1 / 2 + 2 / 4) / 3 / 2)
+    assert means["MRR"] == pytest.approx(1 / 2 / 2)
+    assert means["R@10"] == pytest.approx(2 / 3 / 2)
+    assert means["coverage"] == 0.5
+
+
+def test_only_earlier_commits_are_known() -> None:
+    changes = [change(n, "a", "b") for n in range(8)] + [change(8, "a", "b", "new"), change(9, "a", "c")]
+    queries = sample(changes, 100, 1, every_file=True)
+    assert {(query.number, len(query.truth)) for query in queries} == {
+        (8, 1)
+    }  # "new" and "c" did not exist before
+    seen: list[int] = []
+
+    def method(history: MemoryView, asked: Sequence[int]) -> list[int]:
+        seen.append(len(history.all))
+        return [file for file in history.alive if file not in asked]
+
+    assert replay(changes, {"all": method}, queries)["all"].means()["MAP"] == 1
+    assert seen == [8, 8]
+
+
+def test_one_file_of_each_commit_or_every_one() -> None:
+    changes = [change(n, "a", "b", "c", "d") for n in range(50)]
+    assert len(sample(changes, 100, 1)) == 10
+    assert len(sample(changes, 100, 1, every_file=True)) == 40
+    assert len(sample(changes, 7, 1)) == 7
+    assert sample(changes, 7, 1) == sample(changes, 7, 1)
+    assert {(len(query.asked), len(query.truth)) for query in sample(changes, 100, 1, asked=3)} == {(3, 1)}
+
+
+def test_baselines_by_hand() -> None:
+    history = MemoryView()
+    for number, paths in enumerate(["a b", "a b", "b", "b", "b", "b", "a c", "a c"]):
+        history.add(change(number, *paths.split()))
+    a, b, c = (history.file(path) for path in (b"a", b"b", b"c"))
+    assert a is not None and b is not None and c is not None
+    assert BASELINES["plain counts"](history, [a]) == [c, b]  # as many; c was seen last
+    assert BASELINES["code-maat"](history, [a]) == [c, b]  # 2 of 3 against 2 of 5 revisions on average
+    assert BASELINES["code-maat, its thresholds"](history, [a]) == []
+    assert BASELINES["ROSE"](history, [a]) == [b, c]
+    assert BASELINES["ROSE"](history, [a, b]) == []  # no further file changed with both
+    assert BASELINES["TARMAQ"](history, [b, c]) == [a]
+
+
+def test_history_is_loaded_with_renames_and_kept(
+    make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.cochange.load, "CACHE", tmp_path / "kept")
+    repo = make_repo()
+    text = "".join(f"line {n}\n" for n in range(30))
+    repo.write("old\nname", text)
+    repo.write("b", "1")
+    repo.commit("one")
+    repo.git("mv", "old\nname", "new")
+    repo.write("b", "2")
+    repo.commit("two")
+    repo.git("rm", "-q", "b")
+    repo.git("commit", "-q", "-m", "three")
+    changes = [found for found in load(repo.top) if found.entries]
+    assert [sorted(found.entries) for found in changes[-3:]] == [
+        [(b"A", b"b", b"b"), (b"A", b"old\nname", b"old\nname")],
+        [(b"M", b"b", b"b"), (b"R", b"old\nname", b"new")],
+        [(b"D", b"b", b"b")],
+    ]
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    assert [found for found in load(repo.top) if found.entries] == changes

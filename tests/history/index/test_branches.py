@@ -1,0 +1,65 @@
+"""What one branch sees of an index that others share."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from repoagent.history.index import IndexView, open_index
+from repoagent.repo.worktree import open_worktree
+from tests.history.index.histories import Operation, branching, make_branching, run
+
+_SETTINGS = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=15,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+
+
+def seen(view: IndexView, paths: list[str]) -> dict[str, set[bytes]]:
+    """The commits of each path's file, and whether it is the file of another path."""
+    found = {}
+    for path in paths:
+        file = view.file(path.encode())
+        assert file is not None, path
+        told = view.describe([commit.number for commit in view.commits(file, 1000)])
+        found[path] = {identity for identity, _, _ in told.values()}
+        assert view.paths([file]) == {file: path.encode()}
+    return found
+
+
+@_SETTINGS
+@given(branching, st.lists(st.integers(0, 15), max_size=4))
+def test_branches_share_an_index_and_no_answers(
+    clean_environment: Path, commits: list[tuple[bool, str | Operation]], steps: list[int]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder).resolve() / "repo"
+        ids = make_branching(top, commits)
+        worktree = open_worktree(top)
+        with open_index(worktree) as shared:
+            for step in steps:
+                shared.update(ids[min(step, len(ids) - 1)])
+            for tip in (ids[-1], *(ids[min(step, len(ids) - 1)] for step in steps)):
+                assert shared.update(tip).complete
+                reached = set(run(top, "rev-list", "--no-merges", tip).encode().split())
+                paths = run(top, "ls-tree", "-r", "--name-only", tip).split()
+                view = shared.view(tip)
+                answers = seen(view, paths)
+                assert {
+                    told[0] for told in view.describe([c.number for c in view.latest(99)]).values()
+                } == reached
+                left = {wanted[1] for _, wanted in commits if wanted[0] == "rename"}
+                for path, found in answers.items():
+                    direct = run(top, "log", "--no-merges", "--full-history", "--format=%H", tip, "--", path)
+                    assert found <= reached
+                    assert path in left or set(direct.encode().split()) <= found  # one name, one file
+                assert {
+                    path
+                    for path in paths
+                    if (file := view.file(path.encode())) in view.folder(b"", 99) and file
+                } == {path for path in paths if "/" not in path}
