@@ -14,7 +14,7 @@ from repoagent.edit.forms import Asked
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.scope import WhyNot, gate, why_content_is_off_limits
 from repoagent.errors import Refused, UsageError
-from repoagent.history import Together, history_block, partners_block, start
+from repoagent.history import Look, Together, partners_block
 from repoagent.memory import Memory, block, resolve
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
 
@@ -37,7 +37,14 @@ def prepare(
     why_not = gate(worktree.top, (*request.paths, *request.read))
     with ExitStack() as running:
         histories = {
-            path: running.enter_context(start(worktree.top, path, limit=settings.whole("history.commits")))
+            path: running.enter_context(
+                Look(
+                    worktree,
+                    path,
+                    settings.whole("history.commits"),
+                    summaries=layout(worktree).summaries,
+                )
+            )
             for path in request.paths
         }
         neighbours = {path: running.enter_context(Together(worktree.top, path)) for path in request.paths}
@@ -46,7 +53,8 @@ def prepare(
         sources = _sources(worktree, request, why_not)
         request = _with_places(request, sources)
         memories = _memories(worktree, request, sources, settings)
-        finished = {path: history.result() for path, history in histories.items()}
+        for history in histories.values():
+            history.wait()
         together = {path: running_log.result() for path, running_log in neighbours.items()}
     editable = set(request.paths)
     if request.scope == "neighbors":
@@ -64,7 +72,7 @@ def prepare(
         editable,
         facts,
         memories,
-        history=_join(finished, lambda found: history_block(found.commits, partial=found.partial)),
+        history="" if asked and asked.is_short else _join(histories, Look.block),
         neighbours=_join(together, partners_block),
         remembered=_join(memories, lambda memory: block(memory, MEMORY_TOKENS)) if not request.fresh else "",
     )

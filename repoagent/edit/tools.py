@@ -15,7 +15,7 @@ from repoagent.edit.search import search
 from repoagent.edit.small.windows import Window
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
-from repoagent.repo import Source, WorkTree, read_source
+from repoagent.repo import Source, WorkTree, layout, read_source
 from repoagent.repo.paths import check_path, is_ignored
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
@@ -102,16 +102,21 @@ def outline_tool(bench: Workbench) -> Tool:
 
 def history_tool(bench: Workbench) -> Tool:
     def perform(action: Action) -> Observation:
-        from repoagent.history import history_block, recent_commits
+        from repoagent.history import Look
 
         path = action.args.get("path", "")
         check_path(path)
         if reason := bench.why_not(path):
             return Observation("history", reason, ok=False)
-        block = history_block(recent_commits(bench.worktree.top, path, limit=20))
+        with Look(bench.worktree, path, 20, summaries=layout(bench.worktree).summaries) as look:
+            block = look.block()
         return Observation("history", fence(block, "history") if block else f"git has no commit of {path}.")
 
-    return Tool("history", '<history path="FILE"/> shows its last commits.', _reporting("history", perform))
+    return Tool(
+        "history",
+        '<history path="FILE"/> shows who works on it, its last commits and what each did to it.',
+        _reporting("history", perform),
+    )
 
 
 def known_or_read(bench: Workbench, path: str) -> Source:

@@ -6,21 +6,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from repoagent.history.block import history_block, render, to_dict
+    from repoagent.history.block import history_block, to_dict
     from repoagent.history.parse import FileCommit
+    from repoagent.history.past import Past
+    from repoagent.history.prompt import Look
     from repoagent.history.recent import FileHistory, Running, recent_commits, start
     from repoagent.history.together import Partner, Together, partners_block
 
 __all__ = [
     "FileCommit",
     "FileHistory",
+    "Look",
     "Partner",
+    "Past",
     "Running",
     "Together",
     "history_block",
     "partners_block",
     "recent_commits",
-    "render",
     "start",
     "to_dict",
 ]
@@ -28,13 +31,14 @@ __all__ = [
 _HOME = {
     "FileCommit": "parse",
     "FileHistory": "recent",
+    "Look": "prompt",
     "Partner": "together",
+    "Past": "past",
     "Running": "recent",
     "Together": "together",
     "history_block": "block",
     "partners_block": "together",
     "recent_commits": "recent",
-    "render": "block",
     "start": "recent",
     "to_dict": "block",
 }

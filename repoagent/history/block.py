@@ -1,65 +1,101 @@
-"""A file's recent commits as text: for the prompt, for people and as data."""
+"""A file's recent commits as text for a prompt, and as data."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from repoagent.history.parse import FileCommit
-from repoagent.history.recent import FileHistory
+from repoagent.history.people import People, Person
+from repoagent.history.steps import BULK, Step, did, lines_of
+
+if TYPE_CHECKING:
+    from repoagent.history.past import Past
 
 AUTHOR_WIDTH = 30
 SUBJECT_WIDTH = 100
-PATH_WIDTH = 200
+DID_WIDTH = 160
+PEOPLE_WIDTH = 300
+MOST, LATELY = 4, 3  # persons
+LEFT_OUT = "(other commits left out)"
+TOKENS_A_COMMIT = 45  # of a budget
+_BYTES_A_TOKEN = 4
 
 
-def history_block(commits: Sequence[FileCommit], *, partial: bool = False, limit: int = 20) -> str:
-    """One line per commit, newest first: date, short id, author, subject, lines added and removed; "" for
-    none.
+def history_block(
+    commits: Sequence[FileCommit | Step],
+    *,
+    partial: bool = False,
+    limit: int = 20,
+    people: People | None = None,
+    budget: int | None = None,
+) -> str:
+    """A line of the people, then one line per commit, newest first: date, short id, author, subject, what it did to
+    the file, lines added and removed; "" for no commits.
 
-    Authors and subjects are other people's data: control and format characters are replaced and each is cut
-    at a width, so a line can't forge another one and the block stays below `limit` lines of about 180
-    characters.
+    At most `limit` commits, and with a `budget` (tokens of four bytes) only as many as fit: the newest and the most
+    telling, of which bulk commits are the last. Authors, subjects and symbols are other people's data: control
+    and format characters are replaced and each is cut at a width, so a line can't forge another one.
     """
-    lines = [_line(commit) for commit in commits[:limit]]
-    if partial or len(commits) > limit:
-        lines.append("(older commits left out)")
-    return "".join(line + "\n" for line in lines)
+    found = [commit if isinstance(commit, Step) else Step(commit) for commit in commits]
+    if not found or limit < 1:
+        return ""
+    head = people_line(people) if people is not None else ""
+    lines = [_line(step) for step in found]
+    chosen = _chosen(
+        found,
+        lines,
+        limit,
+        None if budget is None else budget * _BYTES_A_TOKEN - _size(head) - _size(LEFT_OUT),
+    )
+    shown = [head, *(lines[number] for number in chosen)]
+    left_out = len(found) - len(chosen)
+    if left_out and chosen[-1] > len(chosen) - 1:
+        shown.append(LEFT_OUT)
+    elif left_out or partial:
+        shown.append("(older commits left out)")
+    return "".join(line + "\n" for line in shown if line)
 
 
-def render(history: FileHistory) -> str:
-    """The history for a terminal or a pipe: the block, with the old name where the file had another."""
-    lines: list[str] = []
-    name = history.path
-    for commit in history.commits:
-        if commit.path != name:
-            name = commit.path
-            lines.append(f"as {plain(name, PATH_WIDTH)}:")
-        lines.append(_line(commit))
-    if history.partial:
-        lines.append("(older commits left out)")
-    return "".join(line + "\n" for line in lines)
+def people_line(people: People) -> str:
+    """Who works on the file, in one line for a prompt: those with most commits, until when where that is long ago,
+    and who was there lately; "" for nobody."""
+    if not people.commits:
+        return ""
+    said = (
+        f"{'the last ' if people.partial else ''}{people.commits} commit{'s' if people.commits > 1 else ''}"
+    )
+    last = max(person.last for person in (*people.persons, *people.bots))
+    most = people.persons[:MOST]
+    if most:
+        whole = f"{len(people.persons)} people: " if len(people.persons) > MOST else ""
+        said += f" by {whole}" + ", ".join(f"{_name(one)} {one.commits}{_until(one, last)}" for one in most)
+    new = sorted(set(people.persons[MOST:]), key=lambda one: (one.last, one.commits, one.name), reverse=True)
+    if lately := ", ".join(_name(one) for one in new[:LATELY] if not _until(one, last)):
+        said += f"; lately {lately}"
+    if people.bots:
+        said += f"; by programs: {', '.join(f'{_name(one)} {one.commits}' for one in people.bots[:LATELY])}"
+    return plain(f"{said}; last {last}", PEOPLE_WIDTH)
 
 
-def to_dict(history: FileHistory) -> dict[str, object]:
+def to_dict(past: Past) -> dict[str, object]:
     """The history as plain data for `--json`. Paths keep bytes that are no UTF-8 as surrogate escapes."""
+    people = past.people
     return {
         "version": 1,
-        "path": history.path,
-        "partial": history.partial,
-        "commits": [
-            {
-                "commit": commit.commit,
-                "short": commit.short,
-                "author": commit.author,
-                "date": commit.date,
-                "subject": commit.subject,
-                "added": commit.added,
-                "removed": commit.removed,
-                "path": commit.path,
-                "status": commit.status,
-            }
-            for commit in history.commits
-        ],
+        "path": past.path,
+        "revision": past.revision,
+        "directory": past.directory,
+        "partial": past.partial,
+        "notes": list(past.notes),
+        "people": {
+            "commits": people.commits,
+            "partial": people.partial,
+            "persons": [_person(person) for person in people.persons],
+            "bots": [_person(person) for person in people.bots],
+        },
+        "commits": [_step(step) for step in past.steps],
     }
 
 
@@ -70,8 +106,93 @@ def plain(text: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _line(commit: FileCommit) -> str:
-    counts = "" if commit.added is None or commit.removed is None else f", +{commit.added} −{commit.removed}"
+def worth(step: Step, place: int) -> float:
+    """How much a commit tells of a file, `place` commits after the newest: symbols touched and many lines tell more,
+    bulk commits and white space next to nothing."""
+    commit, touched = step.commit, step.touched
+    lines = (commit.added or 0) + (commit.removed or 0)
+    telling = 0.25 + min(math.log2(1 + lines) / 8, 1.0) + (1.0 if touched else 0.0)
+    if commit.status != "M":
+        telling += 0.5
+    if step.files is not None and step.files > BULK:
+        telling *= 0.05
+    elif touched is not None and touched.spaces:
+        telling *= 0.2
+    return telling / (1 + place / 8)
+
+
+def _chosen(found: Sequence[Step], lines: Sequence[str], limit: int, room: int | None) -> list[int]:
+    """Which commits are shown, by number, in order: all that fit, else the newest and then what is worth most."""
+    if room is None:
+        return list(range(min(limit, len(found))))
+    ranked = sorted(range(1, len(found)), key=lambda number: -worth(found[number], number))
+    chosen: list[int] = []
+    for number in [0, *ranked]:
+        if len(chosen) == limit:
+            break
+        if not chosen or _size(lines[number]) <= room:
+            chosen.append(number)
+            room -= _size(lines[number])
+    return sorted(chosen)
+
+
+def _size(line: str) -> int:
+    return len(line.encode("utf-8", "surrogatepass")) + 1
+
+
+def _line(step: Step) -> str:
+    commit = step.commit
     author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
     when, short = plain(commit.date[:10], 10), plain(commit.short, 16)
-    return f"{when} {short} {author}: {subject or '(no subject)'}{counts}"
+    said = [f"{when} {short} {author}: {subject or '(no subject)'}"]
+    if what := plain(step.summary or did(step), DID_WIDTH):
+        said.append(what)
+    counts = lines_of(commit)
+    return " — ".join(said) + (f", {counts}" if counts else "")
+
+
+def _name(person: Person) -> str:
+    return plain(person.name, AUTHOR_WIDTH)
+
+
+def _until(person: Person, last: str) -> str:
+    """When it was that somebody left: more than a year before the last commit of all."""
+    year, rest = last[:4], last[4:]
+    away = year.isdecimal() and person.last < f"{int(year) - 1:04}{rest}"
+    return f" (until {plain(person.last[:4], 4)})" if away else ""
+
+
+def _person(person: Person) -> dict[str, object]:
+    return {
+        "name": person.name,
+        "commits": person.commits,
+        "first": person.first,
+        "last": person.last,
+    }
+
+
+def _step(step: Step) -> dict[str, object]:
+    commit, touched = step.commit, step.touched
+    return {
+        "commit": commit.commit,
+        "short": commit.short,
+        "author": commit.author,
+        "date": commit.date,
+        "subject": commit.subject,
+        "added": commit.added,
+        "removed": commit.removed,
+        "path": commit.path,
+        "was": step.was or None,
+        "status": commit.status,
+        "files": step.files,
+        "did": did(step),
+        "symbols": None
+        if touched is None
+        else {
+            "added": list(touched.added),
+            "removed": list(touched.removed),
+            "changed": list(touched.changed),
+            "renamed": [list(pair) for pair in touched.renamed],
+        },
+        "summary": step.summary or None,
+    }

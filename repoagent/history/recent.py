@@ -6,21 +6,24 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repoagent.history.parse import LOG_FORMAT, FileCommit, parse_log, renamed_from
+from repoagent.history.parse import LOG_FORMAT, FileCommit, Origin, parse_log, renamed
 from repoagent.history.timed import TimedGit
 from repoagent.repo.run import GitError, git_output
 
 SECONDS = 0.3
+ALL = 1_000_000  # commits; more than any file has
 _NAMES = 8  # a file is followed back through that many names
 # Whatever the user has set: no following (takes seconds), no colours, no other encoding, no programs.
 _LOG = (
-    "log", "--no-merges", "--no-follow", "--no-notes", "--no-decorate", "--encoding=UTF-8",
+    "log", "--no-follow", "--no-notes", "--no-decorate", "--encoding=UTF-8",
     f"--format={LOG_FORMAT}", "--raw", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
 )  # fmt: skip
-_RENAMES = (
-    "diff-tree", "-r", "-z", "-M", "--no-commit-id", "--no-ext-diff", "--no-textconv", "--numstat",
+RENAMES = (
+    "diff-tree", "-r", "-z", "-M", "--no-commit-id", "--no-ext-diff", "--no-textconv", "--raw", "--numstat",
     "--diff-filter=R",
 )  # fmt: skip
+_NO_MERGES = ("--no-merges",)
+_AS_MERGED = ("--diff-merges=first-parent",)  # for a file that only merges have changed
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,19 @@ class FileHistory:
 class Running:
     """A look into a file's history that runs since it was made; a context manager that ends it."""
 
-    def __init__(self, worktree_top: Path, path: str, limit: int, seconds: float) -> None:
+    def __init__(
+        self,
+        worktree_top: Path,
+        path: str,
+        limit: int,
+        seconds: float,
+        *,
+        revision: str = "HEAD",
+        counts: bool = True,
+    ) -> None:
         self._top, self._path, self._limit, self._seconds = worktree_top, path, limit, seconds
-        self._log = self._start("HEAD", path, limit)
+        self._revision, self._counts = revision, counts
+        self._log = self._start(revision, path, limit)
         self._result: FileHistory | None = None
 
     def result(self) -> FileHistory:
@@ -62,10 +75,17 @@ class Running:
         self.close()
 
     def _start(
-        self, revision: str, path: str, limit: int, *, counts: bool = True, deadline: float | None = None
+        self,
+        revision: str,
+        path: str,
+        limit: int,
+        *,
+        counts: bool = True,
+        merges: tuple[str, ...] = _NO_MERGES,
+        deadline: float | None = None,
     ) -> TimedGit:
-        numstat = ("--numstat",) if counts else ()
-        args = (*_LOG, *numstat, f"--max-count={limit}", revision, "--", path)
+        numstat = ("--numstat",) if counts and self._counts else ()
+        args = (*_LOG, *numstat, *merges, f"--max-count={limit}", "--end-of-options", revision, "--", path)
         return TimedGit(self._top, *args, deadline=deadline or time.monotonic() + self._seconds)
 
     def _collect(self) -> FileHistory:
@@ -73,14 +93,20 @@ class Running:
             data, late = self._log.read()
         except GitError:
             # No commit yet, or a partial clone without the blobs that counting lines needs.
-            head = git_output(self._top, "rev-parse", "--verify", "--quiet", "HEAD", ok=(0, 1))
-            if head.returncode:
+            if not self._is_commit():
                 return FileHistory(self._path, ())
             try:
-                data, late = self._start("HEAD", self._path, self._limit, counts=False).read()
+                data, late = self._start(self._revision, self._path, self._limit, counts=False).read()
             except GitError:  # one without the trees even
                 return FileHistory(self._path, (), True)
         commits = parse_log(data, self._path)
+        if not commits and not late and self._is_commit() and self._is_there():
+            try:
+                merged = self._start(self._revision, self._path, self._limit, merges=_AS_MERGED)
+                data, late = merged.read()
+            except GitError:
+                return FileHistory(self._path, (), True)
+            commits = parse_log(data, self._path)
         if not late:
             late = self._follow(commits)
         if commits and not commits[-1].parents and self._is_shallow():
@@ -95,35 +121,66 @@ class Running:
         for _ in range(_NAMES):
             if not commits or len(commits) >= self._limit:
                 return False
-            renamed = commits[-1]
-            if renamed.status != "A" or not renamed.parents:
+            oldest = commits[-1]
+            if oldest.status != "A" or not oldest.parents:
                 return False
             try:
-                data, late = TimedGit(self._top, *_RENAMES, renamed.commit, deadline=end).read()
-                origin = None if late else renamed_from(data, renamed.path)
+                data, late = TimedGit(self._top, *RENAMES, oldest.commit, deadline=end).read()
+                origin = None if late else renamed(data, oldest.path)
                 if origin is None:
                     return late
-                commits[-1] = replace(renamed, status="R", added=origin[1], removed=origin[2])
+                commits[-1] = _moved(oldest, origin)
                 left = self._limit - len(commits)
-                data, late = self._start(f"{renamed.commit}^", origin[0], left, deadline=end).read()
+                data, late = self._start(f"{oldest.commit}^", origin.path, left, deadline=end).read()
             except GitError:  # a partial clone without the blobs to compare
                 return True
-            commits += parse_log(data, origin[0])
+            commits += parse_log(data, origin.path)
             if late:
                 return True
         return True
+
+    def _is_commit(self) -> bool:
+        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._revision}^{{commit}}")
+        return git_output(self._top, *asked, ok=(0, 1)).returncode == 0
+
+    def _is_there(self) -> bool:
+        listed = git_output(
+            self._top, "ls-tree", "-z", "--full-tree", self._revision, "--", self._path, ok=(0, 128)
+        )
+        return bool(listed.stdout)
 
     def _is_shallow(self) -> bool:
         return git_output(self._top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
-def start(worktree_top: Path, path: str, limit: int = 8, *, seconds: float = SECONDS) -> Running:
+def start(
+    worktree_top: Path,
+    path: str,
+    limit: int = 8,
+    *,
+    seconds: float = SECONDS,
+    revision: str = "HEAD",
+    counts: bool = True,
+) -> Running:
     """Start to look for the last `limit` commits that changed `path`; collect them with `.result()`.
 
-    `path` is relative to the top of the work tree. Merges do not count, renames are followed, names are those
-    of `.mailmap`. git gets `seconds` of wall time, then what it has found is the result, marked as partial.
+    `path` is relative to the top of the work tree, a file or a directory. Merges do not count (unless nothing else
+    has changed it), renames are followed, names are those of `.mailmap`. git gets `seconds` of wall time, then what
+    it has found is the result, marked as partial. Without `counts` no lines are counted, which is much quicker.
     """
-    return Running(worktree_top, path, limit, seconds)
+    return Running(worktree_top, path, limit, seconds, revision=revision, counts=counts)
+
+
+def _moved(commit: FileCommit, origin: Origin) -> FileCommit:
+    """The commit that seemed to add a file, as the rename that it is."""
+    return replace(
+        commit,
+        status="R",
+        added=origin.added,
+        removed=origin.removed,
+        before=origin.blob,
+        old_mode=origin.mode,
+    )
 
 
 def recent_commits(

@@ -1,8 +1,7 @@
-"""Which files change together with one: read off its last commits, within a bound of time.
+"""The quick way: what a file's own last commits say, read by one `git log` within a bound of time.
 
-The weights are those of the co-change kernel that did best in replaying real histories: a small commit says more than
-a large one, a new one more than an old one. Of commit k (0 is the newest) with n files: 1 / ((1 + k/3) (n - 1)); a
-partner's share is the weight of the commits with it over the weight of all.
+It is the answer while there is no index yet. The log runs while other work goes on; what it has printed when the time
+is up is what counts. Renames are not followed, and what a neighbor did without the file is not known.
 """
 
 from __future__ import annotations
@@ -10,17 +9,23 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.history.cochange.view import Commit
 from repoagent.history.timed import TimedGit
-from repoagent.repo.run import GitError
+from repoagent.repo.run import GitError, git
 
 COMMITS = 100
 LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
 SECONDS = 0.3
+_LISTING_SECONDS = 0.2
+_NAMES = 50
+_PATHS_A_CALL = 500
 _ENTRY = (b":", b"\n:")  # modes, ids and a letter; the path is the next token, so none is taken for an entry
 _COMMIT = b"\x01"
+_DELETED = b"D"
 
 
 @dataclass(frozen=True)
@@ -34,25 +39,40 @@ class Partner:
 
 
 class Together:
-    """A `git log` that runs since it was made; `result` waits for it, `close` gives it up."""
+    """A `git log` of some files or folders that runs since it was made; `result` or `view` waits for it, `close` gives
+    it up.
 
-    def __init__(self, top: Path, path: str, seconds: float = SECONDS) -> None:
-        self._top, self._path = top, path
+    `seconds` is wall time, `commits` how many of the newest are read at `revision`, anything that names a commit.
+    """
+
+    def __init__(
+        self,
+        top: Path,
+        *paths: str,
+        seconds: float = SECONDS,
+        revision: str = "HEAD",
+        commits: int = COMMITS,
+    ) -> None:
+        self._top, self._paths, self._revision = top, paths, revision
         self._git = TimedGit(
-            top, "log", f"--max-count={COMMITS}", "--no-merges", "--full-diff", "--no-follow", "--raw", "-z",
+            top, "log", f"--max-count={commits}", "--no-merges", "--full-diff", "--no-follow", "--raw", "-z",
             "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-notes", "--no-decorate", "--no-color",
-            "--format=%x01", "HEAD", "--", path,
+            "--format=%x01%H %ct", "--end-of-options", revision, "--", *paths,
             deadline=time.monotonic() + seconds,
         )  # fmt: skip
 
-    def result(self, limit: int = 10) -> tuple[Partner, ...]:
-        """The best partners that exist now, the surest first. Empty on an unborn branch and for an unknown file."""
+    def view(self) -> RecentView:
+        """What was read as a history. Nothing on an unborn branch and for an unknown file."""
         try:
             data, late = self._git.read()
         except GitError:  # no commit yet: nothing has changed with anything
-            return ()
-        commits = _commits(data)
-        return _partners(self._top, self._path, commits[:-1] if late else commits, limit)
+            return RecentView(self._top, self._revision, [], late=False)
+        changes = _changes(data)
+        return RecentView(self._top, self._revision, changes[:-1] if late else changes, late=late)
+
+    def result(self, limit: int = 10) -> tuple[Partner, ...]:
+        """The best partners that exist now, the surest first. Empty on an unborn branch and for an unknown file."""
+        return _partners(self._top, self._paths[0], self.view().changes, limit)
 
     def close(self) -> None:
         """End git if it still runs."""
@@ -65,6 +85,115 @@ class Together:
         self.close()
 
 
+@dataclass(frozen=True)
+class Change:
+    """A commit and what it changed. `id` is its full id, `time` the committer's date in seconds since 1970."""
+
+    id: str
+    time: int
+    paths: tuple[bytes, ...]
+    deleted: tuple[bytes, ...]
+
+
+class RecentView:
+    """`changes`, newest first, as the `View` that the co-change kernel asks. `late`: there may be more of them.
+
+    What is alive, and the names, are those of the revision's tree; for HEAD, of the index, which knows what was added.
+    """
+
+    def __init__(self, top: Path, revision: str, changes: Sequence[Change], *, late: bool) -> None:
+        self._top, self._revision, self.changes, self.late = top, revision, changes, late
+        self._path_of: list[bytes] = []
+        self._file_of: dict[bytes, int] = {}
+        self._commits: list[Commit] = []
+        self._of_file: dict[int, list[Commit]] = defaultdict(list)
+        self._listing: list[bytes] | None = None
+        self._listing_cut = False
+        for place, change in enumerate(changes):
+            paths = dict.fromkeys(change.paths)
+            files = tuple(self._id(path) for path in paths) if len(paths) <= LARGEST else ()
+            commit = Commit(len(changes) - place, change.time, 0, len(paths), files)
+            self._commits.append(commit)
+            for path in paths:
+                self._of_file[self._id(path)].append(commit)
+
+    def id(self, number: int) -> str:
+        """The full id of the commit with this number."""
+        return self.changes[len(self.changes) - number].id
+
+    def file(self, path: bytes) -> int | None:
+        return self._file_of.get(path)
+
+    def commits(self, file: int, limit: int) -> list[Commit]:
+        return self._of_file[file][:limit]
+
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+        return {file: self.commits(file, limit) for file in files}
+
+    def latest(self, limit: int) -> list[Commit]:
+        return self._commits[:limit]
+
+    def around(self, commits: Sequence[Commit], seconds: int) -> list[Commit]:
+        return []
+
+    def namesakes(self, stem: bytes) -> list[int]:
+        from repoagent.history.cochange.names import stem as stem_of
+
+        return [self._id(path) for path in self._listed() if stem_of(path) == stem][:_NAMES]
+
+    def folder(self, directory: bytes, limit: int) -> list[int]:
+        inside = [path for path in self._listed() if path.rpartition(b"/")[0] == directory]
+        inside.sort(key=self._last, reverse=True)
+        return [self._id(path) for path in inside[:limit]]
+
+    def paths(self, files: Sequence[int]) -> dict[int, bytes]:
+        wanted = {self._path_of[file]: file for file in files}
+        alive: set[bytes] = set(self._listing or ())
+        unknown = [path for path in wanted if path not in alive]
+        if self._listing is not None and not self._listing_cut:
+            unknown = []
+        for start in range(0, len(unknown), _PATHS_A_CALL):
+            alive.update(listed(self._top, self._revision, *unknown[start : start + _PATHS_A_CALL]))
+        return {file: path for path, file in wanted.items() if path in alive}
+
+    def _id(self, path: bytes) -> int:
+        file = self._file_of.setdefault(path, len(self._path_of))
+        if file == len(self._path_of):
+            self._path_of.append(path)
+        return file
+
+    def _last(self, path: bytes) -> int:
+        commits = self._of_file.get(self._file_of.get(path, -1))
+        return commits[0].time if commits else 0
+
+    def _listed(self) -> list[bytes]:
+        """All files of the tree, as many as can be listed in the time there is."""
+        if self._listing is None:
+            running = TimedGit(
+                self._top, *_lister(self._revision), deadline=time.monotonic() + _LISTING_SECONDS
+            )
+            try:
+                data, self._listing_cut = running.read()
+                self._listing = data.split(b"\0")[:-1]
+            except GitError:  # no commit yet, or a partial clone without its trees
+                self._listing = []
+        return self._listing
+
+
+def listed(top: Path, revision: str, *paths: bytes) -> list[bytes]:
+    """The files at these paths or below them in the revision's tree; for HEAD, in the index."""
+    try:
+        return git(top, *_lister(revision), "--", *paths).split(b"\0")[:-1]
+    except GitError:  # no commit yet, or a partial clone without its trees
+        return []
+
+
+def _lister(revision: str) -> tuple[str, ...]:
+    if revision == "HEAD":
+        return ("ls-files", "-z")
+    return ("ls-tree", "-r", "-z", "--name-only", "--full-tree", revision)
+
+
 def partners_block(partners: tuple[Partner, ...]) -> str:
     """The lines of a prompt: guidance where to look, not what must change."""
     if not partners:
@@ -73,32 +202,39 @@ def partners_block(partners: tuple[Partner, ...]) -> str:
     return "files that often changed in the same commit:\n" + "\n".join(lines)
 
 
-def _commits(data: bytes) -> list[list[bytes]]:
-    """The paths of each commit, newest first."""
-    commits: list[list[bytes]] = []
+def _changes(data: bytes) -> list[Change]:
+    """What `git log` printed, newest first."""
+    changes: list[tuple[bytes, list[bytes], list[bytes]]] = []
     tokens = iter(data.split(b"\0"))
     for token in tokens:
-        if token.startswith(_ENTRY) and commits:
-            commits[-1].append(next(tokens, b""))
-        elif token.lstrip(b"\n") == _COMMIT:
-            commits.append([])
-    return commits
+        if token.startswith(_ENTRY) and changes:
+            path = next(tokens, b"")
+            changes[-1][1].append(path)
+            if token.endswith(_DELETED):
+                changes[-1][2].append(path)
+        elif token.lstrip(b"\n").startswith(_COMMIT):
+            changes.append((token.lstrip(b"\n")[1:], [], []))
+    found = []
+    for head, paths, deleted in changes:
+        commit, _, seconds = head.decode("ascii").partition(" ")
+        found.append(Change(commit, int(seconds), tuple(paths), tuple(deleted)))
+    return found
 
 
-def _partners(top: Path, path: str, commits: list[list[bytes]], limit: int) -> tuple[Partner, ...]:
+def _partners(top: Path, path: str, changes: Sequence[Change], limit: int) -> tuple[Partner, ...]:
+    """The weights are those of the co-change kernel that did best in replaying real histories: a small commit says more
+    than a large one, a new one more than an old one. Of commit k (0 is the newest) with n files: 1 / ((1 + k/3) (n -
+    1)); a partner's share is the weight of the commits with it over the weight of all."""
     own = os.fsencode(path)
     weights: dict[bytes, float] = defaultdict(float)
     counts: dict[bytes, int] = defaultdict(int)
-    total, counted = 0.0, 0
-    for number, paths in enumerate(commits):
-        if not 2 <= len(paths) <= LARGEST:
-            total += 1 / (1 + number / 3)
-            counted += 1
-            continue
-        weight = 1 / ((1 + number / 3) * (len(paths) - 1))
+    total = 0.0
+    for number, change in enumerate(changes):
+        paths = change.paths
+        counted = 2 <= len(paths) <= LARGEST
+        weight = 1 / (1 + number / 3) / (len(paths) - 1 if counted else 1)
         total += weight
-        counted += 1
-        for other in set(paths) - {own}:
+        for other in set(paths) - {own} if counted else ():
             weights[other] += weight
             counts[other] += 1
     ranked = sorted(weights, key=lambda other: (-weights[other], other))
@@ -107,5 +243,5 @@ def _partners(top: Path, path: str, commits: list[list[bytes]], limit: int) -> t
     for other in alive:
         if len(found) == limit:
             break
-        found.append(Partner(os.fsdecode(other), counts[other], counted, weights[other] / total))
+        found.append(Partner(os.fsdecode(other), counts[other], len(changes), weights[other] / total))
     return tuple(found)

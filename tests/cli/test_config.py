@@ -94,7 +94,7 @@ def test_the_list_fits_a_narrow_terminal(repo: GitRepo) -> None:
     with Screen(python(MAIN, "config"), repo.top, width=60) as screen:
         screen.end()
     assert "\x1b[1mmodel" in screen.seen
-    assert "some-long-model-name\n" + " " * 21 + "\x1b[36mgit config (local)\x1b[m\n" in screen.seen
+    assert "some-long-model-name\n" + " " * 22 + "\x1b[36mgit config (local)\x1b[m\n" in screen.seen
 
 
 def test_escape_sequences_of_a_repository_are_shown_not_obeyed(repo: GitRepo) -> None:
@@ -174,7 +174,10 @@ def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
         (
             "repoagent ",
             1,
-            {"apply", "edit", "undo", "redo", "init", "config", "models", "cost", "completion"},
+            {
+                *("edit", "apply", "undo", "redo", "neighbors", "history", "mine"),
+                *("init", "config", "models", "cost", "completion"),
+            },
         ),
         ("repoagent co", 1, {"config", "cost", "completion"}),
         (

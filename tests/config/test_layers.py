@@ -78,6 +78,8 @@ HOSTILE = {
     "color": "'always'",
     "fallback": "['command:evil']",
     "summary.model": "'command:evil'",
+    "summary.share": "true",
+    "history.background": "true",
     "effort": "'max'",
     "temperature": "9",
     "stop": "['a']",

@@ -6,8 +6,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history import FileCommit, FileHistory, history_block, render, to_dict
-from repoagent.history.parse import parse_log, renamed_from
+from repoagent.history import FileCommit, Past, history_block, to_dict
+from repoagent.history.block import people_line
+from repoagent.history.parse import parse_log, renamed
+from repoagent.history.people import People, Person, people_of
+from repoagent.history.steps import Step
+from repoagent.history.touched import Touched
 
 COMMIT = FileCommit(
     "a" * 40, "aaaaaaa", "Ada", "2026-01-02T03:04:05+01:00", "fix: it", 3, 1, "x.py", "M", ("b" * 40,)
@@ -24,21 +28,82 @@ def test_block() -> None:
     assert history_block([COMMIT] * 30, limit=2).count("\n") == 3
 
 
-def test_render_names_the_old_file() -> None:
-    history = FileHistory("x.py", (COMMIT, replace(COMMIT, path="old\x1b.py")), partial=True)
-    assert render(history).split("\n")[1:] == [
-        "as old�.py:",
-        "2026-01-02 aaaaaaa Ada: fix: it, +3 −1",
-        "(older commits left out)",
-        "",
-    ]
+def many(count: int) -> list[Step]:
+    return [Step(replace(COMMIT, short=f"c{n}", subject=f"number {n}"), files=1) for n in range(count)]
+
+
+def shown(block: str) -> list[str]:
+    return [line.split()[1] for line in block.splitlines() if line.startswith("2026")]
+
+
+def test_a_step_says_what_it_did() -> None:
+    step = Step(COMMIT, Touched(changed=("load",)), files=140)
+    assert history_block([step]) == (
+        "2026-01-02 aaaaaaa Ada: fix: it — changes load; one of 140 files, +3 −1\n"
+    )
+    assert "— a model's line, +3 −1" in history_block([replace(step, files=2, summary="a model's line")])
+
+
+def test_people_come_first_in_one_line() -> None:
+    people = people_of(
+        [replace(COMMIT, author="Ada\x1b[31m"), replace(COMMIT, author="x[bot]")], partial=True
+    )
+    block = history_block([COMMIT], people=people)
+    first = "the last 2 commits by Ada�[31m 1; by programs: x[bot] 1; last 2026-01-02\n"
+    assert block.startswith(first)
+    assert history_block([], people=people) == ""
+    nobody = People((), (Person("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
+    assert history_block([COMMIT], people=nobody).startswith("1 commit; by programs: x[bot] 1; last")
+
+
+def test_who_left_and_who_came_lately() -> None:
+    authors = ["Old"] * 9 + ["Ada"] * 4 + ["Bob"] * 3 + ["Carl"] * 2 + ["New", "Gone"]
+    days = {"Old": "2020-05-05", "Gone": "2019-01-01", "New": "2026-03-03"}
+    people = people_of(replace(COMMIT, author=name, date=days.get(name, "2026-01-02")) for name in authors)
+    assert people_line(people) == (
+        "20 commits by 6 people: Old 9 (until 2020), Ada 4, Bob 3, Carl 2; lately New; last 2026-03-03"
+    )
+
+
+def test_a_budget_keeps_the_newest_and_the_most_telling() -> None:
+    steps = many(20)
+    steps[10] = replace(steps[10], touched=Touched(changed=("load",)))
+    steps[1] = replace(steps[1], files=400)
+    steps[2] = replace(steps[2], touched=Touched(spaces=True))
+    block = history_block(steps, budget=100)
+    assert len(block.encode()) <= 400
+    names = shown(block)
+    assert names[0] == "c0"
+    assert "c10" in names and "c1" not in names and "c2" not in names
+    assert names == sorted(names, key=lambda name: int(name[1:]))
+    assert block.endswith("(other commits left out)\n")
+    assert shown(history_block(steps, budget=1)) == ["c0"]
+    assert shown(history_block(steps, budget=10_000)) == [f"c{n}" for n in range(20)]
+    assert shown(history_block(steps, budget=10_000, limit=3)) == ["c0", "c3", "c10"]
+    assert history_block(steps, limit=0) == ""
+
+
+@given(budget=st.integers(1, 2000), count=st.integers(1, 40), author=st.text(max_size=100))
+def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
+    steps = [replace(step, commit=replace(step.commit, author=author)) for step in many(count)]
+    people = people_of(step.commit for step in steps)
+    block = history_block(steps, budget=budget, people=people)
+    lines = block.splitlines()
+    least = sum(len(line.encode()) + 1 for line in lines[:2])  # the people and the newest are always there
+    assert len(block.encode()) <= max(4 * budget, least + len("(older commits left out)\n"))
 
 
 def test_to_dict_is_json() -> None:
-    data = json.loads(json.dumps(to_dict(FileHistory("caf\udce9.py", (COMMIT,)))))
+    people = people_of([COMMIT])
+    past = Past("caf\udce9.py", "a" * 40, (Step(COMMIT, Touched(added=("f",))),), people)
+    data = json.loads(json.dumps(to_dict(past)))
     assert data["version"] == 1
     assert data["path"] == "caf\udce9.py"
     assert data["commits"][0]["added"] == 3
+    assert data["commits"][0]["did"] == "adds f"
+    assert data["people"]["persons"] == [
+        {"name": "Ada", "commits": 1, "first": "2026-01-02", "last": "2026-01-02"}
+    ]
 
 
 @given(author=st.text(max_size=300), subject=st.text(max_size=2000))
@@ -53,7 +118,7 @@ def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> 
 def test_any_output_is_survived(data: bytes) -> None:
     for commit in parse_log(data, "x"):
         assert len(commit.commit) in (40, 64)
-    renamed_from(data, "x")
+    renamed(data, "x")
 
 
 WORDS = st.binary(max_size=20).map(lambda word: word.replace(b"\0", b""))
@@ -71,7 +136,7 @@ def test_what_git_prints_is_read_back(
     output = b""
     for n, (author, subject, counts, path) in enumerate(rows):
         commit = f"{n:040x}".encode()
-        output += b"\0".join([commit, b"", b"%x" % n, author, b"2026-01-01", subject]) + b"\0"
+        output += b"\0".join([commit, b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"]) + b"\0"
         output += b"\n:100644 100644 1234567 89abcde M\0p" + path + b"\0"
         output += (b"-\t-" if counts is None else b"%d\t%d" % counts) + b"\tp" + path + b"\0"
     found = parse_log(output, "x")

@@ -251,7 +251,7 @@ def test_the_time_runs_from_the_start(repo: GitRepo, slow_git: Path) -> None:
 
 def test_the_door_is_light() -> None:
     code = (
-        "import sys, repoagent.history as h; h.start; h.render;"
+        "import sys, repoagent.history as h; h.start; h.to_dict;"
         "print([m for m in ('git', 'tree_sitter', 'rich', 'click', 'json', 'sqlite3') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,213 @@
+"""The whole task: which files change with some files, from the index or, while there is none, from their own last
+commits, or from names alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from repoagent.history.asked import Asked, understand
+from repoagent.history.cochange.score import Neighbor, neighbors
+from repoagent.repo.worktree import layout
+
+if TYPE_CHECKING:
+    from repoagent.history.cochange.view import View
+    from repoagent.history.index import IndexView
+    from repoagent.history.together import Together
+    from repoagent.repo.worktree import WorkTree
+
+# whole: the index has all that the revision reaches; building: not yet; recent: only the files' own last commits were
+# read; names: there is no history of these files
+State = Literal["whole", "building", "recent", "names"]
+
+MINING_SECONDS = 0.2  # wall time that a question gives to an index that is not whole
+QUICK_SECONDS = 0.4
+ENOUGH = 50  # commits of each asked file make an answer from a part of the index a good one
+COMMITS = 300  # of the asked files that are looked at
+CROWD = 20  # neighbors whose own neighbors make the edges of a picture
+_OWN, _ANY = 30, 200
+_END = {
+    "whole": "",
+    "date": "the index was told to reach back to a date only, and older commits do not count",
+    "unreadable": "git could not read all of the history, and older commits do not count",
+}
+
+
+class Edge(NamedTuple):
+    """Two files of a neighborhood that changed together; `evidence` as in `Neighbor`, `score` is 0 to 1."""
+
+    one: bytes
+    other: bytes
+    score: float
+    together: int
+    commits: int
+    evidence: tuple[int, ...] = ()
+
+
+class Neighborhood(NamedTuple):
+    """What changed with `paths` (from the top; a folder ends with a slash) as seen from `revision`, the commit
+    `commit` ("" before the first one).
+
+    `rows` are the surest first. `looked_at` is how many commits of the asked files were looked at, `note` what a reader
+    should know of the answer ("" for nothing). `ids` has the full id of each commit that a row or an edge names.
+    """
+
+    paths: tuple[bytes, ...]
+    revision: str
+    commit: str
+    rows: tuple[Neighbor, ...]
+    state: State
+    note: str = ""
+    looked_at: int = 0
+    ids: Mapping[int, str] = MappingProxyType({})
+    edges: tuple[Edge, ...] = ()
+
+
+class _Source(NamedTuple):
+    """Where an answer comes from: the history, the ids of its commits, the files below a folder, what to say, and
+    whether there may be more."""
+
+    view: View
+    ids: Callable[[Iterable[int]], Mapping[int, str]]
+    listed: Callable[[bytes], list[bytes]]
+    state: State
+    note: str
+    cut: bool = False
+
+
+def neighborhood(
+    worktree: WorkTree,
+    paths: Sequence[str],
+    revision: str = "HEAD",
+    *,
+    limit: int = 20,
+    min_score: float = 0.0,
+    picture: bool = False,
+) -> Neighborhood:
+    """The files that changed with `paths` (relative to the top, folders too), alive at `revision`.
+
+    With `picture` the edges between all of them too. Raises UsageError for a revision that does not exist and for paths
+    that stand for nothing, Refused for what is in a git directory (see `asked.understand`).
+    """
+    names = [os.fsencode(path) for path in dict.fromkeys(paths)]
+    with ExitStack() as stack:
+        commit, source = _source(worktree, revision, names, stack)
+        asked = [
+            understand(name, revision, source.view, top=worktree.top, listed=source.listed, cut=source.cut)
+            for name in names
+        ]
+        files = list(dict.fromkeys(file for one in asked for file in one.files))
+        standing = [path for one in asked for path in one.paths]
+        rows = neighbors(source.view, files, standing, limit=limit, min_score=min_score)
+        looked_at = {commit.number for found in source.view.many(files, COMMITS).values() for commit in found}
+        edges = tuple(_edges(source.view, asked, rows)) if picture else ()
+        numbers = {n for row in rows for n in row.evidence} | {n for edge in edges for n in edge.evidence}
+        ids = source.ids(numbers)
+    return Neighborhood(
+        tuple(one.name for one in asked),
+        revision,
+        commit,
+        tuple(rows),
+        source.state if looked_at else "names",
+        "; ".join(note for note in (*(one.note for one in asked), source.note) if note),
+        min(len(looked_at), COMMITS),
+        ids,
+        edges,
+    )
+
+
+def _source(
+    worktree: WorkTree, revision: str, names: Sequence[bytes], stack: ExitStack
+) -> tuple[str, _Source]:
+    """The full id of the revision's commit, "" before the first one, and where to read: the index where it is whole, or
+    has enough of these files; else their own last commits, while it is built."""
+    from repoagent.history.index import NoCommits, NoIndex, mine_in_background, open_index
+
+    index = stack.enter_context(open_index(worktree))
+    try:
+        commit = index.resolve(revision).decode("ascii")
+    except NoCommits:
+        return "", _quick(worktree.top, "HEAD", _recent(worktree.top, "HEAD", names, stack), "")
+    where = "HEAD" if revision == "HEAD" else commit
+    recent = partial(_recent, worktree.top, where, names, stack)
+    running = None if layout(worktree).history.exists() else recent()
+    try:
+        state = index.update(revision, seconds=MINING_SECONDS)
+        view = index.view(revision)
+    except NoIndex as error:
+        note = f"there is no index to answer from: {error}"
+        return commit, _quick(worktree.top, where, running or recent(), note)
+    found = _Source(view, partial(_ids, view), partial(_below, worktree.top, where), "whole", "")
+    if not state.new and state.end != "mining":
+        return commit, found._replace(note=_END[state.end])
+    further = "" if mine_in_background(worktree) else ", further with each question or by `repoagent mine`"
+    building = f"the index of the history is being built{further}"
+    mined = _count(view, names)
+    if mined < ENOUGH:
+        note = f"{building}; this is what could be read at once"
+        quick = _quick(worktree.top, where, running or recent(), note)
+        if not mined or _count(quick.view, names) > mined:
+            return commit, quick
+    note = f"{building}; {state.commits:,} commits so far"
+    return commit, found._replace(state="building", note=note, cut=True)
+
+
+def _count(view: View, names: Sequence[bytes]) -> int:
+    """Of how many commits the history knows, for the file that it knows the least of."""
+    files = [view.file(name) for name in names]
+    return min(0 if file is None else len(view.commits(file, ENOUGH)) for file in files)
+
+
+def _ids(view: IndexView, numbers: Iterable[int]) -> Mapping[int, str]:
+    return {number: told[0].decode("ascii") for number, told in view.describe(list(numbers)).items()}
+
+
+def _recent(top: Path, where: str, names: Sequence[bytes], stack: ExitStack) -> Together:
+    """The reading of the files' own last commits, started."""
+    from repoagent.history.together import Together
+
+    paths = [os.fsdecode(name) for name in names]
+    return stack.enter_context(Together(top, *paths, seconds=QUICK_SECONDS, revision=where, commits=COMMITS))
+
+
+def _quick(top: Path, where: str, running: Together, note: str) -> _Source:
+    view = running.view()
+
+    def ids(numbers: Iterable[int]) -> Mapping[int, str]:
+        return {number: view.id(number) for number in numbers}
+
+    return _Source(view, ids, partial(_below, top, where), "recent", note, view.late)
+
+
+def _below(top: Path, where: str, path: bytes) -> list[bytes]:
+    from repoagent.history.together import listed
+
+    return listed(top, where, path)
+
+
+def _edges(view: View, asked: Sequence[Asked], rows: Sequence[Neighbor]) -> Iterator[Edge]:
+    """From the asked to their neighbors, and between the best of these and all of them."""
+    present = {row.path for row in rows}
+    if len(asked) == 1:
+        yield from (_edge(asked[0].name, row.path, row) for row in rows if row.together)
+    else:
+        for one in asked:
+            own = neighbors(view, one.files, one.paths, limit=_ANY)
+            yield from (_edge(one.name, row.path, row) for row in own if row.together and row.path in present)
+    best: dict[tuple[bytes, bytes], Edge] = {}
+    for row in rows[:CROWD]:
+        for other in neighbors(view, [row.file], [row.path], limit=_OWN):
+            if other.path in present and other.together:
+                pair = (row.path, other.path) if row.path < other.path else (other.path, row.path)
+                if pair not in best or best[pair].score < other.score:
+                    best[pair] = _edge(*pair, other)
+    yield from best.values()
+
+
+def _edge(one: bytes, other: bytes, row: Neighbor) -> Edge:
+    return Edge(one, other, row.score, row.together, row.commits, row.evidence)

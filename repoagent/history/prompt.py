@@ -1,0 +1,107 @@
+"""What an edit's prompt says of a file's history: gathered while other work goes on, within a time and a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repoagent.history.block import TOKENS_A_COMMIT, history_block
+from repoagent.history.indexed import commits_of, counted, look_up
+from repoagent.history.people import People, people_of
+from repoagent.history.recent import ALL, SECONDS, FileHistory, Running, start
+from repoagent.history.steps import Step, steps
+from repoagent.repo.run import GitError
+
+if TYPE_CHECKING:
+    from repoagent.repo.worktree import WorkTree
+
+_CANDIDATES = 2  # for each commit that is shown, of which the telling ones are
+_OUTLINES = 0.25  # seconds of CPU
+_INDEX = 0.2  # seconds that the index gets to take in new commits
+
+
+class Look:
+    """A look into a file's history that runs since it was made; a context manager that ends it.
+
+    `commits` is how many are shown at most. Where there is an index of the history it is asked, else git walks, once,
+    for `seconds` of wall time. `summaries` is the folder with lines of models, where there is one.
+    """
+
+    def __init__(
+        self,
+        worktree: WorkTree,
+        path: str,
+        commits: int,
+        *,
+        seconds: float = SECONDS,
+        summaries: Path | None = None,
+    ) -> None:
+        self._worktree, self._path, self._commits = worktree, path, commits
+        self._seconds, self._summaries = seconds, summaries
+        self._found: tuple[FileHistory, People] | None = None
+        self._walk = self._start() if commits and not self._has_index() else None
+
+    def wait(self) -> None:
+        """Wait for git, until its seconds are over. Raises GitError when it fails."""
+        if self._found is not None or not self._commits:
+            return
+        most = self._commits * _CANDIDATES
+        known = self._indexed(most) if self._walk is None else None
+        if known is not None:
+            recent, everything = known
+        else:
+            self._walk = self._walk or self._start()
+            everything = self._walk.result()
+            commits = counted(self._worktree.top, everything.commits[:most])
+            recent = FileHistory(everything.path, commits, everything.partial)
+        self._found = recent, people_of(everything.commits, partial=everything.partial)
+
+    def block(self, *, symbols: bool = True) -> str:
+        """The block: who, then the newest and most telling commits, in 45 tokens for each that may be shown; ""
+        for a file that git does not know. `symbols`: whether the definitions that were touched are looked for.
+        """
+        self.wait()
+        if self._found is None:
+            return ""
+        recent, people = self._found
+        found = self._steps(recent) if symbols else [Step(commit) for commit in recent.commits]
+        partial = recent.partial or people.commits > len(found)
+        return history_block(
+            found, partial=partial, limit=self._commits, people=people,
+            budget=TOKENS_A_COMMIT * self._commits,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End git if it still runs."""
+        if self._walk is not None:
+            self._walk.close()
+
+    def _start(self) -> Running:
+        return start(self._worktree.top, self._path, ALL, seconds=self._seconds, counts=False)
+
+    def _has_index(self) -> bool:
+        from repoagent.repo.worktree import layout
+
+        return layout(self._worktree).history.is_file()
+
+    def _indexed(self, most: int) -> tuple[FileHistory, FileHistory] | None:
+        commits = commits_of(self._worktree, self._path, "HEAD", seconds=_INDEX)
+        try:
+            return look_up(self._worktree.top, self._path, commits, most) if commits else None
+        except GitError:
+            return None
+
+    def _steps(self, recent: FileHistory) -> list[Step]:
+        top, most = self._worktree.top, self._commits * _CANDIDATES
+        done = steps(top, recent.commits, limit=most, seconds=_OUTLINES)
+        if self._summaries is None or not self._summaries.is_dir():
+            return done
+        from repoagent.history.summaries.store import lines_for
+
+        return lines_for(self._summaries, done)
+
+    def __enter__(self) -> Look:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,46 @@
+"""One line per commit, written by a model once: kept by commit id and by patch, shared as git notes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from repoagent.history.summaries.jobs import Outcome, Plan, plan, summarize
+    from repoagent.history.summaries.known import Known, find_known
+    from repoagent.history.summaries.notes import merge_fetched, write_notes
+    from repoagent.history.summaries.store import Summary, line_of, lines_for
+
+__all__ = [
+    "Known",
+    "Outcome",
+    "Plan",
+    "Summary",
+    "find_known",
+    "line_of",
+    "lines_for",
+    "merge_fetched",
+    "plan",
+    "summarize",
+    "write_notes",
+]
+
+_HOME = {
+    "Known": "known",
+    "Outcome": "jobs",
+    "Plan": "jobs",
+    "Summary": "store",
+    "find_known": "known",
+    "line_of": "store",
+    "lines_for": "store",
+    "merge_fetched": "notes",
+    "plan": "jobs",
+    "summarize": "jobs",
+    "write_notes": "notes",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

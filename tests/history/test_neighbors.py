@@ -1,0 +1,152 @@
+"""The whole task: where an answer comes from, and what it says when there is no whole index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.history import index
+from repoagent.history import neighbors as task
+from repoagent.history.neighbors import Neighborhood, neighborhood
+from repoagent.repo.worktree import open_worktree
+from tests.conftest import GitRepo
+
+
+def ask(repo: GitRepo, *paths: str, revision: str = "HEAD", picture: bool = False) -> Neighborhood:
+    return neighborhood(open_worktree(repo.top), paths, revision, picture=picture)
+
+
+def together(found: Neighborhood) -> dict[str, tuple[int, int]]:
+    return {row.path.decode(): (row.together, row.commits) for row in found.rows if row.together}
+
+
+def long_history(repo: GitRepo, commits: int) -> None:
+    """`core.c` and `core.h` in every hundredth of so many commits."""
+    lines = []
+    for number in range(1, commits + 1):
+        names = ["core.c", "core.h"] if number % 100 == 0 else [f"other{number % 50}.c", "other.h"]
+        lines.append(
+            f"commit refs/heads/main\ncommitter A <a@example.com> {1_600_000_000 + number} +0000\ndata 1\nx\n"
+        )
+        for name in names:
+            lines.append(f"M 100644 inline {name}\ndata {len(str(number))}\n{number}\n")
+    repo.git("fast-import", "--quiet", "--force", stdin="".join(lines).encode())
+    repo.git("reset", "-q", "--hard")
+
+
+def test_a_small_history_is_indexed_at_once(repo: GitRepo) -> None:
+    for number in range(3):
+        repo.commit("pair", **{"core.py": f"{number}", "test_core.py": f"{number}"})
+    found = ask(repo, "core.py")
+    assert (found.state, found.note, found.looked_at) == ("whole", "", 3)
+    assert together(found) == {"test_core.py": (3, 3)}
+    assert found.commit == repo.head()
+    (row,) = [row for row in found.rows if row.together]
+    assert [found.ids[number] for number in row.evidence] == repo.git("log", "-3", "--format=%H").split()
+
+
+def test_the_index_follows_a_rename_and_says_the_present_name(repo: GitRepo) -> None:
+    for number in range(3):
+        repo.commit("pair", **{"core.py": f"{number}\n" * 20, "test_core.py": f"{number}"})
+    repo.git("mv", "core.py", "kernel.py")
+    repo.commit("rename")
+    assert together(ask(repo, "kernel.py"))["test_core.py"][0] == 3
+    found = ask(repo, "core.py")
+    assert found.paths == (b"kernel.py",) and found.note == "core.py is kernel.py now"
+    old = ask(repo, "core.py", revision="HEAD~1")
+    assert old.paths == (b"core.py",) and old.note == ""
+
+
+def test_while_it_is_being_built_the_files_own_commits_answer(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_history(repo, 3000)
+    monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
+    monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
+    found = ask(repo, "core.c", picture=True)
+    assert found.state == "recent" and "the index of the history is being built" in found.note
+    assert together(found) == {"core.h": (30, 30)}
+    assert len(next(iter(found.ids.values()))) == 40
+    many = ask(repo, "other.h")
+    assert many.state == "building" and "commits so far" in many.note
+    monkeypatch.setattr(task, "MINING_SECONDS", 30.0)
+    whole = ask(repo, "core.c")
+    assert whole.state == "whole" and together(whole) == {"core.h": (30, 30)}
+
+
+def test_without_a_place_for_an_index_there_is_an_answer_all_the_same(repo: GitRepo) -> None:
+    for number in range(2):
+        repo.commit("pair", **{"core.py": f"{number}", "test_core.py": f"{number}"})
+    repo.write(".repoagent", "not a folder")
+    found = ask(repo, "core.py")
+    assert found.state == "recent" and found.note.startswith("there is no index to answer from: ")
+    assert together(found) == {"test_core.py": (2, 2)}
+
+
+def test_the_quick_way_reads_no_more_than_its_time(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    long_history(repo, 3000)
+    monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
+    monkeypatch.setattr(task, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
+    found = ask(repo, "core.c")
+    assert found.state in {"recent", "names"} and found.looked_at <= 30
+
+
+def test_a_picture_has_the_edges_between_neighbors_too(repo: GitRepo) -> None:
+    for number in range(4):
+        repo.commit("three", **{"a.c": f"{number}", "b.c": f"{number}", "c.c": f"{number}"})
+    for number in range(4):
+        repo.commit("two", **{"b.c": f"x{number}", "c.c": f"x{number}"})
+    found = ask(repo, "a.c", picture=True)
+    edges = {(edge.one, edge.other): edge for edge in found.edges}
+    assert {(b"a.c", b"b.c"), (b"a.c", b"c.c"), (b"b.c", b"c.c")} <= set(edges)
+    assert edges[b"b.c", b"c.c"].together == 8
+    assert all(number in found.ids for edge in found.edges for number in edge.evidence)
+    assert ask(repo, "a.c").edges == ()
+
+
+def test_a_folder_stands_for_its_files_and_is_not_its_own_neighbor(repo: GitRepo) -> None:
+    for number in range(3):
+        repo.commit("pair", **{"lib/a.c": f"{number}", "lib/b.c": f"{number}", "doc/lib.md": f"{number}"})
+    found = ask(repo, "lib", picture=True)
+    assert found.paths == (b"lib/",) and together(found) == {"doc/lib.md": (3, 3)}
+    assert [edge.one for edge in found.edges if edge.other == b"doc/lib.md"] == [b"lib/"]
+
+
+def test_many_files_of_a_folder_are_not_all_looked_at(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    from repoagent.history import asked
+
+    monkeypatch.setattr(asked, "FILES_OF_FOLDER", 2)
+    for number in range(4):
+        repo.commit("one", **{f"lib/{number}.c": f"{number} " * 50, "other.h": f"{number}"})
+    found = ask(repo, "lib")
+    assert found.note == "of the 4 files in lib the 2 that changed last were looked at"
+    assert found.looked_at == 2
+
+
+def test_linked_work_trees_each_see_their_own_branch(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit("pair", **{"core.py": "1", "main_only.py": "1"})
+    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"), "HEAD~1")
+    side = GitRepo(tmp_path / "side")
+    side.commit("pair", **{"core.py": "2", "side_only.py": "2"})
+    assert set(together(ask(repo, "core.py"))) == {"main_only.py"}
+    assert set(together(ask(side, "core.py"))) == {"side_only.py"}
+    assert set(together(ask(side, "core.py", revision="main"))) == {"main_only.py"}
+
+
+def test_a_submodule_is_a_file_among_others(repo: GitRepo, make_repo) -> None:  # type: ignore[no-untyped-def]
+    inner: GitRepo = make_repo("inner")
+    inner.commit("one", x="1")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "sub")
+    repo.commit("add it", **{"core.py": "1"})
+    assert set(together(ask(repo, "sub"))) == {".gitmodules", "core.py"}
+
+
+def test_what_stands_for_nothing_is_refused(repo: GitRepo) -> None:
+    for path in ("nope", "src/nope.py", "."):
+        with pytest.raises(UsageError):
+            ask(repo, path)
+    with pytest.raises(UsageError, match="there is no commit"):
+        ask(repo, "a.txt", revision="nope")
