@@ -261,3 +261,11 @@ def test_changed_lines_in_prose_are_not_passed_over() -> None:
         run(answer, b"\n## License\n\nCopyright 2018\n", may_create=lambda path: True)
     quoted = "> --- a/app.py\n> +++ b/app.py\n> @@\n> -one\n> +eins\n> ...\n@@\n>  two\n> +zwei\n"
     assert reasons(quoted, b"one\n\ntwo\n") == {"malformed"}
+
+
+def test_numbers_that_begin_where_the_header_says_are_known_by_that() -> None:
+    """Only additions, with wrong counts, and nothing but space between the number and the line."""
+    hunk = "@@ -1,9 +1,9 @@\n  1 +import os\n  1  import sys\n  2  \n"
+    assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}") == APP.replace(
+        b"import sys\n", b"import os\nimport sys\n"
+    )

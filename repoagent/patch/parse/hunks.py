@@ -158,7 +158,7 @@ def _name(line: str) -> str:
 
 def _read(hunk: Hunk, raw: list[str], marks: dict[int, str]) -> Hunk:
     if raw and not any(line.startswith((ADD, DELETE)) for line in raw):
-        bare = without_numbers(raw, hunk.counts)
+        bare = without_numbers(raw, hunk.counts, hunk.start)
         if bare is not None:
             raw, hunk = bare, replace(hunk, tolerances=hunk.tolerances | {"numbered"})
     if hunk.counts == (0, 0):

@@ -42,11 +42,13 @@ def common_start(texts: Sequence[str]) -> str:
     return first[:same]
 
 
-def without_numbers(lines: Sequence[str], counts: tuple[int, int] | None = None) -> list[str] | None:
+def without_numbers(
+    lines: Sequence[str], counts: tuple[int, int] | None = None, start: int | None = None
+) -> list[str] | None:
     """Lines without the number, or the two numbers, before each of them; None where that is not what they have.
 
-    `12 | -old`, `12: -old`, `12\\t-old`, ` 12  -old`, and for both sides `12  13   same`. `counts` are the lengths that
-    the header of these lines declares, if they are those of one hunk.
+    `12 | -old`, `12: -old`, `12\\t-old`, ` 12  -old`, and for both sides `12  13   same`. `counts` and
+    `start` are what the header of these lines declares, if they are those of one hunk: its lengths and its first line.
     """
     full = [line for line in lines if line.strip()]
     if not full or not all(_START_NUMBER.match(line) for line in full):
@@ -57,7 +59,10 @@ def without_numbers(lines: Sequence[str], counts: tuple[int, int] | None = None)
             continue
         left = iter(rest)
         result = [next(left) if line.strip() else line for line in lines]
-        if _sure(rest, weak=not strong and not _parted(full)) or (counts and _lengths(result) == counts):
+        begins = start is not None and re.match(rf"[ \t]*0*{start}(?!\d)", full[0])
+        declared = begins and any(line.startswith(" ") for line in rest)  # a list of the file has no such column
+        weak = not strong and not _parted(full) and not declared
+        if _sure(rest, weak=weak) or (counts and _lengths(result) == counts):
             return result
     return None
 
