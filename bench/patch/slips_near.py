@@ -10,7 +10,7 @@ from bench.patch.model import Hunk, edited
 from bench.patch.slip import HUNKS, slip
 
 TWIN = "def twin_of_it(queue):"
-ABOUT = "near numbers context fused order-of-hunks edge"
+ABOUT = "near numbers context fused order-of-hunks edge end"
 
 
 def _twin(draft: Draft, alter: Callable[[list[str]], list[str]]) -> Hunk | None:

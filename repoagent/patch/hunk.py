@@ -193,6 +193,7 @@ _ELISION = re.compile(
     re.IGNORECASE,
 )
 _SPOKEN = re.compile(_WORDS, re.IGNORECASE)
+_SHOWN = re.compile(rf"\s*{_COMMENT}\s{{2,}}{_COMMENT}")  # a comment in the code that a comment shows
 
 
 def is_elision(text: str) -> bool:
@@ -202,4 +203,6 @@ def is_elision(text: str) -> bool:
 
 def is_spoken_elision(text: str) -> bool:
     """An elision that no programmer means literally: a comment that says so in words, or dots at column 0."""
+    if _SHOWN.match(text):
+        return False
     return is_elision(text) and (_SPOKEN.search(text) is not None or not text[:1].isspace())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,12 +12,13 @@ from repoagent.patch.locate.match import is_blank
 from repoagent.patch.problems import Misfit
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 
 
 def check_result(path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None) -> None:
     """Raises Misfit when the edited bytes of a file are not acceptable as its new content."""
-    if before.strip() and not after.strip():
+    if not _is_empty(before) and _is_empty(after):
         raise Misfit(
             "empties-file",
             "the change leaves the file empty. To delete the file, send `deleted file mode 100644` and "
@@ -25,6 +27,12 @@ def check_result(path: str, before: bytes, after: bytes, parses_worse: ParsesWor
     worse = parses_worse(path, before, after) if parses_worse is not None else None
     if worse:
         raise Misfit("parses-worse", f"{worse} Look at the added lines and send the whole change again.")
+
+
+def _is_empty(data: bytes) -> bool:
+    """Is there nothing but white space, and perhaps a byte-order mark?"""
+    mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
+    return not data[len(mark) :].strip(b"\0 \t\r\n\v\f")
 
 
 def check_added(added: Sequence[str], before: Sequence[str]) -> None:

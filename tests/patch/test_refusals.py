@@ -27,6 +27,7 @@ def test_one_bad_hunk_refuses_all_files_and_every_problem_is_told() -> None:
 def test_emptying_a_file_needs_a_deletion() -> None:
     assert reasons(fenced("@@ -1 +0,0 @@\n-one\n"), b"one\n") == {"empties-file"}
     assert reasons("app.py\n```\n```\n", b"one\n") == {"empties-file"}
+    assert reasons(fenced("@@ -1 +0,0 @@\n-one\n"), b"\xef\xbb\xbfone\n") == {"empties-file"}
 
 
 def test_a_whole_file_that_lost_most_of_it() -> None:
@@ -42,6 +43,8 @@ def test_a_whole_file_with_code_left_out() -> None:
     text = LONG.decode().replace("def f5(): return 5\n", "# ... existing code ...\n")
     assert reasons(f"app.py\n```python\n{text}```\n", LONG) == {"elided"}
     assert reasons(fenced("@@\n def greet(name):\n+    # ... rest of the code ...\n"), APP) == {"elided"}
+    shown = "    #     # the rest of your code goes here..."  # in an example that a comment gives
+    assert shown.encode() in after(fenced(f"@@\n def greet(name):\n+{shown}\n"), APP)
 
 
 def test_a_cut_answer() -> None:
