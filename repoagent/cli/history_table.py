@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from repoagent.cli.terminal import has_utf8
 from repoagent.cli.text import clean, columns, paint, width
 from repoagent.history.steps import NAMES, did, lines_of
 
@@ -21,23 +23,33 @@ NARROW = 80
 PERSONS = 8
 AUTHOR = 22
 BAR = 12
+_ASCII = str.maketrans("█−…", "#-.")  # one column each, as they are
 
 
 def show(past: Past, terminal: Terminal) -> None:
     """Print it; what is not whole is said on standard error."""
     wide = max(LEAST, min(MOST, terminal.width if terminal.shows else PIPE_WIDTH))
     lines = [*_people(past, wide, terminal.color), "", *_steps(past.steps, past.path, wide, terminal.color)]
-    terminal.styled("".join(f"{line.rstrip()}\n" for line in lines))
+    text = "".join(f"{line.rstrip()}\n" for line in lines)
+    terminal.styled(text if has_utf8(os.environ) else text.translate(_ASCII))
     for note in past.notes:
         terminal.note(note, "dim")
     left = past.people.commits - len(past.steps)
     if left > 0:
-        terminal.note(f"{left:,} older commits: say --limit to see more", "dim")
+        terminal.note(f"{left:,} older commit{'s' * (left > 1)}: say --limit to see more", "dim")
 
 
 def fitted(text: str, room: int) -> str:
     """`text` made clean, on one line of at most `room` columns."""
-    line = clean(" ".join(text.split()))
+    return _cut(clean(" ".join(text.split())), room)
+
+
+def _path(path: str, room: int) -> str:
+    """A path in at most `room` columns, with each of its spaces and line ends to be seen."""
+    return _cut(clean(path).replace("\n", "^J").replace("\t", "^I"), room)
+
+
+def _cut(line: str, room: int) -> str:
     if columns(line) <= room:
         return line
     taken, kept = 0, []
@@ -54,7 +66,7 @@ def _people(past: Past, wide: int, color: bool) -> list[str]:
     whole = people.commits
     persons = people.persons[:PERSONS]
     plural = "s" * (whole != 1)
-    head = f"{fitted(past.path, wide - 30)}: {'the last ' * people.partial}{whole:,} commit{plural}"
+    head = f"{_path(past.path, wide - 30)}: {'the last ' * people.partial}{whole:,} commit{plural}"
     lines = [paint(head, "bold") if color else head, ""]
     names = [fitted(person.name, AUTHOR + 8) for person in persons]
     newest = max((person.last for person in people.persons), default="")
@@ -91,13 +103,14 @@ def _steps(steps: Sequence[Step], path: str, wide: int, color: bool) -> list[str
     counts = [lines_of(step.commit) for step in steps]
     last = max(map(columns, counts), default=0)
     indent = 12 + ids + 2
-    room = wide - indent - who - (last + 2 if last else 0)
+    longest = max((columns(fitted(step.commit.subject, wide)) for step in steps), default=0)
+    room = min(wide - indent - who - (last + 2 if last else 0), max(longest, len("(no subject)")))
     lines = []
     for step, name, count in zip(steps, names, counts, strict=True):
         commit = step.commit
         if commit.path != path:
             path = commit.path
-            lines.append(_maybe(fitted(f"as {path}:", wide), "dim", color))
+            lines.append(_maybe(f"as {_path(path, wide - 4)}:", "dim", color))
         day = _padded(fitted(commit.date[:10], 10), 10)
         short = _padded(fitted(commit.short, ids), ids)
         subject = fitted(commit.subject, room) or "(no subject)"

@@ -6,14 +6,13 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.errors import Exit
+from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
@@ -56,6 +55,8 @@ def command(
     if background:
         os.setsid()  # a ^C or the end of the terminal is not meant for us
         os.nice(10)
+    if only_status and (rebuild or since is not None):
+        raise UsageError("--status only looks: leave it out to have the index made")
     worktree = open_worktree(Path.cwd())
     terminal = session.terminal()
     with open_index(worktree, warn=(lambda _: None) if quiet else terminal.warn) as index:
@@ -79,7 +80,7 @@ def command(
         content = {
             "version": 1,
             "path": str(layout(worktree).history),
-            **asdict(state),
+            **state._asdict(),
             "complete": state.complete,
         }
         terminal.result(json.dumps(content, indent=2) + "\n")
@@ -99,20 +100,21 @@ def _line(state: State) -> str:
         "unreadable": "git could not read further back",
         "date": f"back to {time.strftime('%Y-%m-%d', time.gmtime(state.since or 0))} as told",
     }[state.end]
-    new = f", {state.new:,} new ones are not in it yet" if state.new else ""
-    return f"{state.commits:,} commits in the index, {how}{new} ({state.size / 1e6:.1f} MB)"
+    ones = "new one is" if state.new == 1 else "new ones are"
+    new = f", {state.new:,} {ones} not in it yet" if state.new else ""
+    commits = f"{state.commits:,} commit{'s' * (state.commits != 1)}"
+    return f"{commits} in the index, {how}{new} ({state.size / 1e6:.1f} MB)"
 
 
 def _seconds(worktree: WorkTree, date: str) -> int:
     """What git takes a date for. It takes everything for one: what it does not understand is now."""
     import time
 
-    from repoagent.errors import UsageError
     from repoagent.repo.run import git
 
     said = git(worktree.top, "rev-parse", f"--since={date}")
     seconds = int(said.strip().rpartition(b"=")[2])
-    if abs(seconds - time.time()) < 2:
+    if seconds > time.time() - 2:
         raise UsageError(f"'{date}' is no date before now: say it as 2024-05-31 or '2 years ago'")
     return max(seconds, 1)
 
@@ -132,8 +134,8 @@ def _shown(terminal: Terminal, worktree: WorkTree, *, quiet: bool) -> Iterator[C
     from repoagent.repo.run import git
 
     columns = (
-        TextColumn("mining the history"),
-        BarColumn(),
+        TextColumn("mining"),
+        BarColumn(16),  # a line shorter than the terminal: the ^C that it echoes shall not begin another
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),

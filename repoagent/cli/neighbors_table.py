@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli.glance import ago, bar, columns, front, shorten
+from repoagent.cli.terminal import has_utf8
 from repoagent.cli.text import clean, paint
 from repoagent.history.wording import guidance, headline, rate, scale_of, why
 
@@ -35,7 +35,7 @@ class Style(NamedTuple):
 
 def render(found: Neighborhood, told: Mapping[str, Told], terminal: Terminal) -> str:
     """The table for this terminal, or for a pipe: there with whole paths, and nothing in it that a terminal obeys."""
-    style = Style(terminal.width if terminal.shows else None, terminal.color, not _has_utf8(os.environ))
+    style = Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
     return table(found, told, style, time.time())
 
 
@@ -175,13 +175,3 @@ def _wrapped(text: str, style: Style, *styles: str) -> Iterator[str]:
                 line = ""
         line = f"{line} {word}" if line else word
     yield paint(line, *styles) if style.color else line
-
-
-def _has_utf8(env: Mapping[str, str]) -> bool:
-    """Whether characters beyond ASCII can be shown. Python itself takes UTF-8 where the locale is C, so that has to be
-    asked for too."""
-    ctype = env.get("LC_CTYPE", "")
-    chosen = env.get("LC_ALL") or ("" if ctype == "C.UTF-8" else ctype) or env.get("LANG") or ""
-    if chosen and "utf" not in chosen.lower():
-        return False
-    return "utf" in (sys.stdout.encoding or "").lower()

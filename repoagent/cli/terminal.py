@@ -159,6 +159,16 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
 
 
+def has_utf8(env: Mapping[str, str]) -> bool:
+    """Whether characters beyond ASCII can be shown. Python itself takes UTF-8 where the locale is C, so that has to be
+    asked for too."""
+    ctype = env.get("LC_CTYPE", "")
+    chosen = env.get("LC_ALL") or ("" if ctype == "C.UTF-8" else ctype) or env.get("LANG") or ""
+    if chosen and "utf" not in chosen.lower():
+        return False
+    return "utf" in (sys.stdout.encoding or "").lower()
+
+
 def _width(env: Mapping[str, str]) -> int:
     if env.get("COLUMNS", "").isdecimal() and int(env["COLUMNS"]) > 0:
         return int(env["COLUMNS"])

@@ -28,7 +28,14 @@ from repoagent.edit.scope import WhyNot
 from repoagent.edit.small.excerpt import excerpt, fence_mark, shown_text, whole_text
 from repoagent.edit.small.unasked import RENAMES
 from repoagent.edit.small.windows import Window, answered_windows, find_models, find_windows, question
-from repoagent.edit.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
+from repoagent.edit.tools import (
+    Workbench,
+    history_tool,
+    neighbors_tool,
+    outline_tool,
+    read_tool,
+    search_tool,
+)
 from repoagent.llm import Part, estimate_tokens
 from repoagent.memory import Memory
 from repoagent.repo import Facts, Source, WorkTree, layout
@@ -47,7 +54,7 @@ class Gathered:
     facts: Facts
     memories: dict[str, Memory]
     history: str
-    neighbours: str
+    neighbors: str
     remembered: str
 
 
@@ -163,7 +170,7 @@ def prompt_for(
         repository=() if short else _repository(gathered),
         facts="" if short else context.facts_block(gathered.facts),
         history="" if short else gathered.history,
-        neighbours="" if short else gathered.neighbours,
+        neighbors="" if short else gathered.neighbors,
         memory=gathered.remembered,
         sources=[source for source in sources.values() if source.path not in others],
         request=request,
@@ -239,7 +246,8 @@ def _repository(gathered: Gathered) -> list[Part]:
 
 
 def _tools(bench: Workbench) -> tuple[Tool, ...]:
-    return edit_tool(bench), read_tool(bench), search_tool(bench), outline_tool(bench), history_tool(bench)
+    looking = (read_tool, search_tool, outline_tool, history_tool, neighbors_tool)
+    return edit_tool(bench), *(tool(bench) for tool in looking)
 
 
 def _protocol(tools: Sequence[Tool], form: Form, *, short: bool) -> str:

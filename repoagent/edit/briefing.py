@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
@@ -14,7 +16,7 @@ from repoagent.edit.forms import Asked
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.scope import WhyNot, gate, why_content_is_off_limits
 from repoagent.errors import Refused, UsageError
-from repoagent.history import Look, Together, partners_block
+from repoagent.history import Look, Neighborhood, candidates_block, neighborhood
 from repoagent.memory import Memory, block, resolve
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
 
@@ -22,7 +24,7 @@ __all__ = ["Prepared", "prepare", "read_sources"]
 
 T = TypeVar("T")
 
-NEIGHBOURS_IN_SCOPE = 8
+NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 10, 8
 MEMORY_TOKENS = 2_000
 
 
@@ -47,7 +49,8 @@ def prepare(
             )
             for path in request.paths
         }
-        neighbours = {path: running.enter_context(Together(worktree.top, path)) for path in request.paths}
+        asking = running.enter_context(ThreadPoolExecutor(1))
+        around = asking.submit(_around, worktree, request, short=bool(asked and asked.is_short))
         facts = gather(worktree)
         _refuse_during_operation(facts, request)
         sources = _sources(worktree, request, why_not)
@@ -55,12 +58,11 @@ def prepare(
         memories = _memories(worktree, request, sources, settings)
         for history in histories.values():
             history.wait()
-        together = {path: running_log.result() for path, running_log in neighbours.items()}
+        neighbors = around.result()
     editable = set(request.paths)
-    if request.scope == "neighbors":
-        editable |= {
-            p.path for found in together.values() for p in found[:NEIGHBOURS_IN_SCOPE] if not why_not(p.path)
-        }
+    if request.scope == "neighbors" and neighbors is not None:
+        sure = [os.fsdecode(row.path) for row in neighbors.rows if row.together > 1]
+        editable |= {path for path in sure[:NEIGHBORS_IN_SCOPE] if not why_not(path)}
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
     gathered = Gathered(
@@ -73,10 +75,18 @@ def prepare(
         facts,
         memories,
         history="" if asked and asked.is_short else _join(histories, Look.block),
-        neighbours=_join(together, partners_block),
+        neighbors=candidates_block(neighbors) if neighbors is not None else "",
         remembered=_join(memories, lambda memory: block(memory, MEMORY_TOKENS)) if not request.fresh else "",
     )
     return assembled(gathered, asked or Asked())
+
+
+def _around(worktree: WorkTree, request: EditRequest, *, short: bool) -> Neighborhood | None:
+    """What changes with the files; None where nobody is to see it, and for files that are not there yet."""
+    paths = [path for path in request.paths if os.path.lexists(worktree.top / path)]
+    if not paths or (short and request.scope != "neighbors"):
+        return None
+    return neighborhood(worktree, paths, limit=NEIGHBORS_SHOWN)
 
 
 def _join(values: Mapping[str, T], text: Callable[[T], str]) -> str:

@@ -94,7 +94,7 @@ def build(
     repository: Sequence[Part],
     facts: str,
     history: str,
-    neighbours: str,
+    neighbors: str,
     memory: str,
     sources: Iterable[Source],
     request: EditRequest,
@@ -114,7 +114,7 @@ def build(
     blocks = [
         Part(_headed("The repository", facts), "facts"),
         Part(_quoted("History", history), "history"),
-        Part(_quoted("Neighbourhood", neighbours), "neighbours"),
+        Part(_quoted("Neighborhood", neighbors), "neighbors"),
         Part(_quoted("Memory", memory), "memory"),
     ]
     read_only = set(request.read)

@@ -119,6 +119,25 @@ def history_tool(bench: Workbench) -> Tool:
     )
 
 
+def neighbors_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.history import candidates_block, neighborhood
+
+        path = action.args.get("path", "")
+        check_path(path)
+        if reason := bench.why_not(path):
+            return Observation("neighbors", reason, ok=False)
+        block = candidates_block(neighborhood(bench.worktree, [path]))
+        text = fence(f"{block}\n", "neighbors") if block else f"nothing has changed with {path}."
+        return Observation("neighbors", text)
+
+    return Tool(
+        "neighbors",
+        '<neighbors path="FILE"/> shows which files changed in the same commits: a place to look.',
+        _reporting("neighbors", perform),
+    )
+
+
 def known_or_read(bench: Workbench, path: str) -> Source:
     """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
     path = path.strip().removeprefix("./")

@@ -1,4 +1,4 @@
-"""What git knows about a file's past: its last commits, and how they are shown."""
+"""What git knows of files: what each commit did to them, who works on them, what changes with them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from repoagent.history.block import history_block, to_dict
+    from repoagent.history.block import candidates_block, history_block, to_dict
+    from repoagent.history.neighbors import Neighborhood, neighborhood
     from repoagent.history.parse import FileCommit
     from repoagent.history.past import Past
     from repoagent.history.prompt import Look
     from repoagent.history.recent import FileHistory, Running, recent_commits, start
-    from repoagent.history.together import Partner, Together, partners_block
 
 __all__ = [
     "FileCommit",
     "FileHistory",
     "Look",
-    "Partner",
+    "Neighborhood",
     "Past",
     "Running",
-    "Together",
+    "candidates_block",
     "history_block",
-    "partners_block",
+    "neighborhood",
     "recent_commits",
     "start",
     "to_dict",
@@ -32,12 +32,12 @@ _HOME = {
     "FileCommit": "parse",
     "FileHistory": "recent",
     "Look": "prompt",
-    "Partner": "together",
+    "Neighborhood": "neighbors",
     "Past": "past",
     "Running": "recent",
-    "Together": "together",
+    "candidates_block": "block",
     "history_block": "block",
-    "partners_block": "together",
+    "neighborhood": "neighbors",
     "recent_commits": "recent",
     "start": "recent",
     "to_dict": "block",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from repoagent.history.parse import FileCommit
 from repoagent.history.people import People, Person
 from repoagent.history.steps import BULK, Step, did, lines_of
+from repoagent.history.wording import rate, why
 
 if TYPE_CHECKING:
+    from repoagent.history.cochange.score import Neighbor
+    from repoagent.history.neighbors import Neighborhood
     from repoagent.history.past import Past
 
 AUTHOR_WIDTH = 30
 SUBJECT_WIDTH = 100
+PATH_WIDTH = 200
 DID_WIDTH = 160
 PEOPLE_WIDTH = 300
 MOST, LATELY = 4, 3  # persons
@@ -196,3 +202,19 @@ def _step(step: Step) -> dict[str, object]:
         },
         "summary": step.summary or None,
     }
+
+
+def candidates_block(found: Neighborhood) -> str:
+    """What changes with some files, a line each, and what to make of it; "" for no neighbors."""
+    if not found.rows:
+        return ""
+    head = "Candidates for inspection, not automatic targets. Files by how surely they changed with the edited ones:"
+    return "\n".join([head, *(_candidate(row) for row in found.rows)])
+
+
+def _candidate(row: Neighbor) -> str:
+    path = plain(os.fsdecode(row.path), PATH_WIDTH)
+    if not row.together:
+        return f"{path}: never in one commit; {why(row.reasons)}"
+    last = "" if row.last is None else time.strftime(", last %Y-%m-%d", time.gmtime(row.last))
+    return f"{path}: in {row.together} of {row.commits} commits ({rate(row.together, row.commits)}){last}"

@@ -72,6 +72,7 @@ def look_up(
             replace(
                 commit, path=path, touched=(path,), status=entry.status,
                 before=entry.before, after=entry.after, old_mode=entry.old_mode, new_mode=entry.new_mode,
+                was=entry.was if entry.status == "R" else "",
             )
         )  # fmt: skip
         path = entry.was or path
@@ -118,7 +119,10 @@ def counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]:
     """`commits` of one file with the lines that each added and removed, where git has the blobs for that. One call."""
     if not commits:
         return ()
-    paths = list(dict.fromkeys(commit.path for commit in commits))
+    both = (
+        path for commit in commits for path in (commit.path, commit.was) if path
+    )  # else a rename is an addition
+    paths = list(dict.fromkeys(both))
     ids = [commit.commit for commit in commits]
     try:
         data = offline(top, *_PINNED, "--numstat", *_MOVES, _HEAD, "--", *paths, names=ids)

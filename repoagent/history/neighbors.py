@@ -18,7 +18,7 @@ from repoagent.repo.worktree import layout
 if TYPE_CHECKING:
     from repoagent.history.cochange.view import View
     from repoagent.history.index import IndexView
-    from repoagent.history.together import Together
+    from repoagent.history.quick import QuickLook
     from repoagent.repo.worktree import WorkTree
 
 # whole: the index has all that the revision reaches; building: not yet; recent: only the files' own last commits were
@@ -167,15 +167,15 @@ def _ids(view: IndexView, numbers: Iterable[int]) -> Mapping[int, str]:
     return {number: told[0].decode("ascii") for number, told in view.describe(list(numbers)).items()}
 
 
-def _recent(top: Path, where: str, names: Sequence[bytes], stack: ExitStack) -> Together:
+def _recent(top: Path, where: str, names: Sequence[bytes], stack: ExitStack) -> QuickLook:
     """The reading of the files' own last commits, started."""
-    from repoagent.history.together import Together
+    from repoagent.history.quick import QuickLook
 
     paths = [os.fsdecode(name) for name in names]
-    return stack.enter_context(Together(top, *paths, seconds=QUICK_SECONDS, revision=where, commits=COMMITS))
+    return stack.enter_context(QuickLook(top, *paths, seconds=QUICK_SECONDS, revision=where, commits=COMMITS))
 
 
-def _quick(top: Path, where: str, running: Together, note: str) -> _Source:
+def _quick(top: Path, where: str, running: QuickLook, note: str) -> _Source:
     view = running.view()
 
     def ids(numbers: Iterable[int]) -> Mapping[int, str]:
@@ -185,7 +185,7 @@ def _quick(top: Path, where: str, running: Together, note: str) -> _Source:
 
 
 def _below(top: Path, where: str, path: bytes) -> list[bytes]:
-    from repoagent.history.together import listed
+    from repoagent.history.quick import listed
 
     return listed(top, where, path)
 

@@ -22,7 +22,8 @@ class FileCommit:
     `date` is the author's, ISO 8601. `added` and `removed` are lines of this file, None for a binary file or
     where git could not tell. `path` is what the file was called in it, `status` git's letter (A, M, D, T; R
     for a rename). `before` and `after` are ids of blobs, "" for no file or where it is not known; modes are git's,
-    in octal. `touched` are the paths that changed: the file's own, or those below a directory.
+    in octal. `touched` are the paths that changed: the file's own, or those below a directory. `was` is the path before
+    a rename, "" where there was none or it is not known.
     """
 
     commit: str
@@ -41,6 +42,7 @@ class FileCommit:
     old_mode: str = ""
     new_mode: str = ""
     touched: tuple[str, ...] = ()
+    was: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from repoagent.history.parse import FileCommit, renamed
 from repoagent.history.people import People, people_of
 from repoagent.history.recent import ALL, RENAMES, FileHistory, start
 from repoagent.history.steps import Step, steps
+from repoagent.repo.paths import check_path
 from repoagent.repo.run import GitError, git_output
 from repoagent.repo.worktree import WorkTree
 
@@ -88,7 +89,7 @@ def resolve(top: Path, revision: str) -> str:
         return done.stdout.decode().strip()
     if revision == "HEAD":
         raise NothingDone("there is no commit yet, so there is no history")
-    raise UsageError(f"there is no revision {revision}: name a commit, a branch or a tag")
+    raise UsageError(f"there is no commit {revision}: name a commit, a branch or a tag")
 
 
 def _kind(top: Path, commit: str, path: str) -> str:
@@ -112,6 +113,7 @@ def _nothing(top: Path, path: str, revision: str, found: FileHistory) -> UsageEr
         return NothingDone(
             f"git found no commit of {path} in {SECONDS:g} s, or may not look without fetching"
         )
+    check_path(path)
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         return UsageError(f"there is no file {path}, and git has no commit of it{where}: check the name")

@@ -119,7 +119,7 @@ class Running:
         """Append what is older, under the names that the file had; True when something may be missing."""
         end = time.monotonic() + self._seconds
         for _ in range(_NAMES):
-            if not commits or len(commits) >= self._limit:
+            if not commits:
                 return False
             oldest = commits[-1]
             if oldest.status != "A" or not oldest.parents:
@@ -131,6 +131,8 @@ class Running:
                     return late
                 commits[-1] = _moved(oldest, origin)
                 left = self._limit - len(commits)
+                if left < 1:
+                    return False
                 data, late = self._start(f"{oldest.commit}^", origin.path, left, deadline=end).read()
             except GitError:  # a partial clone without the blobs to compare
                 return True
@@ -180,6 +182,7 @@ def _moved(commit: FileCommit, origin: Origin) -> FileCommit:
         removed=origin.removed,
         before=origin.blob,
         old_mode=origin.mode,
+        was=origin.path,
     )
 
 

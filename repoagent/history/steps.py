@@ -46,7 +46,7 @@ def steps(
     found = []
     for number, commit in enumerate(commits):
         older = commits[number + 1].path if number + 1 < len(commits) else ""
-        was = older if commit.status == "R" and older != commit.path else ""
+        was = commit.was or (older if commit.status == "R" and older != commit.path else "")
         found.append(Step(commit, None, sizes.get(commit.commit), was))
     return _with_symbols(top, found, limit, seconds)
 

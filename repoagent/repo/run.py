@@ -8,7 +8,6 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -30,7 +29,6 @@ PINNED = (
 )  # fmt: skip
 
 
-@dataclass
 class _Interrupts:
     """Whether ^C is held back just now. One for the process, as the signal is."""
 

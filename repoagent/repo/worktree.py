@@ -49,8 +49,15 @@ def open_worktree(start: Path) -> WorkTree:
     when it is run at the top. Raises UsageError outside a work tree, in a bare repository, inside a git
     directory, where git refuses the repository (safe.directory), and without a git of OLDEST_GIT or newer.
     """
+    return open_at_head(start)[0]
+
+
+def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
+    """As `open_worktree`, and the id of the commit of HEAD, None before the first one: one git call answers both."""
     cwd = start if start.is_dir() else start.parent
-    bare, git_dir, common_dir, object_format, *top = _ask(cwd)
+    bare, git_dir, common_dir, object_format, *rest = _ask(cwd)
+    head = rest.pop() if _HEAD.fullmatch(rest[-1] if rest else "") else None
+    top = rest
     if not top and bare == "true":
         raise UsageError(
             f"{git_dir} is a bare repository: run repoagent in one of its work trees (git worktree add)"

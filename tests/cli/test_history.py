@@ -206,7 +206,7 @@ def test_not_a_repository_and_no_commit(
 @pytest.mark.parametrize("revision", ["nope", "HEAD~99", "-x", "--all", "HEAD:a.txt", "", "a..b"])
 def test_an_unknown_revision(repo: GitRepo, ask: Ask, revision: str) -> None:
     done = ask("a.txt", f"--at={revision}")
-    assert done.code == 2 and f"there is no revision {revision}" in done.err
+    assert done.code == 2 and f"there is no commit {revision}" in done.err
 
 
 def test_odd_names(repo: GitRepo, ask: Ask) -> None:

@@ -31,9 +31,9 @@ def test_what_it_says(repo: GitRepo) -> None:
     assert run(["mine", "--status"], repo.top).stdout == b"nothing is mined yet\n"
     done = run(["mine"], repo.top)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.startswith(b"1 commits in the index, complete (0.")
+    assert done.stdout.startswith(b"1 commit in the index, complete (0.")
     repo.commit("second", x="1")
-    assert b"1 new ones are not in it yet" in run(["mine", "--status"], repo.top).stdout
+    assert b"1 new one is not in it yet" in run(["mine", "--status"], repo.top).stdout
     assert run(["mine", "--quiet"], repo.top).stdout == b""
     said = json.loads(run(["mine", "--status", "--json"], repo.top).stdout)
     assert said.pop("size") > 0
@@ -95,7 +95,7 @@ def test_a_person_sees_how_far_it_is(repo: GitRepo) -> None:
     with Screen([*PROGRAM, "mine"], repo.top) as screen:
         assert screen.end() == 0
     assert "mining the history" in screen.seen
-    assert "1 commits in the index, complete" in screen.seen
+    assert "1 commit in the index, complete" in screen.seen
 
 
 def test_in_the_background(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,3 +66,31 @@ def test_a_reply_that_speaks_for_others_is_cut_there(repo: GitRepo, run: Run, sc
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
     assert done.code == 0, done.err
     assert b"owned" not in repo.read("src/app.py")
+
+
+def test_what_changes_with_the_file_is_in_the_prompt_and_can_be_asked_for(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    source = repo.read("src/app.py").decode()
+    for n in range(3):
+        repo.commit("pair", **{"src/app.py": f"{source}# {n}\n", "docs/app.md": f"{n}"})
+    for n in range(2):
+        repo.commit("other pair", **{"README.md": f"{n}", "LICENSE": f"{n}"})
+    script.replies('<history path="README.md"/>\n<neighbors path="README.md"/>\n', GREET)
+    done = run("edit", "src/app.py", "greet with a comma", "--yes")
+    assert done.code == 0, done.err
+    first, second = script.prompts
+    ((block, count),) = closings(first, "neighborhood")
+    assert count == 1
+    assert block.startswith("Candidates for inspection, not automatic targets.")
+    assert "docs/app.md: in 3 of 4 commits (high)" in block
+    assert "LICENSE: in 2 of 3 commits (medium)" in second
+    assert "other pair" in second
+    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+
+
+def test_a_new_file_has_no_neighbors(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("```diff\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n```\n")
+    done = run("edit", "new.py", "make it", "--create", "--yes")
+    assert done.code == 0, done.err
+    assert "neighborhood" not in script.prompts[0].lower()

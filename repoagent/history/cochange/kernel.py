@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
 from math import sqrt
+from typing import TYPE_CHECKING
 
-from repoagent.history.cochange.view import Commit, View
+if TYPE_CHECKING:
+    from repoagent.history.cochange.view import Commit, View
 
 SMALLEST, LARGEST = 2, 100  # files of a commit that says something about what belongs together
 HALF = 3  # after so many commits a commit weighs half

@@ -9,12 +9,14 @@ were chosen by replaying the history of public repositories (docs/benchmarks.md)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import nlargest
 from math import exp
+from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.history.cochange import kernel, names
-from repoagent.history.cochange.view import Commit, View
+
+if TYPE_CHECKING:
+    from repoagent.history.cochange.view import Commit, View
 
 COMMITS = 300  # of the asked files that are looked at
 FOLDER = 50
@@ -30,8 +32,7 @@ THROUGH, CURRENT, RECENT = 0.25, 0.2, 0.03
 STEM, WORDS, SIBLING, BESIDE = 0.1, 0.3, 0.03, 0.05
 
 
-@dataclass(frozen=True)
-class Neighbor:
+class Neighbor(NamedTuple):
     """A file that changed with the asked ones, or might.
 
     `score` is 0 to 1. It changed in `together` of the last `commits` commits of the asked files; `last` is the

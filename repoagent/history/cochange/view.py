@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from repoagent.history.cochange.commit import Commit
 
-class Commit(NamedTuple):
-    """One commit that is no merge, seen from the files that it changed."""
-
-    number: int  # position in the index; a larger number is a newer commit
-    time: int  # committer date, seconds since 1970
-    author: int  # an id of the author in the index
-    size: int  # files that it changed
-    files: Sequence[int]  # their ids; empty when size > LARGEST (100)
+__all__ = ["Commit", "View"]
 
 
 class View(Protocol):

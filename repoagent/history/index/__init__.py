@@ -3,6 +3,7 @@
 schema.py   the tables; write.py fills them, identity.py tells which file a path stood for
 mine.py     reads commits into it, back from the first and forward from the last
 reach.py    which commits a revision reaches; alive.py which paths its tree has
+catch_up.py all of that in its order: new commits, older ones, what is alive
 view.py     reading; index.py is the whole, with its lock and its file
 """
 

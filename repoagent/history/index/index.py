@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.history.index.errors import NoCommits, NoIndex
@@ -26,8 +25,7 @@ _ID = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
 _WAIT = 0.25  # seconds for another process that brings the index up to date
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """How far the index is.
 
     `commits` have been mined, of all branches, no merges. `new` are those that the revision reaches and the index
@@ -77,9 +75,8 @@ class Index:
     def resolve(self, revision: str) -> bytes:
         """The commit that a revision names, as an id in hexadecimal; looked up once. Raises UsageError, NoCommits."""
         if revision not in self._tips:
-            named = (
-                _ID.fullmatch(revision) is not None
-            )  # a full id, which is looked up when it is walked from
+            # a full id is looked up when it is walked from
+            named = _ID.fullmatch(revision) is not None
             self._tips[revision] = revision.encode() if named else self._resolve(revision)
         return self._tips[revision]
 
@@ -107,7 +104,10 @@ class Index:
         try:
             ensure(self._layout)
             with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
-                self._update(tip, deadline, progress, since, rebuild=rebuild)
+                from repoagent.history.index.catch_up import Task, catch_up
+
+                self._idle = None  # it may be of a file that is put away
+                catch_up(self._worktree, self._warn, Task(tip, deadline, progress, since, rebuild))
         except Busy:
             if insist:
                 raise
@@ -141,7 +141,6 @@ class Index:
         if connection is None:
             raise NoIndex("the history has not been mined yet: run repoagent mine")
         self._idle = None
-        from repoagent.history.index.alive import finder
         from repoagent.history.index.file import Broken, whole
         from repoagent.history.index.reach import reach
         from repoagent.history.index.view import IndexView
@@ -151,8 +150,11 @@ class Index:
                 connection.execute("BEGIN")
                 found = reach(connection, self._top, tip)
                 alive = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
-                exists = None if alive == (tip,) else finder(self._top, tip)
-                return IndexView(connection, found.bounds, exists, self._put_away)
+                if alive == (tip,):
+                    return IndexView(connection, found.bounds, None, self._put_away)
+                from repoagent.history.index.alive import finder
+
+                return IndexView(connection, found.bounds, finder(self._top, tip), self._put_away)
         except Broken as error:
             self._put_away(error)
 
@@ -177,7 +179,7 @@ class Index:
             return found.stdout.strip()
         if revision == "HEAD":
             raise NoCommits("there is no commit yet, so nothing has changed with anything")
-        raise UsageError(f"there is no commit {revision}")
+        raise UsageError(f"there is no commit {revision}: name a commit, a branch or a tag")
 
     def _reader(self) -> sqlite3.Connection | None:
         """An index that something has been mined into, or None."""
@@ -200,7 +202,7 @@ class Index:
         """The state, if there is nothing to do for `tip`. What is not there to be read is to be made, by who writes."""
         from repoagent.history.index.file import Broken, whole
         from repoagent.history.index.reach import known
-        from repoagent.history.index.schema import get
+        from repoagent.history.index.schema import get, get_text
         from repoagent.history.index.signature import signature
 
         connection = self._reader()
@@ -209,7 +211,7 @@ class Index:
         try:
             with whole(self._path):
                 stored = known(connection, tip)
-                same = _text(connection, "signature") == signature(self._worktree)
+                same = get_text(connection, "signature") == signature(self._worktree)
                 if stored is None or not same or not get(connection, "ended"):
                     return None
                 return self._state(connection, stored)
@@ -224,61 +226,6 @@ class Index:
         since = get(connection, "since") if end == "date" else None
         return State(commits, end, len(found.new), since, self._path.stat().st_size)
 
-    def _update(
-        self, tip: bytes, deadline: float, progress: Progress | None, since: int | None, *, rebuild: bool
-    ) -> None:
-        from repoagent.history.index.file import Broken, open_to_write, put_away, whole
-
-        self._idle = None  # it may be of a file that is put away
-        for again in (False, True):
-            connection = open_to_write(self._path, self._warn)
-            try:
-                with whole(self._path):
-                    self._mine(connection, tip, deadline, progress, since, rebuild=rebuild)
-                return
-            except Broken:
-                if again:
-                    raise NoIndex(f"{self._path} breaks again and again: is the disk all right?") from None
-                connection.close()
-                put_away(self._path, self._warn)
-            finally:
-                connection.close()
-
-    def _mine(
-        self,
-        connection: sqlite3.Connection,
-        tip: bytes,
-        deadline: float,
-        progress: Progress | None,
-        since: int | None,
-        *,
-        rebuild: bool,
-    ) -> None:
-        from repoagent.history.index import alive, mine
-        from repoagent.history.index.reach import reach
-        from repoagent.history.index.schema import get, put, wipe
-        from repoagent.history.index.signature import lacks_blobs, shallow_edge, signature
-
-        mark = signature(self._worktree)
-        begun = get(connection, "high") > 0
-        if begun and not rebuild and _text(connection, "signature") != mark:
-            self._warn(
-                "what git shows of the history has changed (shallow, grafts, replace): it is mined again"
-            )
-            rebuild = True
-        if begun and rebuild:
-            wipe(connection)
-        if not begun or rebuild:
-            mine.begin(connection, tip, mark)
-        walk = mine.Walk(self._top, deadline, not lacks_blobs(self._worktree), shallow_edge(self._worktree))
-        mine.go_forward(connection, walk, tip, reach(connection, self._top, tip))
-        if since is not None:
-            put(connection, since=since, ended=int(get(connection, "ended") == 1))
-        if not get(connection, "ended"):
-            mine.go_back(connection, walk, progress)
-        if get(connection, "ended"):
-            alive.settle(connection, self._top, tip)
-
 
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
     """The index of the repository of `worktree`; its linked work trees share it. Nothing is read or made yet.
@@ -286,8 +233,3 @@ def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
     `warn` is told in a sentence when the index had to be made anew.
     """
     return Index(worktree, warn)
-
-
-def _text(connection: sqlite3.Connection, key: str) -> str | None:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else str(row[0])

@@ -6,8 +6,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from repoagent.history.index.errors import NoIndex
 from repoagent.history.index.identity import FILE, LOW_KIND, Batch
@@ -44,8 +44,7 @@ def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
         store(connection, base, base_reach())
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(NamedTuple):
     """How commits are read: until `deadline` (of time.monotonic); without `blobs` none is opened, as a partial clone
     would fetch them; `edge` are commits whose parents a shallow clone lacks."""
 
@@ -118,7 +117,7 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Re
             rows.add(number, record, edge=record.id in walk.edge)
         with transaction(connection):
             rows.write()
-            found = replace(found, bounds=toggled(found.bounds, range(high, high + len(some))), new=new)
+            found = found._replace(bounds=toggled(found.bounds, range(high, high + len(some))), new=new)
             put(connection, high=high + len(some), next_file=batch.next_file)
             if not new:
                 store(connection, tip, found)

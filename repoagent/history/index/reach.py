@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.history.index.schema import AGES, BASE, LOWEST, NUMBERS, get, unpacked
@@ -21,8 +21,7 @@ _TRIES = (
 )
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(NamedTuple):
     """`bounds` of what is known; `new` are the ids, in hexadecimal, of the commits that the index lacks, oldest first.
     A tip with a `floor` holds only while nothing below that number is known."""
 

@@ -101,5 +101,11 @@ def get(connection: sqlite3.Connection, key: str, default: int = 0) -> int:
     return default if row is None else int(row[0])
 
 
+def get_text(connection: sqlite3.Connection, key: str) -> str | None:
+    """A text of `meta`."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import mmap
 import os
 from pathlib import Path
 
@@ -24,6 +22,8 @@ def signature(worktree: WorkTree) -> str:
     parts += [os.fsencode(os.environ.get(name, "")) for name in _ENVIRONMENT]
     if not any(parts):
         return ""
+    import hashlib  # a tenth of what the index takes to open, and few repositories have such a thing
+
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -59,11 +59,4 @@ def _may_replace(common_dir: Path) -> bool:
         return True
     if loose.is_dir() and any(loose.iterdir()):
         return True
-    try:
-        with (
-            (common_dir / "packed-refs").open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as refs,
-        ):
-            return refs.find(b" refs/replace/") >= 0
-    except (OSError, ValueError):  # there is none, or nothing in it
-        return False
+    return b" refs/replace/" in _read(common_dir / "packed-refs")

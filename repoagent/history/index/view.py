@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from zlib import crc32
 
 from repoagent.history.cochange import names
-from repoagent.history.cochange.view import Commit
+from repoagent.history.cochange.commit import Commit
 from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, unpacked
 
 _NAMESAKES = 50
@@ -35,7 +35,10 @@ class IndexView:
         broken: Callable[[Exception], NoReturn],
     ) -> None:
         self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
-        ((oldest, newest),) = self._ask("SELECT max(age), min(age) FROM commit_")
+        # each end by itself: for both at once SQLite would go through all commits
+        ((oldest, newest),) = self._ask(
+            "SELECT (SELECT max(age) FROM commit_), (SELECT min(age) FROM commit_)"
+        )
         self._whole = oldest is None or (
             len(reach) == 2 and reach[0] <= AGES - oldest and AGES - newest < reach[1]
         )

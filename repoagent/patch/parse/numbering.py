@@ -60,7 +60,9 @@ def without_numbers(
         left = iter(rest)
         result = [next(left) if line.strip() else line for line in lines]
         begins = start is not None and re.match(rf"[ \t]*0*{start}(?!\d)", full[0])
-        declared = begins and any(line.startswith(" ") for line in rest)  # a list of the file has no such column
+        declared = begins and any(
+            line.startswith(" ") for line in rest
+        )  # a list of the file has no such column
         weak = not strong and not _parted(full) and not declared
         if _sure(rest, weak=weak) or (counts and _lengths(result) == counts):
             return result

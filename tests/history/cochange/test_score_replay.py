@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import bench.cochange.load
+from bench.cochange.__main__ import METHODS, table
+from bench.cochange.as_is import DEAD, Histories, as_is, helped, without_renames
 from bench.cochange.baselines import BASELINES
 from bench.cochange.load import Change, load
 from bench.cochange.memory import MemoryView
@@ -93,3 +95,42 @@ def test_history_is_loaded_with_renames_and_kept(
     ]
     assert len(list((tmp_path / "kept").iterdir())) == 1
     assert [found for found in load(repo.top) if found.entries] == changes
+
+
+def test_as_is_a_renamed_file_starts_anew_and_dead_files_take_places() -> None:
+    history = Histories()
+    history.add(change(0, "old", "b"))
+    history.add(Change(1, b"one", ((b"R", b"old", b"new"), (b"A", b"c", b"c"))))
+    new, b = history.file(b"new"), history.file(b"b")
+    assert new is not None and b is not None
+    plain = BASELINES["plain counts"]
+    assert helped(plain)(history, [new]) == [history.file(b"c"), b]
+    assert as_is(plain)(history, [new]) == [DEAD, history.file(b"c")]  # its own old name, and b is forgotten
+    history.add(Change(2, b"one", ((b"D", b"c", b"c"), (b"M", b"b", b"b"))))
+    assert helped(plain)(history, [b]) == [new]
+    assert as_is(plain)(history, [b]) == [DEAD, DEAD]  # "c" and "old"
+
+
+def test_as_is_a_file_of_which_nothing_is_known_by_its_path_gets_no_answer() -> None:
+    history = Histories()
+    history.add(change(0, "a", "b"))
+    asked: list[int] = []
+    assert as_is(BASELINES["ROSE"])(history, asked) == []
+
+
+def test_a_rename_is_a_deletion_and_an_addition_by_path_and_a_copy_an_addition() -> None:
+    entries = ((b"R", b"a", b"b"), (b"C", b"c", b"d"), (b"M", b"e", b"e"))
+    assert without_renames(Change(5, b"one", entries)).entries == (
+        (b"D", b"a", b"a"),
+        (b"A", b"b", b"b"),
+        (b"A", b"d", b"d"),
+        (b"M", b"e", b"e"),
+    )
+
+
+def test_the_table_sets_ours_against_both_kinds_of_baseline() -> None:
+    changes = [change(n, "a", "b") for n in range(10)]
+    figures = replay(changes, METHODS, sample(changes, 10, 1))
+    lines = table({name: each.means() for name, each in figures.items()}).splitlines()
+    assert "ours x 1.00 1.00 1.00" in next(line for line in lines if "TARMAQ, as is" in line)
+    assert "ours x 1.00 1.00 1.00" in next(line for line in lines if "TARMAQ, helped" in line)

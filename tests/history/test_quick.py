@@ -1,14 +1,21 @@
-"""Which files change together with one."""
+"""What a file's own last commits say, without an index."""
 
 from __future__ import annotations
 
-from repoagent.history.together import Together, partners_block
+import os
+
+from repoagent.history.cochange.score import neighbors
+from repoagent.history.quick import QuickLook
 from tests.conftest import GitRepo
 
 
 def together(repo: GitRepo, path: str) -> dict[str, tuple[int, int]]:
-    with Together(repo.top, path, seconds=10) as running:
-        return {p.path: (p.together, p.commits) for p in running.result()}
+    with QuickLook(repo.top, path, seconds=10) as running:
+        view = running.view()
+    name = os.fsencode(path)
+    file = view.file(name)
+    rows = neighbors(view, [] if file is None else [file], [name])
+    return {os.fsdecode(row.path): (row.together, row.commits) for row in rows if row.together}
 
 
 def test_partners_are_ranked_and_counted(repo: GitRepo) -> None:
@@ -18,7 +25,9 @@ def test_partners_are_ranked_and_counted(repo: GitRepo) -> None:
         repo.commit("other pair", **{"core.py": f"x{n}", "docs.md": f"{n}"})
     repo.commit("alone", **{"core.py": "alone"})
     repo.commit("once", **{"core.py": "once", "stray.txt": "1"})
-    assert list(together(repo, "core.py").items()) == [("test_core.py", (4, 8)), ("docs.md", (2, 8))]
+    found = together(repo, "core.py")
+    assert found == {"test_core.py": (4, 8), "docs.md": (2, 8), "stray.txt": (1, 8)}
+    assert next(iter(found)) == "test_core.py"
 
 
 def test_deleted_files_and_floods_are_no_partners(repo: GitRepo) -> None:
@@ -40,4 +49,3 @@ def test_odd_names_survive(repo: GitRepo) -> None:
 def test_no_commit_and_no_file(repo: GitRepo, make_repo) -> None:  # type: ignore[no-untyped-def]
     assert together(make_repo("empty"), "a.py") == {}
     assert together(repo, "never.py") == {}
-    assert partners_block(()) == ""

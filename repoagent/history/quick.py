@@ -6,14 +6,13 @@ is up is what counts. Renames are not followed, and what a neighbor did without 
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repoagent.history.cochange.view import Commit
+from repoagent.history.cochange.commit import Commit
 from repoagent.history.timed import TimedGit
 from repoagent.repo.run import GitError, git
 
@@ -28,18 +27,8 @@ _COMMIT = b"\x01"
 _DELETED = b"D"
 
 
-@dataclass(frozen=True)
-class Partner:
-    """A file that changed in `together` of the `commits` of the asked file that count; `share` is weighted, 0 to 1."""
-
-    path: str
-    together: int
-    commits: int
-    share: float
-
-
-class Together:
-    """A `git log` of some files or folders that runs since it was made; `result` or `view` waits for it, `close` gives
+class QuickLook:
+    """A `git log` of some files or folders that runs since it was made; `view` waits for it, `close` gives
     it up.
 
     `seconds` is wall time, `commits` how many of the newest are read at `revision`, anything that names a commit.
@@ -53,7 +42,7 @@ class Together:
         revision: str = "HEAD",
         commits: int = COMMITS,
     ) -> None:
-        self._top, self._paths, self._revision = top, paths, revision
+        self._top, self._revision = top, revision
         self._git = TimedGit(
             top, "log", f"--max-count={commits}", "--no-merges", "--full-diff", "--no-follow", "--raw", "-z",
             "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-notes", "--no-decorate", "--no-color",
@@ -70,15 +59,11 @@ class Together:
         changes = _changes(data)
         return RecentView(self._top, self._revision, changes[:-1] if late else changes, late=late)
 
-    def result(self, limit: int = 10) -> tuple[Partner, ...]:
-        """The best partners that exist now, the surest first. Empty on an unborn branch and for an unknown file."""
-        return _partners(self._top, self._paths[0], self.view().changes, limit)
-
     def close(self) -> None:
         """End git if it still runs."""
         self._git.close()
 
-    def __enter__(self) -> Together:
+    def __enter__(self) -> QuickLook:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -194,14 +179,6 @@ def _lister(revision: str) -> tuple[str, ...]:
     return ("ls-tree", "-r", "-z", "--name-only", "--full-tree", revision)
 
 
-def partners_block(partners: tuple[Partner, ...]) -> str:
-    """The lines of a prompt: guidance where to look, not what must change."""
-    if not partners:
-        return ""
-    lines = [f"{p.path} ({p.together} of {p.commits} commits)" for p in partners]
-    return "files that often changed in the same commit:\n" + "\n".join(lines)
-
-
 def _changes(data: bytes) -> list[Change]:
     """What `git log` printed, newest first."""
     changes: list[tuple[bytes, list[bytes], list[bytes]]] = []
@@ -219,29 +196,3 @@ def _changes(data: bytes) -> list[Change]:
         commit, _, seconds = head.decode("ascii").partition(" ")
         found.append(Change(commit, int(seconds), tuple(paths), tuple(deleted)))
     return found
-
-
-def _partners(top: Path, path: str, changes: Sequence[Change], limit: int) -> tuple[Partner, ...]:
-    """The weights are those of the co-change kernel that did best in replaying real histories: a small commit says more
-    than a large one, a new one more than an old one. Of commit k (0 is the newest) with n files: 1 / ((1 + k/3) (n -
-    1)); a partner's share is the weight of the commits with it over the weight of all."""
-    own = os.fsencode(path)
-    weights: dict[bytes, float] = defaultdict(float)
-    counts: dict[bytes, int] = defaultdict(int)
-    total = 0.0
-    for number, change in enumerate(changes):
-        paths = change.paths
-        counted = 2 <= len(paths) <= LARGEST
-        weight = 1 / (1 + number / 3) / (len(paths) - 1 if counted else 1)
-        total += weight
-        for other in set(paths) - {own} if counted else ():
-            weights[other] += weight
-            counts[other] += 1
-    ranked = sorted(weights, key=lambda other: (-weights[other], other))
-    alive = (other for other in ranked if counts[other] > 1 and (top / os.fsdecode(other)).is_file())
-    found: list[Partner] = []
-    for other in alive:
-        if len(found) == limit:
-            break
-        found.append(Partner(os.fsdecode(other), counts[other], len(changes), weights[other] / total))
-    return tuple(found)
