@@ -188,7 +188,7 @@ _WORDS = (
 _ELISION = re.compile(
     rf"^\s*(?:(?:{_COMMENT}\s*)?(?:\.{{3,}}|…)\s*(?:\*/\}}?|-->)?"
     rf"|{_COMMENT}\s*[(\[]?(?:\.{{3,}}|…).*{_WORDS}.*"
-    rf"|{_COMMENT}\s*.*{_WORDS}.*(?:\.{{3,}}|…)\s*[)\]]?\s*(?:\*/\}}?|-->)?"
+    rf"|{_COMMENT}\s*.*{_WORDS}[^()=;]*(?:\.{{3,}}|…)\s*[)\]]?\s*(?:\*/\}}?|-->)?"
     rf"|[(\[](?:\.{{3,}}|…)?.*{_WORDS}.*(?:\.{{3,}}|…)?[)\]])\s*$",
     re.IGNORECASE,
 )
@@ -203,6 +203,6 @@ def is_elision(text: str) -> bool:
 
 def is_spoken_elision(text: str) -> bool:
     """An elision that no programmer means literally: a comment that says so in words, or dots at column 0."""
-    if _SHOWN.match(text):
+    if _SHOWN.match(text) or text.startswith("...."):  # which AsciiDoc begins and ends a block with
         return False
     return is_elision(text) and (_SPOKEN.search(text) is not None or not text[:1].isspace())

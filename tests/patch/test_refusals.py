@@ -43,8 +43,18 @@ def test_a_whole_file_with_code_left_out() -> None:
     text = LONG.decode().replace("def f5(): return 5\n", "# ... existing code ...\n")
     assert reasons(f"app.py\n```python\n{text}```\n", LONG) == {"elided"}
     assert reasons(fenced("@@\n def greet(name):\n+    # ... rest of the code ...\n"), APP) == {"elided"}
-    shown = "    #     # the rest of your code goes here..."  # in an example that a comment gives
-    assert shown.encode() in after(fenced(f"@@\n def greet(name):\n+{shown}\n"), APP)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    #     # the rest of your code goes here...",  # in an example that a comment gives
+        "....",  # begins a block of AsciiDoc
+        "    # variant: name omitted, must be a keyword, @command(cls=Other, ...)",
+    ],
+)
+def test_what_only_looks_like_code_left_out(line: str) -> None:
+    assert line.encode() in after(fenced(f"@@\n def greet(name):\n+{line}\n"), APP)
 
 
 def test_a_cut_answer() -> None:
