@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
 
-.PHONY: demo test lint unit soak bench bench-local bench-patch reference clean
+.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history reference clean
 
 test: lint unit
 
@@ -34,6 +34,14 @@ bench-local: $(VENV)/.ready
 # make bench-patch ARGS="--cases 1500 --jobs 2"
 bench-patch: $(VENV)/.ready
 	$(BIN)/python -m bench.patch $(ARGS)
+
+# make bench-cochange ARGS="--repo PATH..."; the same for the index
+bench-cochange: $(VENV)/.ready
+	$(BIN)/python -m bench.cochange $(ARGS)
+	$(BIN)/python -m bench.cochange.missing $(ARGS)
+
+bench-history: $(VENV)/.ready
+	$(BIN)/python -m bench.history $(ARGS)
 
 reference: $(VENV)/.ready
 	$(BIN)/python docs/reference.py
