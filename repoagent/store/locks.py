@@ -37,7 +37,7 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
         _sign(descriptor)
         yield
     finally:
-        os.ftruncate(descriptor, 0)
+        _unsign(descriptor)
         # not left to close(): a child forked meanwhile shares the lock through its copy of the descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
@@ -107,6 +107,13 @@ def _sign(descriptor: int) -> None:
         os.pwrite(descriptor, text.encode(errors="replace"), 0)
     except OSError:
         pass  # a full disk: the lock holds all the same, only a message will not name its holder
+
+
+def _unsign(descriptor: int) -> None:
+    try:
+        os.ftruncate(descriptor, 0)
+    except OSError:
+        pass  # a message may name a holder that is gone; the lock must be given back all the same
 
 
 def holder(path: Path) -> str | None:

@@ -119,3 +119,18 @@ def test_control_characters_of_a_command_line_stay_out_of_the_message(tmp_path: 
             pass
         process.kill()
     assert "\x1b" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_lock_is_given_back_where_its_file_can_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, length: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = tmp_path / "lock"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "ftruncate", refuse)
+        with locked(path, timeout=0, what="it"):
+            pass
+    with locked(path, timeout=0, what="it"):
+        pass
