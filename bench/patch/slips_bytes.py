@@ -168,6 +168,8 @@ def _encoded(draft: Draft, encoding: str, bom: bytes, letter: str) -> bool:
         change.rewrite(lambda lines: [line.replace(f"{vowel}n", f"{letter}n") for line in lines])
         assert change.before
         text = "\n".join([*change.before.lines, *(line for edit in change.edits for line in edit.added)])
+        if encoding == "latin-1" and letter not in "\n".join(change.before.lines):
+            return False  # nothing would tell the file from one in UTF-8
         if letter not in text:
             return False
         if encoding == "latin-1":
