@@ -36,4 +36,5 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         code = int(Exit.INTERRUPTED)
     except KeyboardInterrupt:  # so early, or so often, that `run` could not say it
         code = int(Exit.INTERRUPTED)
+    gc.freeze()  # or Python goes through all that there is, twice, before it ends
     sys.exit(code)

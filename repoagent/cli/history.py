@@ -76,6 +76,10 @@ def command(session: Session, /, **options: Any) -> None:
             if not given.as_json and work.outcome.summaries:
                 _show(work.told(found), given, terminal)
             raise
+        except KeyboardInterrupt:
+            if count := len(work.outcome.summaries):
+                terminal.note(f"stopped; what the model said of {count} commit{'s' * (count > 1)} is kept")
+            raise
         finally:
             work.shared()
     else:

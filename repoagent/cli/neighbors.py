@@ -84,14 +84,15 @@ def command(
     from pathlib import Path
 
     from repoagent.history.neighbors import neighborhood
-    from repoagent.repo.worktree import open_worktree, relative
+    from repoagent.repo.worktree import open_at_head, relative
 
     cwd = Path.cwd()
-    worktree = open_worktree(cwd)
+    worktree, head = open_at_head(cwd)
     found = neighborhood(
         worktree,
         [relative(worktree, file, cwd) for file in files],
         revision,
+        commit=head if revision == "HEAD" else None,
         limit=limit,
         min_score=min_score,
         picture=form != "table",

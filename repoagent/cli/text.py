@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+from functools import lru_cache
 
 # What moves the cursor, changes colours or titles, rings, or makes text read other than it is: C0 but tab and
 # newline, DEL, C1, bytes that are no UTF-8 (as surrogates), marks of direction, and what has no width at all.
-_UNSAFE = re.compile(
+_UNSAFE = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -30,7 +30,9 @@ def clean(text: str) -> str:
 
     Newlines and tabs stay. Each character is looked at alone, so text may come in pieces.
     """
-    return _UNSAFE.sub(lambda match: _visible(match[0]), text)
+    if text.isascii() and text.isprintable():  # most of all text: the pattern takes 1 ms to be made
+        return text
+    return _unsafe().sub(lambda match: _visible(match[0]), text)
 
 
 def paint(text: str, *styles: str) -> str:
@@ -54,9 +56,16 @@ def width(character: str, column: int = 0) -> int:
         return _TAB - column % _TAB
     if character.isascii():
         return 1
+    import unicodedata
+
     if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+@lru_cache(maxsize=1)
+def _unsafe() -> re.Pattern[str]:
+    return re.compile(_UNSAFE)
 
 
 def _visible(character: str) -> str:

@@ -63,7 +63,7 @@ def understand(
     if kind == "none" and not inside:
         raise UsageError(f"there is no file {name}, and git knows none of that name")
     if inside:
-        why = "has no commit that could be found at once" if cut else "has no commit yet"
+        why = "has no commit that could be found at once" if cut else "has no commit yet, merges apart"
     else:
         why = "is not in git yet" if revision == "HEAD" else f"is not in {revision}"
     return Asked(path, (), (path,), f"{name} {why}: only names and folders say what may belong to it")

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from repoagent.repo.run import GitError, git_output
-
-# The variable is understood from git 2.45 on (and where it was carried back), the setting by every git.
-OFFLINE = ("-c", "protocol.allow=never")
-OFFLINE_ENV = {"GIT_NO_LAZY_FETCH": "1"}
+from repoagent.repo.run import OFFLINE, GitError, git_output
 
 
 def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) -> dict[str, bytes]:
@@ -38,7 +34,7 @@ def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) ->
 def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
     """`git ARGS` that fetches nothing, with `names` on its standard input, a line each. Raises GitError."""
     data = "".join(f"{name}\n" for name in names).encode()
-    return git_output(top, *OFFLINE, *args, stdin=data, env=OFFLINE_ENV).stdout
+    return git_output(top, *args, stdin=data, env=OFFLINE).stdout
 
 
 def _sizes(top: Path, names: Collection[str]) -> dict[str, int]:

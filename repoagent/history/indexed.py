@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from repoagent.errors import RepoagentError
 from repoagent.history.blobs import offline
 from repoagent.history.parse import COUNTS, LOG_FORMAT, RAW, FileCommit, number, parse_log
-from repoagent.history.recent import FileHistory
+from repoagent.history.recent import FileHistory, at_boundary, is_shallow
 from repoagent.repo.run import GitError
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ def look_up(
             return None
         everything = everything[: len(found)]  # what is older is of the file that this one was copied from
     told = counted(top, found)
-    return FileHistory(told[0].path, told), FileHistory(told[0].path, tuple(everything))
+    cut = not everything[-1].parents and is_shallow(top)
+    if cut and len(told) == len(everything):
+        told = (*told[:-1], at_boundary(told[-1]))
+    return FileHistory(told[0].path, told, cut), FileHistory(told[0].path, tuple(everything), cut)
 
 
 class Entry(NamedTuple):

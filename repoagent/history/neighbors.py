@@ -85,29 +85,58 @@ def neighborhood(
     paths: Sequence[str],
     revision: str = "HEAD",
     *,
+    commit: str | None = None,
     limit: int = 20,
     min_score: float = 0.0,
     picture: bool = False,
 ) -> Neighborhood:
     """The files that changed with `paths` (relative to the top, folders too), alive at `revision`.
 
+    `commit` is the full id of the revision's commit, where it is known (see `open_at_head`); else git is asked for it.
     With `picture` the edges between all of them too. Raises UsageError for a revision that does not exist and for paths
     that stand for nothing, Refused for what is in a git directory (see `asked.understand`).
     """
+    from repoagent.history.index import NoIndex
+
     names = [os.fsencode(path) for path in dict.fromkeys(paths)]
+    answer = partial(_answer, worktree.top, names, limit=limit, min_score=min_score, picture=picture)
     with ExitStack() as stack:
-        commit, source = _source(worktree, revision, names, stack)
-        asked = [
-            understand(name, revision, source.view, top=worktree.top, listed=source.listed, cut=source.cut)
-            for name in names
-        ]
-        files = list(dict.fromkeys(file for one in asked for file in one.files))
-        standing = [path for one in asked for path in one.paths]
-        rows = neighbors(source.view, files, standing, limit=limit, min_score=min_score)
-        looked_at = {commit.number for found in source.view.many(files, COMMITS).values() for commit in found}
-        edges = tuple(_edges(source.view, asked, rows)) if picture else ()
-        numbers = {n for row in rows for n in row.evidence} | {n for edge in edges for n in edge.evidence}
-        ids = source.ids(numbers)
+        try:
+            found, source = _source(worktree, (revision, commit), names, stack)
+            return answer((revision, found), source)
+        except NoIndex as error:  # it turned out to be damaged as it was read
+            from repoagent.history.past import resolve
+
+            found = commit or resolve(worktree.top, revision)
+            where = "HEAD" if revision == "HEAD" else found
+            note = f"there is no index to answer from: {error}"
+            source = _quick(worktree.top, where, _recent(worktree.top, where, names, stack), note)
+            return answer((revision, found), source)
+
+
+def _answer(
+    top: Path,
+    names: Sequence[bytes],
+    at: tuple[str, str],
+    source: _Source,
+    *,
+    limit: int,
+    min_score: float,
+    picture: bool,
+) -> Neighborhood:
+    """The answer from this source; `at` is the revision and its commit."""
+    revision, commit = at
+    asked = [
+        understand(name, revision, source.view, top=top, listed=source.listed, cut=source.cut)
+        for name in names
+    ]
+    files = list(dict.fromkeys(file for one in asked for file in one.files))
+    standing = [path for one in asked for path in one.paths]
+    rows = neighbors(source.view, files, standing, limit=limit, min_score=min_score)
+    looked_at = rows[0].commits if rows else _looked_at(source.view, files)
+    edges = tuple(_edges(source.view, asked, rows)) if picture else ()
+    numbers = {n for row in rows for n in row.evidence} | {n for edge in edges for n in edge.evidence}
+    ids = source.ids(numbers)
     return Neighborhood(
         tuple(one.name for one in asked),
         revision,
@@ -115,14 +144,14 @@ def neighborhood(
         tuple(rows),
         source.state if looked_at else "names",
         "; ".join(note for note in (*(one.note for one in asked), source.note) if note),
-        min(len(looked_at), COMMITS),
+        looked_at,
         ids,
         edges,
     )
 
 
 def _source(
-    worktree: WorkTree, revision: str, names: Sequence[bytes], stack: ExitStack
+    worktree: WorkTree, at: tuple[str, str | None], names: Sequence[bytes], stack: ExitStack
 ) -> tuple[str, _Source]:
     """The full id of the revision's commit, "" before the first one, and where to read: the index where it is whole, or
     has enough of these files; else their own last commits, while it is built."""
@@ -130,15 +159,16 @@ def _source(
 
     index = stack.enter_context(open_index(worktree))
     try:
-        commit = index.resolve(revision).decode("ascii")
+        revision, known = at
+        commit = known or index.resolve(revision).decode("ascii")
     except NoCommits:
         return "", _quick(worktree.top, "HEAD", _recent(worktree.top, "HEAD", names, stack), "")
     where = "HEAD" if revision == "HEAD" else commit
     recent = partial(_recent, worktree.top, where, names, stack)
     running = None if layout(worktree).history.exists() else recent()
     try:
-        state = index.update(revision, seconds=MINING_SECONDS)
-        view = index.view(revision)
+        state = index.update(commit, seconds=MINING_SECONDS, head=revision == "HEAD")
+        view = index.view(commit)
     except NoIndex as error:
         note = f"there is no index to answer from: {error}"
         return commit, _quick(worktree.top, where, running or recent(), note)
@@ -155,6 +185,11 @@ def _source(
             return commit, quick
     note = f"{building}; {state.commits:,} commits so far"
     return commit, found._replace(state="building", note=note, cut=True)
+
+
+def _looked_at(view: View, files: Sequence[int]) -> int:
+    """At how many commits of these files the kernel looks."""
+    return min(len({one.number for found in view.many(files, COMMITS).values() for one in found}), COMMITS)
 
 
 def _count(view: View, names: Sequence[bytes]) -> int:

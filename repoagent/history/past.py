@@ -10,7 +10,7 @@ from repoagent.errors import NothingDone, UsageError
 from repoagent.history.blobs import offline
 from repoagent.history.parse import FileCommit, renamed
 from repoagent.history.people import People, people_of
-from repoagent.history.recent import ALL, RENAMES, FileHistory, start
+from repoagent.history.recent import ALL, RENAMES, FileHistory, is_shallow, start
 from repoagent.history.steps import Step, steps
 from repoagent.repo.paths import check_path
 from repoagent.repo.run import GitError, git_output
@@ -117,6 +117,8 @@ def _nothing(top: Path, path: str, revision: str, found: FileHistory) -> UsageEr
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         return UsageError(f"there is no file {path}, and git has no commit of it{where}: check the name")
+    if revision != "HEAD":
+        return NothingDone(f"there is no {path} at {revision}, and no commit before it has changed one")
     staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout
     state = "it is staged and not committed yet" if staged else "it is not tracked"
     return NothingDone(f"git has no commit of {path}: {state}")
@@ -132,7 +134,7 @@ def _notes(
     if kind == "commit":
         notes.append(f"{path} is a submodule: these are the changes of the commit that it stands at")
     if (found.partial and len(found.commits) < limit) or everything.partial:
-        if _is_shallow(top):
+        if is_shallow(top):
             notes.append("this clone is shallow: what is older than its boundary is not here")
         else:
             notes.append(
@@ -150,10 +152,6 @@ def _gone(top: Path, newest: FileCommit) -> str:
         data = b""
     target = renamed(data, newest.path, forward=True)
     return f"moved to {target.path} in {when}" if target else f"deleted in {when}"
-
-
-def _is_shallow(top: Path) -> bool:
-    return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
 def with_summaries(found: Past, summaries: dict[str, str]) -> Past:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repoagent.history.cochange.commit import Commit
 from repoagent.history.timed import TimedGit
-from repoagent.repo.run import GitError, git
+from repoagent.repo.run import OFFLINE, GitError, git, git_output
 
 COMMITS = 100
 LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
@@ -54,8 +54,10 @@ class QuickLook:
         """What was read as a history. Nothing on an unborn branch and for an unknown file."""
         try:
             data, late = self._git.read()
-        except GitError:  # no commit yet: nothing has changed with anything
-            return RecentView(self._top, self._revision, [], late=False)
+        except GitError:  # no commit yet, or a partial clone without its trees
+            asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._revision}^{{commit}}")
+            late = git_output(self._top, *asked, ok=(0, 1, 128)).returncode == 0
+            return RecentView(self._top, self._revision, [], late=late)
         changes = _changes(data)
         return RecentView(self._top, self._revision, changes[:-1] if late else changes, late=late)
 
@@ -168,7 +170,7 @@ class RecentView:
 def listed(top: Path, revision: str, *paths: bytes) -> list[bytes]:
     """The files at these paths or below them in the revision's tree; for HEAD, in the index."""
     try:
-        return git(top, *_lister(revision), "--", *paths).split(b"\0")[:-1]
+        return git(top, *_lister(revision), "--", *paths, env=OFFLINE).split(b"\0")[:-1]
     except GitError:  # no commit yet, or a partial clone without its trees
         return []
 

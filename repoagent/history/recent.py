@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repoagent.history.parse import LOG_FORMAT, FileCommit, Origin, parse_log, renamed
 from repoagent.history.timed import TimedGit
-from repoagent.repo.run import GitError, git_output
+from repoagent.repo.run import OFFLINE, GitError, git_output
 
 SECONDS = 0.3
 ALL = 1_000_000  # commits; more than any file has
@@ -109,9 +109,8 @@ class Running:
             commits = parse_log(data, self._path)
         if not late:
             late = self._follow(commits)
-        if commits and not commits[-1].parents and self._is_shallow():
-            # The oldest commit of a shallow clone looks as if it had added every file.
-            commits[-1] = replace(commits[-1], added=None, removed=None)
+        if commits and not commits[-1].parents and is_shallow(self._top):
+            commits[-1] = at_boundary(commits[-1])
             late = True
         return FileHistory(self._path, tuple(commits), late)
 
@@ -147,12 +146,17 @@ class Running:
 
     def _is_there(self) -> bool:
         listed = git_output(
-            self._top, "ls-tree", "-z", "--full-tree", self._revision, "--", self._path, ok=(0, 128)
+            self._top,
+            "ls-tree",
+            "-z",
+            "--full-tree",
+            self._revision,
+            "--",
+            self._path,
+            ok=(0, 128),
+            env=OFFLINE,
         )
         return bool(listed.stdout)
-
-    def _is_shallow(self) -> bool:
-        return git_output(self._top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
 def start(
@@ -171,6 +175,16 @@ def start(
     it has found is the result, marked as partial. Without `counts` no lines are counted, which is much quicker.
     """
     return Running(worktree_top, path, limit, seconds, revision=revision, counts=counts)
+
+
+def at_boundary(commit: FileCommit) -> FileCommit:
+    """The oldest commit of a shallow clone, which looks as if it had added every file: what it did is not known."""
+    return replace(commit, status="M", added=None, removed=None, before="", old_mode="")
+
+
+def is_shallow(top: Path) -> bool:
+    """Whether this clone lacks what is older than some boundary."""
+    return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
 def _moved(commit: FileCommit, origin: Origin) -> FileCommit:

@@ -9,11 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from repoagent.repo.run import git_stream
+from repoagent.repo.run import OFFLINE, git_stream
 
 RENAME_LIMIT = 400  # files compared for similarity: a commit that moves thousands of them can't take minutes
-# Nothing is fetched for it, object by object, in a partial clone; and git 2.44 knows a switch of its own.
-OFFLINE = ("-c", "protocol.allow=never")
 _CHUNK = 1 << 18
 _PIPE = 1 << 20
 _WHOLE = {
@@ -49,7 +47,7 @@ class Record(NamedTuple):
 def arguments(*, blobs: bool = True) -> tuple[str, ...]:
     """How git has to be run for `records`; the walk comes behind. Without `blobs` it reads none: renames are then
     those of equal content."""
-    return (*OFFLINE, *_LOG, *(_SIMILAR if blobs else _EQUAL))
+    return (*_LOG, *(_SIMILAR if blobs else _EQUAL))
 
 
 def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None, None]:
@@ -57,7 +55,7 @@ def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None,
 
     Closing the generator ends git. Raises GitError when git fails, at the end.
     """
-    with git_stream(top, *arguments(blobs=blobs), *walk, "--", env=_WHOLE) as output:
+    with git_stream(top, *arguments(blobs=blobs), *walk, "--", env={**OFFLINE, **_WHOLE}) as output:
         descriptor = output.fileno()
         with suppress(AttributeError, OSError):  # room for git to go on while we write; only Linux has it
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)

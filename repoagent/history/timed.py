@@ -8,10 +8,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from repoagent.repo.run import git_stream
-
-# A partial clone would fetch what is missing from its remote, object by object: never for this.
-_OFFLINE = ("-c", "protocol.allow=never")
+from repoagent.repo.run import OFFLINE, git_stream
 
 
 class _TimeUp(Exception):
@@ -24,7 +21,7 @@ class TimedGit:
     def __init__(self, top: Path, *args: str, deadline: float) -> None:
         self._deadline = deadline
         self._stack = ExitStack()
-        self._stream = self._stack.enter_context(git_stream(top, *_OFFLINE, *args))
+        self._stream = self._stack.enter_context(git_stream(top, *args, env=OFFLINE))
 
     def read(self) -> tuple[bytes, bool]:
         """All that git printed until the deadline, and whether it was cut off. What is there already is read

@@ -19,6 +19,7 @@ PINNED = (
     "-c", "core.fsmonitor=false",
     "-c", "i18n.logOutputEncoding=UTF-8",
     "-c", "log.showRoot=true",
+    "-c", "log.follow=false",
     "-c", "log.showSignature=false",
     "-c", "diff.renames=true",
     "-c", "diff.orderFile=/dev/null",  # an empty value is taken for a file name
@@ -27,6 +28,10 @@ PINNED = (
     # writing an index of ours would delete the shared part of the user's, which may expire at once
     "-c", "splitIndex.sharedIndexExpire=never",
 )  # fmt: skip
+
+# For reading history: a partial clone fetches nothing of what it lacks, whatever protocols the user's settings allow.
+# The second is understood from git 2.45 on (and where it was carried back), the first by every git.
+OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 
 
 class _Interrupts:

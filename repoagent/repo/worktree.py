@@ -14,6 +14,7 @@ from repoagent.store import Layout
 # `rev-parse --path-format` came with it (March 2021); an older git echoes the option, which is how we know.
 OLDEST_GIT = "2.31"
 _PATH_FORMAT = "--path-format=absolute"
+_HEXADECIMAL = frozenset("0123456789abcdef")
 _FALSE = {b"false", b"no", b"off", b"0", b""}
 
 
@@ -55,9 +56,7 @@ def open_worktree(start: Path) -> WorkTree:
 def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
     """As `open_worktree`, and the id of the commit of HEAD, None before the first one: one git call answers both."""
     cwd = start if start.is_dir() else start.parent
-    bare, git_dir, common_dir, object_format, *rest = _ask(cwd)
-    head = rest.pop() if _HEAD.fullmatch(rest[-1] if rest else "") else None
-    top = rest
+    (bare, git_dir, common_dir, object_format, *top), head = _ask(cwd)
     if not top and bare == "true":
         raise UsageError(
             f"{git_dir} is a bare repository: run repoagent in one of its work trees (git worktree add)"
@@ -66,14 +65,22 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
         raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
     worktree = _build(Path(top[0]), Path(git_dir), Path(common_dir), object_format)
     _pin_environment(worktree)
-    return worktree
+    return worktree, head
 
 
-def _ask(cwd: Path) -> list[str]:
-    """What rev-parse says of `cwd`; the top comes last because without one git stops there."""
+def is_full_id(text: str) -> bool:
+    """Whether this is a whole object id in hexadecimal, of SHA-1 or SHA-256."""
+    return len(text) in (40, 64) and _HEXADECIMAL.issuperset(text)
+
+
+def _ask(cwd: Path) -> tuple[list[str], str | None]:
+    """What rev-parse says of `cwd`, and of HEAD; the top comes last because without one git stops there. Where there is
+    no commit yet the default is passed over in silence."""
     questions = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
     try:
-        done = git_output(cwd, "rev-parse", _PATH_FORMAT, *questions, "--show-toplevel", ok=(0, 128))
+        done = git_output(
+            cwd, "rev-parse", _PATH_FORMAT, *questions, "--show-toplevel", "--default", "HEAD", ok=(0, 128)
+        )
     except FileNotFoundError as error:
         if cwd.is_dir():
             raise UsageError(f"git was not found: install git {OLDEST_GIT} or newer") from error
@@ -85,11 +92,12 @@ def _ask(cwd: Path) -> list[str]:
         raise UsageError(f"this git is too old: repoagent needs git {OLDEST_GIT} or newer")
     if len(lines) < len(questions):
         raise _reason(cwd, done.stderr)
+    head = lines.pop() if is_full_id(lines[-1]) else None
     if len(lines) > len(questions) + 1:
         raise UsageError(
             f"the path of the repository at {cwd} holds a line break, which git can't report: rename it"
         )
-    return lines
+    return lines, head
 
 
 def _reason(cwd: Path, stderr: bytes) -> UsageError:

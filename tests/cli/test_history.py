@@ -384,4 +384,36 @@ def test_interrupted_what_is_done_is_kept(repo: GitRepo, ask: Ask, model: Progra
             pass
         window.send("\x03")
         assert window.end() == 130
+        assert "stopped; what the model said of 10 commits is kept" in window.seen
     assert len([line for line in lines(ask("a.txt", "--json")) if line]) == 10
+
+
+def test_an_odd_name_is_seen_as_it_is(repo: GitRepo, ask: Ask) -> None:
+    repo.commit("odd", **{"a\n  b\t.txt": "some text\n" * 9})
+    repo.git("mv", "a\n  b\t.txt", "c.txt")
+    repo.commit("move")
+    lines = ask("c.txt").out.splitlines()
+    assert "as a^J  b^I.txt:" in lines
+    done = ask("c.txt", "--at=HEAD~1")
+    assert done.code == 1 and "there is no c.txt at HEAD~1, and no commit before it" in done.err
+    assert ask("a\n  b\t.txt", "--at=HEAD~1").out.startswith("a^J  b^I.txt: 1 commit\n")
+
+
+def test_a_git_directory_has_none(ask: Ask) -> None:
+    done = ask(".git/config")
+    assert done.code == 3 and ".git/config is in a git directory" in done.err
+
+
+def test_ascii_where_the_locale_has_no_more(repo: GitRepo) -> None:
+    repo.commit("long " * 60, **{"a.txt": "1\n"})
+    done = subprocess.run(
+        [*PROGRAM, "history", "a.txt", "--limit=1"],
+        cwd=repo.top, env={**os.environ, "LC_ALL": "C"}, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.isascii() and b"####" in done.stdout and b"+1 -10" in done.stdout
+    assert done.stderr == b"1 older commit: say --limit to see more\n"
+
+
+def test_the_lines_stand_beside_the_subjects(repo: GitRepo, ask: Ask) -> None:
+    repo.commit("short", **{"a.txt": "1\n"})
+    assert re.search(r"short {9}\+1 −10$", ask("a.txt", "--limit=1").out, re.MULTILINE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,39 @@ def test_what_stands_for_nothing_is_refused(repo: GitRepo) -> None:
             ask(repo, path)
     with pytest.raises(UsageError, match="there is no commit"):
         ask(repo, "a.txt", revision="nope")
+
+
+def test_an_index_that_breaks_as_it_is_read(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        repo.commit("pair", **{"core.py": f"{number}", "test_core.py": f"{number}"})
+    ask(repo, "core.py")
+    with closing(sqlite3.connect(repo.top / ".repoagent/history.db")) as connection:
+        connection.execute("DROP TABLE touch")
+    found = ask(repo, "core.py")
+    assert found.state == "recent" and "history.db was damaged" in found.note
+    assert together(found) == {"test_core.py": (3, 3)} and found.commit == repo.head()
+    assert capsys.readouterr().err.count("is damaged: it is kept as") == 1
+    assert ask(repo, "core.py").state == "whole"
+
+
+def test_a_clone_without_trees_fetches_none(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit("pair", **{"core.py": "1", "test_core.py": "1"})
+    repo.git("config", "uploadpack.allowFilter", "true")
+    clone = GitRepo(tmp_path / "treeless")
+    repo.git("clone", "-q", "--filter=tree:0", repo.top.as_uri(), str(clone.top))
+    clone.git("config", "protocol.file.allow", "always")
+    repo.git("-C", str(clone.top), "rm", "-q", "--cached", "test_core.py")
+    before = clone.git("count-objects", "-v")
+    found = ask(clone, "core.py")
+    assert "lacks the trees" in found.note and "no commit that could be found at once" in found.note
+    assert clone.git("count-objects", "-v") == before
+
+
+def test_a_file_that_only_merges_have_changed(repo: GitRepo) -> None:
+    repo.git("checkout", "-q", "-b", "side")
+    repo.commit("side", **{"side.txt": "1"})
+    repo.git("checkout", "-q", "main")
+    repo.commit("main", **{"main.txt": "1"})
+    repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
+    repo.commit("merge", **{"new.txt": "1"})
+    assert "new.txt has no commit yet, merges apart" in ask(repo, "new.txt").note

@@ -111,14 +111,45 @@ def test_a_damaged_index_is_no_trouble(
 def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
     repo.git("config", "uploadpack.allowFilter", "true")
     for number in range(2):
-        repo.commit(f"c{number}", **{"a.txt": f"{number}\n"})
+        repo.commit(f"c{number}", **{"a.txt": f"{number}\n", "sub/b.txt": f"{number}\n"})
     clone = tmp_path / "partial"
     subprocess.run(["git", "clone", "-q", "--filter=blob:none", repo.top.as_uri(), clone], check=True)
+    GitRepo(clone).git("config", "protocol.file.allow", "always")  # goes before protocol.allow
     worktree = mined(GitRepo(clone))
     command = ["git", "count-objects", "-v"]
     before = subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout
     assert [s.commit.subject for s in past(worktree, "a.txt").steps] == ["c1", "c0", "first commit"]
+    assert [s.commit.subject for s in past(worktree, "sub").steps] == ["c1", "c0"]
+    assert [s.commit.subject for s in past(worktree.top, "a.txt").steps] == ["c1", "c0", "first commit"]
     assert subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout == before
+
+
+def test_a_rename_is_one_even_where_nothing_older_is_shown(repo: GitRepo) -> None:
+    repo.git("mv", "a.txt", "b.txt")
+    repo.write("b.txt", repo.read("b.txt") + b"more\n")
+    repo.commit("move")
+    for found in both(mined(repo), "b.txt", limit=1):
+        (step,) = found.steps
+        assert (step.was, step.commit.status, step.commit.added, step.commit.removed) == ("a.txt", "R", 1, 0)
+        assert found.people.commits == 2
+
+
+def test_a_file_is_not_compared_with_all_others_where_the_user_follows(repo: GitRepo) -> None:
+    repo.commit("the same again", **{"b.txt": repo.read("a.txt").decode()})
+    repo.git("config", "log.follow", "true")
+    for found in both(mined(repo), "b.txt"):
+        assert [(step.commit.status, step.commit.added) for step in found.steps] == [("A", 10)]
+
+
+def test_the_boundary_of_a_shallow_clone_adds_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit("second", **{"a.txt": "2\n"})
+    repo.commit("third", **{"a.txt": "3\n"})
+    clone = tmp_path / "shallow"
+    subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), clone], check=True)
+    for found in both(mined(GitRepo(clone)), "a.txt"):
+        third, second = (step.commit for step in found.steps)
+        assert (third.status, third.added, second.status, second.added) == ("M", 1, "M", None)
+        assert found.partial and "this clone is shallow" in found.notes[0]
 
 
 def test_an_id_that_is_gone_is_an_error_of_git_alone(repo: GitRepo) -> None:

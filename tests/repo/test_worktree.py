@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.repo.worktree import layout, open_worktree, relative
+from repoagent.repo.worktree import layout, open_at_head, open_worktree, relative
 from tests.conftest import GitRepo
 
 
@@ -75,6 +75,14 @@ def test_from_a_subfolder_a_file_and_a_link(repo: GitRepo, tmp_path: Path) -> No
         assert not worktree.is_linked and not worktree.bare_main
         assert layout(worktree).root == repo.top / ".repoagent"
         assert layout(worktree).private == repo.top / ".git" / "repoagent"
+
+
+def test_the_commit_of_head_is_answered_too(repo: GitRepo) -> None:
+    repo.git("checkout", "-q", "--orphan", "unborn")
+    assert open_at_head(repo.top) == (open_worktree(repo.top), None)
+    first = repo.commit("first", a="1")
+    repo.git("checkout", "-q", "--detach")
+    assert open_at_head(repo.top)[1] == first
 
 
 def test_a_linked_work_tree_shares_the_data_of_the_main_one(repo: GitRepo, tmp_path: Path) -> None:

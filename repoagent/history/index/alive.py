@@ -11,7 +11,7 @@ from repoagent.history.index.mine import transaction
 from repoagent.history.index.reach import reach
 from repoagent.history.index.schema import put
 from repoagent.history.index.view import IndexView
-from repoagent.repo.run import GitError, git, git_stream
+from repoagent.repo.run import OFFLINE, GitError, git, git_stream
 
 _CHUNK = 1 << 16
 
@@ -23,15 +23,14 @@ def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
         asked = [path for path in dict.fromkeys(paths) if b"\n" not in path]
         data = b"".join(b"%s:%s\n" % (tip, path) for path in asked)
         # one that is missing echoes what was asked; the end of the line tells them apart, whatever the name is
-        answers = git(top, "cat-file", "--batch-check=%(objecttype)", stdin=data).split(b"\n")
+        answers = git(top, "cat-file", "--batch-check=%(objecttype)", stdin=data, env=OFFLINE).split(b"\n")
         found = {
             path for path, answer in zip(asked, answers, strict=False) if not answer.endswith(b" missing")
         }
         odd = [path for path in paths if b"\n" in path]
         if odd:
-            found |= set(
-                git(top, "ls-tree", "-z", "--name-only", "--full-tree", tip, "--", *odd).split(b"\0")
-            )
+            asked_of = ("ls-tree", "-z", "--name-only", "--full-tree", tip)
+            found |= set(git(top, *asked_of, "--", *odd, env=OFFLINE).split(b"\0"))
         return found
 
     return find
@@ -69,9 +68,8 @@ def _again(error: Exception) -> NoReturn:
 
 
 def _between(top: Path, before: bytes, after: bytes) -> tuple[list[bytes], list[bytes]]:
-    tokens = git(top, "diff-tree", "-r", "-z", "--no-renames", "--name-status", before, after, "--").split(
-        b"\0"
-    )
+    asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-status")
+    tokens = git(top, *asked, before, after, "--", env=OFFLINE).split(b"\0")
     pairs = list(zip(tokens[::2], tokens[1::2], strict=False))
     # a path that has changed may be another file's by now
     return [path for kind, path in pairs if kind != b"A"], [path for kind, path in pairs if kind != b"D"]
@@ -79,7 +77,7 @@ def _between(top: Path, before: bytes, after: bytes) -> tuple[list[bytes], list[
 
 def _all(top: Path, tip: bytes) -> Iterator[bytes]:
     rest = b""
-    with git_stream(top, "ls-tree", "-r", "-z", "--full-tree", "--name-only", tip) as output:
+    with git_stream(top, "ls-tree", "-r", "-z", "--full-tree", "--name-only", tip, env=OFFLINE) as output:
         while chunk := output.read(_CHUNK):
             *paths, rest = (rest + chunk).split(b"\0")
             yield from paths

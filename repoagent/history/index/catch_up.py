@@ -8,7 +8,7 @@ from repoagent.history.index import alive, mine
 from repoagent.history.index.errors import NoIndex
 from repoagent.history.index.file import Broken, open_to_write, put_away, whole
 from repoagent.history.index.reach import reach
-from repoagent.history.index.schema import get, get_text, put, wipe
+from repoagent.history.index.schema import alive_at, get, get_text, put, wipe
 from repoagent.history.index.signature import lacks_blobs, shallow_edge, signature
 from repoagent.repo.worktree import WorkTree, layout
 
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 class Task(NamedTuple):
     """What is to be done: bring the index to the commit `tip` until `deadline` (of time.monotonic), back to `since`
-    (seconds since 1970; None is as far as it was told before, 0 all), or anew (`rebuild`)."""
+    (seconds since 1970; None is as far as it was told before, 0 all), or anew (`rebuild`). `head`: it is HEAD, whose
+    tree is to be noted; that of another commit is asked of git each time."""
 
     tip: bytes
     deadline: float = float("inf")
     progress: mine.Progress | None = None
     since: int | None = None
     rebuild: bool = False
+    head: bool = True
 
 
 def catch_up(worktree: WorkTree, warn: Warn, task: Task) -> None:
@@ -67,5 +69,5 @@ def _mine(connection: sqlite3.Connection, worktree: WorkTree, warn: Warn, task: 
         put(connection, since=since, ended=int(get(connection, "ended") == 1))
     if not get(connection, "ended"):
         mine.go_back(connection, walk, task.progress)
-    if get(connection, "ended"):
+    if get(connection, "ended") and (task.head or alive_at(connection) is None):
         alive.settle(connection, top, tip)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.history.index.errors import NoCommits, NoIndex
 from repoagent.repo.run import git_output
-from repoagent.repo.worktree import WorkTree, layout
+from repoagent.repo.worktree import WorkTree, is_full_id, layout
 from repoagent.store import Warn, ensure, locked, to_stderr
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 LOCK = ".history.lock"
-_ID = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
 _WAIT = 0.25  # seconds for another process that brings the index up to date
 
 
@@ -76,8 +74,7 @@ class Index:
         """The commit that a revision names, as an id in hexadecimal; looked up once. Raises UsageError, NoCommits."""
         if revision not in self._tips:
             # a full id is looked up when it is walked from
-            named = _ID.fullmatch(revision) is not None
-            self._tips[revision] = revision.encode() if named else self._resolve(revision)
+            self._tips[revision] = revision.encode() if is_full_id(revision) else self._resolve(revision)
         return self._tips[revision]
 
     def update(
@@ -89,31 +86,38 @@ class Index:
         since: int | None = None,
         rebuild: bool = False,
         insist: bool = False,
+        head: bool = False,
     ) -> State:
         """Bring the index to `revision`: its new commits first, then mine on, newest first, for at most `seconds`.
 
         `since` (seconds since 1970) is how far back; None is as far as it was told before, 0 all. While another process
-        is at it the state is what that has done so far; with `insist` Busy is raised. Raises UsageError for a revision
-        that does not exist, NoCommits before the first commit, GitError.
+        is at it the state is what that has done so far; with `insist` Busy is raised. `head`: the revision, given by
+        its id, is HEAD, the one whose tree is noted to answer at once. Raises UsageError for a revision that does not
+        exist, NoCommits before the first commit, GitError.
         """
-        tip = self.resolve(revision)
-        if not rebuild and since is None and (found := self._current(tip)) is not None:
+        tip, head = self.resolve(revision), head or revision == "HEAD"
+        found = self._current(tip) if not rebuild and since is None else None
+        if found is not None and not (head and self._is_of_another_tree(tip)):
             return found
         deadline = float("inf") if seconds is None else time.monotonic() + seconds
         wait = _WAIT if seconds is None else min(_WAIT, seconds)
+        if found is not None:
+            wait = 0.0
         try:
             ensure(self._layout)
             with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
                 from repoagent.history.index.catch_up import Task, catch_up
 
                 self._idle = None  # it may be of a file that is put away
-                catch_up(self._worktree, self._warn, Task(tip, deadline, progress, since, rebuild))
+                catch_up(self._worktree, self._warn, Task(tip, deadline, progress, since, rebuild, head))
         except Busy:
             if insist:
                 raise
-        except NoIndex:
-            raise
         except Refused as error:  # a folder that can't be written
+            if found is not None:
+                return found
+            if isinstance(error, NoIndex):
+                raise
             raise NoIndex(str(error)) from error
         return self.state(revision)
 
@@ -143,14 +147,14 @@ class Index:
         self._idle = None
         from repoagent.history.index.file import Broken, whole
         from repoagent.history.index.reach import reach
+        from repoagent.history.index.schema import alive_at
         from repoagent.history.index.view import IndexView
 
         try:
             with whole(self._path):
                 connection.execute("BEGIN")
                 found = reach(connection, self._top, tip)
-                alive = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
-                if alive == (tip,):
+                if alive_at(connection) == tip:
                     return IndexView(connection, found.bounds, None, self._put_away)
                 from repoagent.history.index.alive import finder
 
@@ -217,6 +221,17 @@ class Index:
                 return self._state(connection, stored)
         except Broken:
             return None
+
+    def _is_of_another_tree(self, tip: bytes) -> bool:
+        """Whether the paths that are noted as alive are those of another commit than `tip`."""
+        from repoagent.history.index.file import Broken, whole
+        from repoagent.history.index.schema import alive_at
+
+        try:
+            with whole(self._path):
+                return self._idle is not None and alive_at(self._idle) != tip
+        except Broken:
+            return True
 
     def _state(self, connection: sqlite3.Connection, found: Reach) -> State:
         from repoagent.history.index.schema import BASE, ENDS, get

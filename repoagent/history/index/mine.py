@@ -97,7 +97,7 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
         if error.returncode < 0:  # ended from outside, as by ^C
             raise
         if not done:
-            raise NoIndex(f"git can't read the history: {error.stderr or error}") from error
+            raise NoIndex(_unreadable(error, partial=not walk.blobs)) from error
         ended = _UNREADABLE
     flush(ended)
     if progress is not None:
@@ -134,6 +134,15 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Re
     return found
 
 
+def _unreadable(error: GitError, *, partial: bool) -> str:
+    if partial:
+        return (
+            "this partial clone lacks the trees of its history, and nothing is fetched for an index: "
+            "git fetch --refetch --filter=blob:none brings them"
+        )
+    return f"git can't read the history: {(error.stderr or str(error)).splitlines()[-1]}"
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All that the block writes, or nothing of it."""
@@ -142,7 +151,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite has ended it by itself when the disk is full, say
+            connection.execute("ROLLBACK")
         raise
 
 

@@ -107,5 +107,11 @@ def get_text(connection: sqlite3.Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def alive_at(connection: sqlite3.Connection) -> bytes | None:
+    """The commit (an id in hexadecimal) whose tree is noted in `name.alive`."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
+    return None if row is None else row[0]
+
+
 def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())

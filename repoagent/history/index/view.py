@@ -36,9 +36,7 @@ class IndexView:
     ) -> None:
         self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
         # each end by itself: for both at once SQLite would go through all commits
-        ((oldest, newest),) = self._ask(
-            "SELECT (SELECT max(age) FROM commit_), (SELECT min(age) FROM commit_)"
-        )
+        ((oldest,),), ((newest,),) = (self._ask(f"SELECT {end}(age) FROM commit_") for end in ("max", "min"))
         self._whole = oldest is None or (
             len(reach) == 2 and reach[0] <= AGES - oldest and AGES - newest < reach[1]
         )
@@ -107,9 +105,8 @@ class IndexView:
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
         """Files directly in this directory (b"" is the top), last changed first."""
-        select = (
-            "SELECT file, high, low FROM name WHERE directory = (SELECT id FROM directory WHERE path = ?)"
-        )
+        inside = "directory = (SELECT id FROM directory WHERE path = ?)"
+        select = f"SELECT file, high, low FROM name WHERE {inside}"
         if self._exists is None:
             some = f" LIMIT {limit:d}" if self._whole else ""
             rows = self._ask(f"{select} AND alive ORDER BY high DESC{some}", (directory,))

@@ -32,6 +32,10 @@ class Rows:
         self.connection, self.batch = connection, batch
         self.commits: list[Row] = []
         self._authors: dict[bytes, int] = {}
+        self._folders: dict[bytes, int] = {}
+        if batch.back:  # all of history is to come, and asking for each by itself takes longer
+            self._authors.update(connection.execute("SELECT text, id FROM author"))
+            self._folders.update(connection.execute("SELECT path, id FROM directory"))
         self._last_author: int = connection.execute("SELECT coalesce(max(id), 0) FROM author").fetchone()[0]
         self._new_authors: list[tuple[int, bytes]] = []
 
@@ -45,7 +49,9 @@ class Rows:
         self.commits.append((AGES - number, time, author, size, kept, a2b_hex(identity)))
 
     def _author(self, text: bytes) -> int:
-        row = self.connection.execute("SELECT id FROM author WHERE text = ?", (text,)).fetchone()
+        row = None
+        if not self.batch.back:
+            row = self.connection.execute("SELECT id FROM author WHERE text = ?", (text,)).fetchone()
         if row is None:
             self._last_author += 1
             row = (self._last_author,)
@@ -77,10 +83,29 @@ class Rows:
             for file, number, origin in batch.copies
         )
         connection.executemany("INSERT OR IGNORE INTO copy VALUES (?, ?, ?)", copies)
-        _write_names(connection, [*batch.past, *batch.names.items()], merged)
+        self._write_names([*batch.past, *batch.names.items()], merged)
         batch.copies, batch.past, batch.names, batch.unwritten = [], [], {}, []
         batch.touched.clear()
         self.commits, self._new_authors = [], []
+
+    def _write_names(self, names: Iterable[tuple[bytes, Entry]], merged: dict[int, int]) -> None:
+        new, longer = [], []
+        for path, (file, high, high_kind, low, low_kind) in names:
+            folder, _, base = path.rpartition(b"/")
+            directory = self._folders.get(folder) or self._folder(folder)
+            file = merged.get(file, file)
+            if high == LOWEST and low != HIGHEST:  # known, and mined further back: what most of them are
+                longer.append((low, low_kind, directory, base, file))
+            elif low != HIGHEST or high != LOWEST:
+                new.append((directory, base, file, crc32(stem(path)) >> 1, high, high_kind, low, low_kind))
+        self.connection.executemany(_NAME, new)
+        self.connection.executemany(
+            "UPDATE name SET low = ?, low_kind = ? WHERE directory = ? AND base = ? AND file = ?", longer
+        )
+
+    def _folder(self, path: bytes) -> int:
+        number = self._folders[path] = _directory(self.connection, path)
+        return number
 
 
 def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
@@ -146,27 +171,6 @@ def _replace(connection: sqlite3.Connection, number: int, file: int, into: int) 
         connection.execute(
             "UPDATE commit_ SET files = ?, size = ? WHERE age = ?", (files, len(files), AGES - number)
         )
-
-
-def _write_names(
-    connection: sqlite3.Connection, names: Iterable[tuple[bytes, Entry]], merged: dict[int, int]
-) -> None:
-    folders: dict[bytes, int] = {}
-    new, longer = [], []
-    for path, (file, high, high_kind, low, low_kind) in names:
-        folder, _, base = path.rpartition(b"/")
-        directory = folders.get(folder)
-        if directory is None:
-            directory = folders[folder] = _directory(connection, folder)
-        file = merged.get(file, file)
-        if high == LOWEST and low != HIGHEST:  # known, and mined further back: what most of them are
-            longer.append((low, low_kind, directory, base, file))
-        elif low != HIGHEST or high != LOWEST:
-            new.append((directory, base, file, crc32(stem(path)) >> 1, high, high_kind, low, low_kind))
-    connection.executemany(_NAME, new)
-    connection.executemany(
-        "UPDATE name SET low = ?, low_kind = ? WHERE directory = ? AND base = ? AND file = ?", longer
-    )
 
 
 def _directory(connection: sqlite3.Connection, path: bytes) -> int:

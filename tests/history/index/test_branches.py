@@ -53,7 +53,7 @@ def test_branches_share_an_index_and_no_answers(
                 assert {
                     told[0] for told in view.describe([c.number for c in view.latest(99)]).values()
                 } == reached
-                left = {wanted[1] for _, wanted in commits if wanted[0] == "rename"}
+                left = {path for _, wanted in commits if wanted[0] == "rename" for path in wanted[1:]}
                 for path, found in answers.items():
                     direct = run(top, "log", "--no-merges", "--full-history", "--format=%H", tip, "--", path)
                     assert found <= reached

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from repoagent.errors import Busy, UsageError
 from repoagent.history.index import NoCommits, NoIndex, State, mine_in_background, open_index
 from repoagent.history.index.index import LOCK
+from repoagent.history.index.mine import transaction
 from repoagent.repo.worktree import open_worktree
 from repoagent.store import locked
 from tests.conftest import GitRepo
@@ -194,9 +196,10 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path, blobs: s
     subprocess.run(
         ["git", "clone", "-q", "--no-checkout", f"--filter={blobs}", f"file://{repo.top}", top], check=True
     )
+    GitRepo(top).git("config", "protocol.file.allow", "always")  # goes before protocol.allow
     before = set((top / ".git/objects/pack").iterdir())
     if blobs == "tree:0":
-        with pytest.raises(NoIndex, match="can't read the history"):
+        with pytest.raises(NoIndex, match="lacks the trees of its history"):
             update(top)
     else:
         assert update(top)[0].complete
@@ -340,3 +343,13 @@ def test_an_id_that_is_no_commit(repo: GitRepo) -> None:
     for wrong in ("0" * 39 + "1", repo.git("rev-parse", "HEAD:a.txt").strip()):
         with pytest.raises(UsageError, match="no commit"):
             update(repo.top, wrong)
+
+
+def test_an_error_that_has_ended_the_transaction_is_the_one_that_is_raised() -> None:
+    """As on a full disk, where SQLite rolls back by itself."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE one (id PRIMARY KEY)")
+        with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"), transaction(connection):
+            for _ in range(2):
+                connection.execute("INSERT OR ROLLBACK INTO one VALUES (1)")
+        assert connection.execute("SELECT count(*) FROM one").fetchone() == (0,)
