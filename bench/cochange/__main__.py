@@ -1,4 +1,7 @@
-"""`python -m bench.cochange --repo PATH...`: how well co-change predicts the other files of a commit, beside others."""
+"""`python -m bench.cochange --repo PATH...`: how well co-change predicts the other files of a commit, beside others.
+
+The others stand there twice: helped by the product's identity of files and its filter for living ones, and as is.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.cochange.as_is import as_is, helped
 from bench.cochange.baselines import BASELINES
 from bench.cochange.load import load
 from bench.cochange.memory import MemoryView
-from bench.cochange.replay import SHOWN, replay, sample
+from bench.cochange.replay import SHOWN, Method, replay, sample
 from repoagent.history.cochange.score import neighbors
 
 OURS = "repoagent"
@@ -25,7 +29,10 @@ def ours(history: MemoryView, asked: Sequence[int]) -> list[int]:
     return [found.file for found in neighbors(history, asked, paths, limit=SHOWN)]
 
 
-METHODS = {OURS: ours, **BASELINES}
+HELPED = {f"{name}, helped": helped(method) for name, method in BASELINES.items()}
+AS_IS = {f"{name}, as is": as_is(method) for name, method in BASELINES.items()}
+METHODS: dict[str, Method] = {OURS: ours, **HELPED, **AS_IS}
+GROUPS = (("with identity through renames, living files only", HELPED), ("as is", AS_IS))
 
 
 def main() -> None:
@@ -85,19 +92,24 @@ def average(each: Sequence[Means]) -> Means:
 
 def table(means: Means) -> str:
     """A line for each method: its figures, and by how much ours is ahead."""
-    lines = []
-    for method, figures in means.items():
-        cells = "  ".join(f"{figure} {value:.3f}" for figure, value in figures.items())
-        ratios = " ".join(f"{means[OURS][f] / figures[f]:.2f}" if figures[f] else "-" for f in LIMITS)
-        lines.append(f"  {method:26}{cells}   {'' if method == OURS else f'ours x {ratios}'}".rstrip())
+    lines = [_line(means, OURS)]
+    for title, group in GROUPS:
+        lines += [f" {title}:", *(_line(means, method) for method in group)]
     return "\n".join(lines)
+
+
+def _line(means: Means, method: str) -> str:
+    figures = means[method]
+    cells = "  ".join(f"{figure} {value:.3f}" for figure, value in figures.items())
+    ratios = " ".join(f"{means[OURS][f] / figures[f]:.2f}" if figures[f] else "-" for f in LIMITS)
+    return f"  {method:34}{cells}   {'' if method == OURS else f'ours x {ratios}'}".rstrip()
 
 
 def verdict(means: Means, found: dict[str, Means]) -> str:
     """Ours against the limits, and where it is behind."""
     lines = []
-    for other in ("plain counts", "TARMAQ"):
-        ratios = {figure: means[OURS][figure] / means[other][figure] for figure in LIMITS}
+    for other in (f"{name}, {group}" for group in ("helped", "as is") for name in ("plain counts", "TARMAQ")):
+        ratios = {figure: means[OURS][figure] / (means[other][figure] or 1) for figure in LIMITS}
         cells = ", ".join(
             f"{figure} {ratio:.3f} (limit {LIMITS[figure]})" for figure, ratio in ratios.items()
         )

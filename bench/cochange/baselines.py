@@ -1,7 +1,7 @@
 """What others do, on the same history: plain counts, code-maat's degree, ROSE and TARMAQ.
 
-Each takes the history and the asked files, and gives all candidates, best first; who asks drops the dead ones. They are
-given the same identity of files through renames as the product's own kernel.
+Each takes the history and the asked files, and gives all candidates, best first, dead ones too. Whether they know
+renames and what is alive is a matter of the history that they are given (`as_is`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ alarms, 2+  the same of complete commits with 2 and more files, those that are a
 Each method has its own threshold for 5 % alarms, chosen in two ways. "From before": every 25 commits, from what it
 would have said at the commits just before (the product's `calibrate` for the kernel, which sees nothing else). "In
 hindsight": the one with which it reaches 5 % alarms on the very commits that are reported. Means weigh every repository
-the same; `pooled` is the precision over the warnings of all.
+the same; `pooled` is the precision over the warnings of all. The others are asked helped and as is (`missing_methods`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from bench.cochange.as_is import Histories
 from bench.cochange.load import Change, load
 from bench.cochange.memory import MemoryView
-from bench.cochange.missing_methods import BASELINES, Method, Scores
+from bench.cochange.missing_methods import METHODS, Method, Scores
 from repoagent.history.cochange.calibrate import JUDGED, NEVER, calibrate
-from repoagent.history.cochange.missing import missing
+from repoagent.history.cochange.missing import FURTHER, missing
 
 LAST, LARGEST, SHOWN, DRAWN = 0.2, 30, 3, 3
 ALARMS = 0.05
@@ -79,17 +80,17 @@ class Run:
 
 
 def kernel(history: MemoryView, asked: Sequence[int], author: int | None) -> Scores:
-    """The product, cut nowhere."""
+    """The product: the highest threshold at which it warns of each file."""
     said = missing(history, asked, limit=SHOWN, threshold=0.0, author=author)
-    return {found.file: found.confidence for found in said}
+    return {found.file: found.confidence - (FURTHER if place else 0) for place, found in enumerate(said)}
 
 
 def replay(changes: Sequence[Change], seed: int) -> Run:
     """Ask every method about the last fifth of a history."""
-    methods: dict[str, Method] = {KERNEL: kernel, **BASELINES}
+    methods: dict[str, Method] = {KERNEL: kernel, **METHODS}
     run = Run({name: [] for name in methods}, {name: [] for name in methods})
     source = random.Random(seed)
-    history = MemoryView()
+    history = Histories()
     start = int(len(changes) * (1 - LAST))
     thresholds: dict[str, float] = {}
     authors: dict[bytes, int] = {}
@@ -123,12 +124,10 @@ def _existed(history: MemoryView, change: Change) -> list[int]:
 
 
 def _answer(
-    history: MemoryView, method: Method, author: int | None, asked: Sequence[int]
+    history: Histories, method: Method, author: int | None, asked: Sequence[int]
 ) -> tuple[tuple[float, int], ...]:
-    usable = [
-        (score, file) for file, score in method(history, asked, author).items() if file in history.alive
-    ]
-    return tuple(sorted((each for each in usable if each[1] not in asked), reverse=True)[:SHOWN])
+    scores = method(history, asked, author)
+    return tuple(sorted(((scores[file], file) for file in scores if file not in asked), reverse=True)[:SHOWN])
 
 
 def _threshold(alarms: Sequence[float]) -> float:

@@ -1,7 +1,8 @@
 """What others would warn of: plain counts, code-maat's degree and ROSE's rules, each with a score for a threshold.
 
 A method takes the history, the changed files and who changed them. It gives every candidate, dead ones too, with its
-score. All are given the same identity of files through renames as the product's own kernel.
+score. Each is asked twice: with the product's identity of files through renames and no dead answers (`helped`), and
+as its tool really is (`as_is`).
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from bench.cochange.as_is import DEAD, Histories
 from bench.cochange.memory import MemoryView
 
 Scores = Mapping[int, float]
-Method = Callable[[MemoryView, Sequence[int], int | None], Scores]
+Rules = Callable[[MemoryView, Sequence[int], int | None], Scores]
+Method = Callable[[Histories, Sequence[int], int | None], Scores]
 
 RECENT = 50  # commits of each file that plain counts looks at
 LARGEST = 30  # files of a commit: code-maat's --max-changeset-size, and ROSE's limit
@@ -53,4 +56,34 @@ def _small(history: MemoryView, file: int) -> list[int]:
     return [number for number in history.of[file] if len(history.full[number]) <= LARGEST]
 
 
-BASELINES: dict[str, Method] = {"plain counts": plain, "code-maat": code_maat, "ROSE, support 3": rose}
+def helped(rules: Rules) -> Method:
+    """With identity through renames, without dead files."""
+
+    def ask(history: Histories, asked: Sequence[int], author: int | None) -> Scores:
+        scores = rules(history, asked, author)
+        return {file: score for file, score in scores.items() if file in history.alive}
+
+    return ask
+
+
+def as_is(rules: Rules) -> Method:
+    """By paths alone; a dead file is warned of too, and is wrong."""
+
+    def ask(history: Histories, asked: Sequence[int], author: int | None) -> Scores:
+        known = history.same_by_path(asked)
+        if not known:
+            return {}
+        said = {
+            file: score for file, score in rules(history.by_path, known, author).items() if file not in known
+        }
+        own = {file: history.from_path(file) for file in said}
+        return {DEAD - file if own[file] == DEAD else own[file]: score for file, score in said.items()}
+
+    return ask
+
+
+BASELINES: dict[str, Rules] = {"plain counts": plain, "code-maat": code_maat, "ROSE, support 3": rose}
+METHODS: dict[str, Method] = {
+    **{f"{name}, helped": helped(rules) for name, rules in BASELINES.items()},
+    **{f"{name}, as is": as_is(rules) for name, rules in BASELINES.items()},
+}

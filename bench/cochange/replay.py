@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.cochange.as_is import Histories
 from bench.cochange.load import Change
 from bench.cochange.memory import MemoryView
 
@@ -13,7 +14,7 @@ SHOWN = 20
 LAST = 0.2
 SMALLEST, LARGEST = 2, 30  # files of a commit that is asked about
 
-Method = Callable[[MemoryView, Sequence[int]], Sequence[int]]
+Method = Callable[[Histories, Sequence[int]], Sequence[int]]
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Figures:
     answered: int = 0
 
     def add(self, ranked: Sequence[int], truth: frozenset[int]) -> None:
-        """One more query: `ranked` holds alive files, best first."""
+        """One more query: `ranked` is what the user is shown, best first; dead files only take places."""
         hits, precision, first = 0, 0.0, 0
         for place, file in enumerate(ranked[:SHOWN], 1):
             if file in truth:
@@ -68,12 +69,11 @@ def replay(
     for query in queries:
         wanted.setdefault(query.number, []).append(query)
     found = {name: Figures() for name in methods}
-    history = MemoryView()
+    history = Histories()
     for number, change in enumerate(changes):
         for query in wanted.get(number, ()):
             for name, method in methods.items():
-                ranked = [file for file in method(history, query.asked) if file in history.alive]
-                found[name].add(ranked, query.truth)
+                found[name].add(method(history, query.asked), query.truth)
         history.add(change)
     return found
 

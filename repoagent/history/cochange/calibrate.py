@@ -13,21 +13,24 @@ USUAL = 30  # files of a commit that is judged; nobody waits for advice on a lar
 FEWEST = 40  # commits to judge by
 FLOOR = 0.4  # below it too many warnings are wrong, however quiet the history is
 NEVER = 1.0  # no confidence reaches it
+# The surest partner that each of 50 commits of an average repository lacked: 200 commits alone tell too little.
+AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
 def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -> float:
     """The threshold for `missing` at which a share of at most `false_alarms` of the newest commits would have warned.
 
     Each of the `judged` newest commits with at most 30 files is taken as complete and judged only by what was earlier
-    than it. The answer is at least 0.4, and 1.0, which no file reaches, with fewer than 40 such commits. It changes
-    slowly: it may be kept for some twenty commits.
+    than it; 50 commits of an average repository count beside them. The answer is at least 0.4, and 1.0, which no file
+    reaches, with fewer than 40 such commits. It changes slowly: it may be kept for some twenty commits.
     """
     newest = [commit for commit in view.latest(judged) if commit.files and commit.size <= USUAL]
-    alarms = sorted((alarm for alarm in surest(view, newest) if alarm is not None), reverse=True)
+    alarms = [alarm for alarm in surest(view, newest) if alarm is not None]
     if len(alarms) < FEWEST or false_alarms <= 0:
         return NEVER
     if false_alarms >= 1:
         return FLOOR
+    alarms = sorted((*alarms, *AVERAGE), reverse=True)
     quiet = alarms[int(false_alarms * len(alarms))]  # so many warn above it
     return min(NEVER, max(FLOOR, quiet + 1e-6))
 

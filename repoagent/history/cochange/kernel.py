@@ -16,6 +16,7 @@ HALF = 3  # after so many commits a commit weighs half
 PARTNERS, PARTNER_COMMITS, PARTNER_HALF = 12, 20, 25
 NEAR, NEAR_COMMITS = 5, 10  # the same for work that is still going on, counted in commits of all files
 LATEST, LATEST_HALF = 20, 5
+OWN = 3.0  # so many times as much for a commit of who is at work
 SIBLINGS, SIBLING_COMMITS, SIBLING_HALF = 8, 20, 10
 
 
@@ -97,12 +98,13 @@ def _walk(
     return dict(found)
 
 
-def recent(latest: Sequence[Commit], asked: frozenset[int]) -> dict[int, float]:
-    """How much each file is part of the newest commits of all, whoever they touched: work comes in series."""
+def recent(latest: Sequence[Commit], asked: frozenset[int], author: int | None) -> dict[int, float]:
+    """How much each file is part of the newest commits of all, those of `author` above all: work comes in series."""
     found: defaultdict[int, float] = defaultdict(float)
     for place, commit in enumerate(latest[:LATEST]):
         if commit.size <= LARGEST:
-            weight = 1 / ((1 + place / LATEST_HALF) * sqrt(max(commit.size, 1)))
+            own = OWN if commit.author == author else 1.0
+            weight = own / ((1 + place / LATEST_HALF) * sqrt(max(commit.size, 1)))
             for file in commit.files:
                 found[file] += weight
     for file in asked:

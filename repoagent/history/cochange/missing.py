@@ -18,8 +18,11 @@ DEPTH = 100  # newest commits of each changed file that are looked at
 LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
 HALVES = 10  # after so many commits of the set a commit has half of its weight
 DOUBT = 2.0  # weight of the evidence against, before there is any
-OWN = 3.0  # times as much weight for a commit of the same author
+OWN = 5.0  # times as much weight for a commit of the same author
 SUPPORT = 2  # commits with a partner before it is named
+FURTHER = (
+    0.2  # so much surer than the threshold must each be that is not the surest: of several, few are right
+)
 EVIDENCE = 20
 
 
@@ -44,8 +47,9 @@ def missing(
     """At most `limit` alive files, none of `files`, whose confidence is `threshold` or more, the surest first.
 
     `files` are the ids of the files of one change, deleted ones too; what is new has no id and says nothing.
-    `threshold` is what `calibrate` gave. `author` is who makes the change, as in `Commit.author`; None for someone
-    new. Empty when nothing is known about the files: no answer is better than a guess here.
+    `threshold` is what `calibrate` gave; those after the surest need 0.2 more. `author` is who makes the change, as in
+    `Commit.author`; None for someone new. Empty when nothing is known about the files: no answer is better than a
+    guess here.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
@@ -56,6 +60,8 @@ def missing(
     found: list[Missing] = []
     for file in sorted(paths, key=lambda file: (-sure[file], file)):
         seen = evidence(file, weighed)
+        if found and sure[file] < threshold + FURTHER:
+            break
         if len(seen) >= SUPPORT:
             found.append(
                 Missing(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE]),

@@ -13,7 +13,7 @@ _CAMEL = re.compile(rb"(?<=[a-z0-9])(?:Tests?|TestCase|Specs?|IT)$")
 _STARTS = re.compile(rb"^(?:tests?|specs?|t\d{2,})[._-]")
 _CAMEL_START = re.compile(rb"^Test(?=[A-Z])")
 _WORD = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_SEPARATORS = re.compile(rb"[._\- ]+")
+_SEPARATORS = b"._- "
 
 
 def stem(path: bytes) -> bytes:
@@ -41,7 +41,7 @@ def _bare(name: bytes) -> bytes:
     lowered = kept.lower()
     if lowered in _INDEX:
         return lowered
-    return _SEPARATORS.sub(b"", lowered) or lowered or name
+    return lowered.translate(None, _SEPARATORS) or lowered or name
 
 
 def words(path: bytes) -> frozenset[bytes]:

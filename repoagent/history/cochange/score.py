@@ -14,6 +14,7 @@ from math import exp
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.history.cochange import kernel, names
+from repoagent.history.cochange.alive import Alive
 
 if TYPE_CHECKING:
     from repoagent.history.cochange.view import Commit, View
@@ -29,7 +30,8 @@ ASKED_NAMES = 10  # of more than so many, only the first names speak
 Evidence = tuple[str, float, dict[int, float]]  # the reason, its weight, and what it says of each file
 
 THROUGH, CURRENT, RECENT = 0.25, 0.2, 0.03
-STEM, WORDS, SIBLING, BESIDE = 0.1, 0.3, 0.03, 0.05
+STEM, WORDS, SIBLING, BESIDE = 0.1, 0.25, 0.03, 0.05
+SURE = 2.0  # a shared word counts so many times more for a file that is in all commits of the asked ones
 
 
 class Neighbor(NamedTuple):
@@ -38,7 +40,7 @@ class Neighbor(NamedTuple):
     `score` is 0 to 1. It changed in `together` of the last `commits` commits of the asked files; `last` is the
     committer date (seconds since 1970) of the newest with both, `evidence` the numbers of these commits, newest first,
     at most 20. `reasons` are codes, the telling one first: "together"; "through" (it changes with their partners);
-    "recent" (part of the newest commits of all); "name"; "folder".
+    "name"; "folder"; and last, for it is no kinship, "recent" (part of the newest commits of all).
     """
 
     file: int
@@ -52,26 +54,35 @@ class Neighbor(NamedTuple):
 
 
 def neighbors(
-    view: View, files: Sequence[int], paths: Sequence[bytes], *, limit: int = 20, min_score: float = 0.0
+    view: View,
+    files: Sequence[int],
+    paths: Sequence[bytes],
+    *,
+    limit: int = 20,
+    min_score: float = 0.0,
+    author: int | None = None,
 ) -> list[Neighbor]:
     """The neighbors of the asked `files`, best first, ties by path: at most `limit`, alive, none of the asked ones.
 
     `paths` are the asked paths; one of a file without history speaks by its name and folder alone. Several files: the
-    mean of what each says by itself.
+    mean of what each says by itself. `author` is who is at work, as in `Commit.author`; without it, who made the
+    newest commit is taken to be.
     """
     asked = frozenset(files)
     histories = view.many(list(dict.fromkeys(files)), COMMITS) if files else {}
     every = _newest(histories.values())
     latest = view.latest(kernel.LATEST)
     newest = latest[0].number if latest else 0
+    worker = author if author is not None or not latest else latest[0].author
     evidence: list[Evidence] = []
-    alive: dict[int, bytes] = {}
+    shares: list[dict[int, float]] = []
+    alive = Alive(view)
     groups = [every] if len(histories) > APART else list(histories.values())
     for history in groups:
         share, current = kernel.direct(history, asked, newest)
-        alive |= view.paths([file for file in share if file not in alive])
-        partners = [file for file in share if file in alive]
+        partners = alive.best(share, kernel.PARTNERS)
         part = 1 / len(groups)
+        shares.append(share)
         evidence.append(("together", part, share))
         evidence.append(("together", CURRENT * part, current))
         evidence.append(("through", THROUGH * part, kernel.through(view, share, partners, asked)))
@@ -79,8 +90,7 @@ def neighbors(
     for path in speaking:
         same = [file for file in view.namesakes(names.stem(path)) if file not in asked]
         siblings = [file for file in view.folder(path.rpartition(b"/")[0], FOLDER) if file not in asked]
-        alive |= view.paths([file for file in (*same, *siblings) if file not in alive])
-        same = [file for file in same if file in alive]
+        same = list(alive.of(same))
         part = 1 / len(speaking)
         evidence.append(("name", STEM * part, {file: 1 / len(same) for file in same}))
         evidence.append(
@@ -91,22 +101,23 @@ def neighbors(
     scores: dict[int, float] = {}
     for _, factor, found in evidence:
         _add(scores, factor, found)
-    recent = kernel.recent(latest, asked)
+    recent = kernel.recent(latest, asked, worker)
     if scores:  # being recent alone is no kinship, and better than no answer
         recent = {file: value for file, value in recent.items() if file in scores}
     evidence.append(("recent", RECENT, recent))
     _add(scores, RECENT, recent)
-    alive |= view.paths([file for file in scores if file not in alive])
-    unwanted = frozenset(paths)
-    scores = {file: score for file, score in scores.items() if file in alive and alive[file] not in unwanted}
-    compared = {file: alive[file] for file in _best(scores, alive, COMPARED)}
+    present = alive.best(scores, max(limit, COMPARED), frozenset(paths))
+    scores = {file: scores[file] for file in present}
+    compared = {file: present[file] for file in _best(scores, present, COMPARED)}
     for path in speaking:
-        evidence.append(("name", WORDS / len(speaking), names.alike(path, compared)))
+        like = names.alike(path, compared)
+        like = {file: value * (1 + SURE * _mean(shares, file)) for file, value in like.items()}
+        evidence.append(("name", WORDS / len(speaking), like))
         _add(scores, *evidence[-1][1:])
-    shown = [file for file in _best(scores, alive, limit) if _bounded(scores[file]) >= min_score]
+    shown = [file for file in _best(scores, present, limit) if _bounded(scores[file]) >= min_score]
     together = kernel.together(every, shown)
     return [
-        _neighbor((file, alive[file]), scores[file], len(every), together[file], evidence) for file in shown
+        _neighbor((file, present[file]), scores[file], len(every), together[file], evidence) for file in shown
     ]
 
 
@@ -114,6 +125,10 @@ def _newest(histories: Iterable[Sequence[Commit]]) -> list[Commit]:
     """The newest commits of several histories, newest first, each once."""
     every = {commit.number: commit for history in histories for commit in history}
     return [every[number] for number in sorted(every, reverse=True)[:COMMITS]]
+
+
+def _mean(shares: Sequence[Mapping[int, float]], file: int) -> float:
+    return sum(share.get(file, 0.0) for share in shares) / len(shares) if shares else 0.0
 
 
 def _bounded(score: float) -> float:
@@ -154,5 +169,5 @@ def _neighbor(
         looked_at,
         commits[0].time if commits else None,
         tuple(commit.number for commit in commits[:EVIDENCE]),
-        tuple(sorted(parts, key=lambda reason: (-parts[reason], reason))),
+        tuple(sorted(parts, key=lambda reason: (reason == "recent", -parts[reason], reason))),
     )

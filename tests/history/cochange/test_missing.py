@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bench.cochange.load import Change
 from bench.cochange.memory import MemoryView
-from repoagent.history.cochange.calibrate import NEVER, calibrate, surest
-from repoagent.history.cochange.missing import Missing, missing
+from repoagent.history.cochange.calibrate import FEWEST, FLOOR, NEVER, calibrate, surest
+from repoagent.history.cochange.missing import FURTHER, Missing, missing
 
 DAY = 86400
 
@@ -109,10 +109,25 @@ def test_nothing_asked_and_nothing_known_give_nothing() -> None:
 
 
 def test_the_limit_and_the_order_hold() -> None:
-    view = history(*["a b c d e"] * 10, *["a b"] * 3)
+    view = history(*["a b c d"] * 200, "a b")
     assert [found.path for found in ask(view, b"a", threshold=0, limit=2)] == [b"b", b"c"]
     assert len(ask(view, b"a", threshold=0)) == 3
     assert ask(view, b"a", threshold=0, limit=0) == []
+
+
+def test_one_that_is_not_the_surest_needs_more_than_the_threshold() -> None:
+    view = history(*["a b c d"] * 200, "a b")
+    b, c = (found.confidence for found in ask(view, b"a", threshold=0, limit=2))
+    assert c < b
+    assert [found.path for found in ask(view, b"a", threshold=c - FURTHER - 0.01)] == [b"b", b"c", b"d"]
+    assert [found.path for found in ask(view, b"a", threshold=c - FURTHER + 0.01)] == [b"b"]
+
+
+def test_a_short_history_is_judged_by_the_average_repository_too() -> None:
+    view = history(*["a"] * (FEWEST + 1))  # nothing is ever missing here
+    assert calibrate(view) == FLOOR
+    assert calibrate(view, false_alarms=0.03) == pytest.approx(0.45, abs=0.01)
+    assert calibrate(history(*["a"] * 900), false_alarms=0.03) == FLOOR
 
 
 def test_at_most_twenty_commits_are_given_as_evidence() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bench.cochange.as_is import Histories
 from bench.cochange.load import Change
 from bench.cochange.memory import MemoryView
 from bench.cochange.missing import KERNEL, Asked, figures, replay
-from bench.cochange.missing_methods import code_maat, plain, rose
+from bench.cochange.missing_methods import as_is, code_maat, helped, plain, rose
 
 
 def changes(*commits: str) -> list[Change]:
@@ -70,3 +71,18 @@ def test_a_rule_needs_all_asked_files_and_support_three() -> None:
     view = grown(*["a b c"] * 3, "a b d", "a b d", "a c")
     assert rose(view, [0, 1], None)[2] == pytest.approx(3 / 5)
     assert 3 not in rose(view, [0, 1], None)
+
+
+def test_as_is_a_method_forgets_what_a_file_was_called_and_warns_of_the_dead() -> None:
+    view = Histories()
+    for change in changes(*["old b"] * 4):
+        view.add(change)
+    view.add(Change(9, b"ann", ((b"R", b"old", b"new"), (b"D", b"b", b"b"), (b"A", b"c", b"c"))))
+    new, c = view.file(b"new"), view.file(b"c")
+    assert new is not None and c is not None
+    assert helped(plain)(view, [new], None) == {new: 1.0, c: pytest.approx(1 / 5)}
+    said = dict(as_is(plain)(view, [new], None))
+    assert said.pop(c) == 1.0
+    assert list(said.values()) == [1.0, 1.0]  # the old name and "b", each once
+    assert all(file < 0 for file in said)
+    assert as_is(plain)(view, [], None) == {}

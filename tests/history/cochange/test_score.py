@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from math import log
 
 import pytest
 from hypothesis import given, settings
@@ -156,6 +157,33 @@ def test_a_folder_of_many_files_counts_as_one() -> None:
     rows = ask(view, *inside)
     assert rows[0].path == b"doc/manual.txt"
     assert (rows[0].together, rows[0].commits) == (30, 33)
+
+
+def test_the_current_work_of_who_asks_counts_more() -> None:
+    """`q/l` and `q/m` changed with the file equally often; ann is at `q/l`, bob at `q/m` and made the newest commit."""
+    view = history("+p/k +q/l +q/m", *["z/z"] * 30)
+    for number, (author, path) in enumerate([(b"ann", b"q/l"), (b"bob", b"q/m")]):
+        view.add(Change(START + number, author, ((b"M", path, path),)))
+    ann, bob = (commit.author for commit in reversed(view.latest(2)))
+    files = [file for file in [view.file(b"p/k")] if file is not None]
+    by_ann = {row.path: row.score for row in neighbors(view, files, [b"p/k"], author=ann)}
+    by_bob = {row.path: row.score for row in neighbors(view, files, [b"p/k"], author=bob)}
+    assert by_ann[b"q/l"] > by_bob[b"q/l"]
+    assert by_ann[b"q/m"] < by_bob[b"q/m"]
+    assert {row.path: row.score for row in neighbors(view, files, [b"p/k"])} == by_bob
+
+
+def test_a_shared_word_counts_more_for_a_file_that_changes_with_the_asked_one() -> None:
+    def gain(alone: int) -> float:
+        """What the word adds where the asked file had so many commits with a third one since."""
+        sums = []
+        for other in ("b/parse_it.c", "b/zeta.c"):
+            view = history(f"+a/parse_x.c +{other}", *["a/parse_x.c c/third.c"] * alone)
+            (found,) = (row for row in ask(view, "a/parse_x.c") if row.path == other.encode())
+            sums.append(-log(1 - found.score))
+        return sums[0] - sums[1]
+
+    assert gain(0) > gain(5) > 0
 
 
 def test_a_file_named_twice_is_one() -> None:
