@@ -170,3 +170,21 @@ def test_a_bare_blank_line_between_additions_in_a_hunk_with_a_line_too_many() ->
 def test_an_index_line_with_letters_for_hashes_in_a_bare_diff() -> None:
     head = "diff --git a/app.py b/app.py\nindex XXXXXXX..YYYYYYY 100644\n--- a/app.py\n+++ b/app.py\n"
     assert after(f"{head}@@ -1 +1 @@\n-import sys\n+import os\n") == APP.replace(b"sys\n", b"os\n", 1)
+
+
+def test_context_without_its_depth_says_nothing_of_changed_lines_that_have_theirs() -> None:
+    before = b"env:\n  - a\n  - b\n  - c\nend:\n"
+    answer = fenced("@@ -2,3 +2,3 @@\n - a\n-  - b\n+#  - b\n - c\n")
+    assert after(answer, before) == before.replace(b"  - b", b"#  - b")
+
+
+def test_lines_at_a_depth_that_a_flat_file_has_nowhere_are_refused() -> None:
+    before = b"use a;\n\nmod one;\nmod two;\n\nmod three;\n"
+    answer = fenced("@@\n   mod one;\n+    mod other;\n   mod two;\n")
+    assert reasons(answer, before) == {"indentation"}
+
+
+def test_lines_that_moved_by_what_no_shift_explains_are_refused() -> None:
+    before = b"one\n{\n  {\n      call();\n    }\n  }\n}\nend\n"
+    answer = fenced("@@\n       call();\n   }\n-}\n+}\n+#endif\n")
+    assert reasons(answer, before) <= {"indentation", "no-place", "ambiguous"}

@@ -146,7 +146,7 @@ def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
     none, or two that are as plain. What is out of step with the file is taken only when nothing else is there;
     of shifts that could be meant the one that explains the other hunks too."""
     shown = dict(pairs)
-    if len(shown) == len(pairs) and added <= shown.keys():
+    if len(shown) == len(pairs) and added <= shown.keys() and not _contrary(shown):
         return {indent: shown[indent] for indent in added}
     found: list[tuple[int, Table]] = []
     for rank, kind in enumerate(shifts(pairs)):
@@ -162,7 +162,16 @@ def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
     return tables[0]
 
 
+def _contrary(shown: Table) -> bool:
+    """Are some lines where the file has them, and others not, or lines of two depths at one in the file?"""
+    kept = any(indent and indent == new for indent, new in shown.items())
+    moved = any(indent != new for indent, new in shown.items())
+    return (kept and moved) or len({*shown.values()}) < len(shown)
+
+
 def _strays(table: Table, file: _File) -> bool:
+    if file.known <= {""}:
+        return any(table.values())
     return any(
         not file.in_step(new) and file.in_step(indent) for indent, new in table.items() if new != indent
     )
