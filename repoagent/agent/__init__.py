@@ -6,7 +6,9 @@ content are written) and `state`. A tool is a value the loop is given; it knows 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.agent.actions import Action, Observation
@@ -59,10 +61,4 @@ __all__ = [
     "run",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = door(__name__, _HOME)

@@ -11,9 +11,8 @@ from repoagent.errors import Exit
 
 __all__ = ["main"]
 
-_COLLECT_AFTER = (
-    50_000  # new objects: what is imported is no garbage, and looking for some takes a tenth of the start
-)
+# New objects; what is imported is no garbage, and looking for some takes a tenth of the start.
+_COLLECT_AFTER = 50_000
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

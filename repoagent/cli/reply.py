@@ -10,14 +10,8 @@ from repoagent.cli.text import clean, columns
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _TAG = re.compile(r"<([a-z]+)\b")
 _DATA = {"commit", "note", "think"}  # their bodies are no words to the person, or are shown elsewhere
-_ACTIONS = {
-    "read",
-    "search",
-    "outline",
-    "history",
-    "neighbors",
-    "message",
-}  # said in other words when they are done
+# Said in other words when they are done.
+_ACTIONS = {"read", "search", "outline", "history", "neighbors", "message"}
 _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from repoagent.door import door
+
 if TYPE_CHECKING:
     from repoagent.config.layers import load
     from repoagent.config.options import OPTIONS, Option, find, find_or_refuse
@@ -39,10 +41,4 @@ _HOMES = {
     "user_file": "sources",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = door(__name__, _HOMES)

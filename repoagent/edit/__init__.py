@@ -5,8 +5,9 @@ Read `request`, `briefing`, `context` (what is asked), `run` (how), `tools` (wha
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.edit.briefing import Prepared, prepare
@@ -44,8 +45,4 @@ __all__ = [
     "summary",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = door(__name__, _HOME)

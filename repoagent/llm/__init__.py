@@ -6,9 +6,9 @@ limits; `conversation` turns turns into text and messages and back. Importing th
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from repoagent.door import door
 from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage, Wishes
 
 if TYPE_CHECKING:
@@ -72,9 +72,4 @@ _HOME = {
     "usage": ("Limits", "Meter", "Price", "estimate", "estimate_tokens", "refuse_unpriced"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"repoagent.llm.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = door(__name__, {name: module for module, names in _HOME.items() for name in names})

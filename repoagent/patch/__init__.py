@@ -13,7 +13,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.patch.apply import Applied, apply_answer, apply_patches, read_answer
@@ -68,10 +70,4 @@ _HOME = {
     "read_answer": "apply",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = door(__name__, _HOME)

@@ -10,8 +10,9 @@ undo/    takes an edit back, or makes it again
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.repo.change import FileChange
@@ -71,8 +72,4 @@ __all__ = [
     "relative",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = door(__name__, _HOME)

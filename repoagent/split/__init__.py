@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.split.find import definitions, find_symbol, lost_definitions
@@ -43,8 +44,4 @@ _HOME = {
     "render_outline": "symbols",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = door(__name__, _HOME)

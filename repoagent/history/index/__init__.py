@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from repoagent.door import door
+
 if TYPE_CHECKING:
     from repoagent.history.index.background import mine_in_background
     from repoagent.history.index.errors import NoCommits, NoIndex
@@ -29,10 +31,4 @@ _HOME = {
     "open_index": "index",
 }
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = door(__name__, _HOME)
