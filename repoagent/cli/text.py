@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from repoagent import glyphs
+
 # What moves the cursor, changes colours or titles, rings, or makes text read other than it is: C0 but tab and
 # newline, DEL, C1, bytes that are no UTF-8 (as surrogates), marks of direction, and what has no width at all.
 _UNSAFE = (
@@ -32,7 +34,7 @@ def clean(text: str) -> str:
     """
     if text.isascii() and text.isprintable():  # most of all text: the pattern takes 1 ms to be made
         return text
-    return _unsafe().sub(lambda match: _visible(match[0]), text)
+    return _unsafe().sub(lambda match: glyphs.visible(match[0]), text)
 
 
 def paint(text: str, *styles: str) -> str:
@@ -54,24 +56,9 @@ def width(character: str, column: int = 0) -> int:
     """How many columns one character takes in `column`."""
     if character == "\t":
         return _TAB - column % _TAB
-    if character.isascii():
-        return 1
-    import unicodedata
-
-    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return glyphs.width(character)
 
 
 @lru_cache(maxsize=1)
 def _unsafe() -> re.Pattern[str]:
     return re.compile(_UNSAFE)
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if code < 0x20 or code == 0x7F:
-        return f"^{chr(code ^ 0x40)}"
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as surrogateescape holds it
-        return f"<{code - 0xDC00:02X}>"
-    return f"<U+{code:04X}>"

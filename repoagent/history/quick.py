@@ -120,9 +120,6 @@ class RecentView:
     def latest(self, limit: int) -> list[Commit]:
         return self._commits[:limit]
 
-    def around(self, commits: Sequence[Commit], seconds: int) -> list[Commit]:
-        return []
-
     def namesakes(self, stem: bytes) -> list[int]:
         from repoagent.history.cochange.names import stem as stem_of
 

@@ -14,7 +14,6 @@ from repoagent.history.cochange.commit import Commit
 from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, unpacked
 
 _NAMESAKES = 50
-_FAR = 200  # commits between two of the same author that are near in time
 _SELECT = "SELECT age, time, author, size, files FROM commit_"
 _NONE: array[int] = array("I")
 
@@ -77,21 +76,6 @@ class IndexView:
             if len(found) >= limit:
                 break
         return found
-
-    def around(self, commits: Sequence[Commit], seconds: int) -> list[Commit]:
-        """Other commits of the same author within that time of one of these, newest first."""
-        known = {commit.number for commit in commits}
-        found: dict[int, Commit] = {}
-        for commit in commits:
-            age, time = AGES - commit.number, commit.time
-            others = self._commits(
-                f"{_SELECT} WHERE age BETWEEN ? AND ? AND author = ? AND time BETWEEN ? AND ?",
-                (age - _FAR, age + _FAR, commit.author, time - seconds, time + seconds),
-            )
-            for other in others:
-                if other.number not in known and self._reaches(other.number):
-                    found[other.number] = other
-        return [found[number] for number in sorted(found, reverse=True)]
 
     def namesakes(self, stem: bytes) -> list[int]:
         """Files that have or had a path with this stem (`names.stem`), newest change first, at most 50."""

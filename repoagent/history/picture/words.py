@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from datetime import datetime, timezone
+
+from repoagent.glyphs import visible, width
 
 
 def shown(text: str | bytes) -> str:
@@ -12,12 +13,12 @@ def shown(text: str | bytes) -> str:
     <U+202E>. What is left is valid in XML.
     """
     text = os.fsdecode(text) if isinstance(text, bytes) else text
-    return text if text.isprintable() else "".join(c if c.isprintable() else _visible(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else visible(c) for c in text)
 
 
 def columns(text: str) -> int:
     """How many columns of a fixed-width font a shown text takes."""
-    return len(text) if text.isascii() else sum(_width(character) for character in text)
+    return len(text) if text.isascii() else sum(width(character) for character in text)
 
 
 def shorten(text: str, room: int) -> str:
@@ -27,13 +28,13 @@ def shorten(text: str, room: int) -> str:
     end, start = len(text), 0
     left = room - 1
     used = 0
-    while used + _width(text[end - 1]) <= left - left // 3:
+    while used + width(text[end - 1]) <= left - left // 3:
         end -= 1
-        used += _width(text[end])
-    while end < len(text) and not _width(text[end]):
+        used += width(text[end])
+    while end < len(text) and not width(text[end]):
         end += 1  # a mark that has lost its character
-    while used + _width(text[start]) <= left:
-        used += _width(text[start])
+    while used + width(text[start]) <= left:
+        used += width(text[start])
         start += 1
     return f"{text[:start]}…{text[end:]}"
 
@@ -51,20 +52,3 @@ def day(seconds: int | None) -> str:
 def percent(together: int, commits: int) -> int:
     """The share in whole percent."""
     return round(100 * together / commits) if commits else 0
-
-
-def _width(character: str) -> int:
-    if character.isascii():
-        return 1
-    if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if code < 0x20 or code == 0x7F:
-        return f"^{chr(code ^ 0x40)}"
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as surrogateescape holds it
-        return f"<{code - 0xDC00:02X}>"
-    return f"<U+{code:04X}>"
