@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 from repoagent.door import door
 
 if TYPE_CHECKING:
-    from repoagent.split.find import definitions, find_symbol, lost_definitions
+    from repoagent.split.cuts import segments
     from repoagent.split.languages import LANGUAGES, grammar, language_of
-    from repoagent.split.outlines import outline
-    from repoagent.split.symbols import Symbol, render_outline
+    from repoagent.split.segment import TARGET_BYTES, Segment
+    from repoagent.split.symbols.find import definitions, find_symbol, lost_definitions
+    from repoagent.split.symbols.outlines import outline
+    from repoagent.split.symbols.symbol import Symbol, render_outline
     from repoagent.split.trees import error_count, parse
     from repoagent.split.worse import parses_worse
 
 __all__ = [
     "LANGUAGES",
+    "TARGET_BYTES",
+    "Segment",
     "Symbol",
     "definitions",
     "error_count",
@@ -27,21 +31,25 @@ __all__ = [
     "parse",
     "parses_worse",
     "render_outline",
+    "segments",
 ]
 
 _HOME = {
     "LANGUAGES": "languages",
-    "Symbol": "symbols",
-    "definitions": "find",
+    "Segment": "segment",
+    "Symbol": "symbols.symbol",
+    "TARGET_BYTES": "segment",
+    "definitions": "symbols.find",
     "error_count": "trees",
-    "find_symbol": "find",
+    "find_symbol": "symbols.find",
     "grammar": "languages",
     "language_of": "languages",
-    "lost_definitions": "find",
-    "outline": "outlines",
+    "lost_definitions": "symbols.find",
+    "outline": "symbols.outlines",
     "parse": "trees",
     "parses_worse": "worse",
-    "render_outline": "symbols",
+    "render_outline": "symbols.symbol",
+    "segments": "cuts",
 }
 
 __getattr__ = door(__name__, _HOME)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from repoagent.split.names import clean
-from repoagent.split.symbols import Symbol
+from repoagent.split.symbols.names import clean
+from repoagent.split.symbols.symbol import Symbol
 
 if TYPE_CHECKING:
     import tree_sitter

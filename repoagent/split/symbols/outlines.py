@@ -7,11 +7,11 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.split.keys import LANGUAGES_WITH_KEYS, key_nodes
 from repoagent.split.languages import grammar, language_of
-from repoagent.split.names import clean, name_parts
-from repoagent.split.queries import COMMENTS, QUERIES
-from repoagent.split.symbols import Symbol
+from repoagent.split.symbols.keys import LANGUAGES_WITH_KEYS, key_nodes
+from repoagent.split.symbols.names import clean, name_parts
+from repoagent.split.symbols.queries import COMMENTS, QUERIES
+from repoagent.split.symbols.symbol import Symbol
 from repoagent.split.trees import parse_within, source_text
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _outline(data: bytes, language: str) -> tuple[Symbol, ...]:
         return ()
     text = source_text(data)
     if language == "markdown":
-        from repoagent.split.headings import headings
+        from repoagent.split.symbols.headings import headings
 
         return headings(text, tree, _query(language))
     lines = text.split(b"\n")

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from repoagent.errors import UsageError
 from repoagent.split.languages import language_of
-from repoagent.split.outlines import outline
-from repoagent.split.symbols import Symbol
+from repoagent.split.symbols.outlines import outline
+from repoagent.split.symbols.symbol import Symbol
 
 _DEFINITIONS = frozenset(
     {"function", "method", "class", "struct", "union", "enum", "interface", "type", "macro", "declaration"}
