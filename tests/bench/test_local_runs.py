@@ -44,8 +44,10 @@ def results(tmp_path: Path, said: str, *arguments: str) -> dict[tuple[str, bool]
     ("said", "outcomes"),
     [
         (answer("after"), ("solved", "solved", "solved")),
-        (answer("wrong"), ("wrong", "wrong", "failed")),
-        (answer("after", "# the end\n"), ("damaged", "damaged", "damaged")),
+        pytest.param(answer("wrong"), ("wrong", "wrong", "failed"), marks=pytest.mark.soak),
+        pytest.param(
+            answer("after", "# the end\n"), ("damaged", "damaged", "damaged"), marks=pytest.mark.soak
+        ),
         ("I can't.", ("refused", "refused", "refused")),
     ],
     ids=["solved", "wrong", "damaged", "refused"],

@@ -24,7 +24,10 @@ LINES = "".join(f"line {n} of many: {n * n * 7919 % 1_000_003:x}\n" for n in ran
 ANSWER = diff("long.txt", f" {LINES.splitlines()[0]}", "+one line more")
 
 
-@pytest.mark.parametrize("size", [0, 300, 2_000, 10_000, 30_000, 50_000])
+@pytest.mark.parametrize(
+    "size",
+    [0, 2_000, 30_000, *(pytest.param(size, marks=pytest.mark.soak) for size in (300, 10_000, 50_000))],
+)
 def test_no_file_may_grow(repo: GitRepo, run: Run, script: Script, size: int) -> None:
     """It is said in a sentence, all is as it was, and the same request goes on from there."""
     repo.write("long.txt", LINES)

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from demo.scenes import README, STAGED, UNSTAGED
 from repoagent.repo import blob_hash
 
@@ -42,6 +44,7 @@ def test_every_step_does_what_it_should(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # nothing is left of it
 
 
+@pytest.mark.soak
 def test_a_release_archive_has_no_history_and_will_do(tmp_path: Path) -> None:
     sources, temporary = tmp_path / "sources", tmp_path / "tmp"
     shutil.copytree(TOP / "demo", sources / "demo", ignore=shutil.ignore_patterns("__pycache__"))
@@ -51,6 +54,7 @@ def test_a_release_archive_has_no_history_and_will_do(tmp_path: Path) -> None:
     assert "no history of their own" in done.stdout
 
 
+@pytest.mark.soak
 def test_a_live_model_that_fails_changes_nothing_and_gives_its_exit_code(tmp_path: Path) -> None:
     done = play(TOP, tmp_path, REPOAGENT_MODEL="command:echo I would rather not.")
     assert done.returncode == 1, done.stdout + done.stderr

@@ -130,6 +130,7 @@ def test_pre_commit_killed_while_it_has_stashed(
     nothing_left(messy)
 
 
+@pytest.mark.soak
 def test_own_commands_in_a_hook_leave_the_edit_alone(
     messy: GitRepo, script: Script, start: Start, tmp_path: Path
 ) -> None:

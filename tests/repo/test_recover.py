@@ -104,6 +104,14 @@ def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
     )
 
 
+def recovered(repo: GitRepo) -> list[str]:
+    """What `recover` says once git and its hook, which outlive the process that was killed, have ended too."""
+    deadline = time.monotonic() + 20
+    while not (said := recover(worktree(repo))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return said
+
+
 def test_nothing_to_recover(repo: GitRepo) -> None:
     assert recover(worktree(repo)) == []
     edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
@@ -167,7 +175,7 @@ def test_somebody_removed_the_lock_and_went_on(repo: GitRepo) -> None:
     repo.write("a.txt", repo.read("a.txt").replace(b"line 9", b"mine 9"))
     repo.git("add", "README.md", "a.txt")
     repo.git("commit", "-qm", "mine")
-    (said,) = recover(worktree(repo))
+    (said,) = recovered(repo)
     assert "is complete" in said
     assert repo.status() == "?? pid\n"
     assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5").replace("line 9", "mine 9")
@@ -191,11 +199,7 @@ def test_killed_by_a_hook_while_git_goes_on(repo: GitRepo, hook: str) -> None:
     child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
     child.wait()
     assert recover(worktree(repo)) == []  # git is still at it
-    deadline = time.monotonic() + 20
-    said: list[str] = []
-    while not said and time.monotonic() < deadline:
-        time.sleep(0.05)
-        said = recover(worktree(repo))
+    said = recovered(repo)
     child.communicate()
     assert "was committed as" in said[0]
     assert repo.status() == " M README.md\n?? pid\n"
@@ -251,7 +255,7 @@ def test_other_files_saved_since_are_left_and_lost_ones_are_put_right(repo: GitR
     child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
     child.communicate()
     repo.write("src/app.py", "saved hours later\n")
-    (said,) = recover(worktree(repo))
+    (said,) = recovered(repo)
     assert "src/app.py was changed since" in said
     assert repo.read("README.md") == b"mine\n" and repo.read("src/app.py") == b"saved hours later\n"
     (kept,) = (repo.top / ".git/repoagent/kept").iterdir()

@@ -16,7 +16,7 @@ from tests.history.index.histories import History, Operation, linear, make, run
 _SETTINGS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-    max_examples=20,
+    max_examples=12,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 

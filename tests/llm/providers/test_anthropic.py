@@ -302,7 +302,7 @@ def run_python(script: str, **environment: str) -> str:
 WAIT_FOR_IT = "[thread.join() for thread in threading.enumerate() if thread.name == 'anthropic-preload']\n"
 
 
-@pytest.mark.parametrize("wait", [WAIT_FOR_IT, ""])
+@pytest.mark.parametrize("wait", [WAIT_FOR_IT, pytest.param("", marks=pytest.mark.soak)])
 def test_preload_imports_and_connects_in_the_background(server_with: Start, wait: str) -> None:
     server = server_with("ok")
     script = (
@@ -323,7 +323,7 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
         assert (server.warmed, server.connections) == (1, 1)  # the call came over the connection made early
 
 
-@pytest.mark.parametrize("key", ["", "k"])
+@pytest.mark.parametrize("key", [pytest.param("", marks=pytest.mark.soak), "k"])
 def test_a_preload_that_fails_is_silent(key: str) -> None:
     script = (
         "import threading\nfrom repoagent.llm.providers.anthropic_client import preload\npreload()\n"
