@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from repoagent.errors import ModelError
 from repoagent.llm.providers.anthropic_errors import no_key
 from repoagent.llm.providers.failures import unusable_key
-from repoagent.llm.providers.http_client import new_http_client, open_early, uncollected
+from repoagent.llm.providers.http_client import in_background, new_http_client, open_early, uncollected
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,7 +49,7 @@ def preload(platform: Platform = "anthropic", name: str = "") -> None:
     Says nothing when that fails: the first call will, in words that fit.
     """
     door = door_of(platform, name)
-    threading.Thread(target=_warm, args=(door,), name="anthropic-preload", daemon=True).start()
+    in_background(lambda: _warm(door), "anthropic-preload")
 
 
 def _warm(door: Door) -> None:

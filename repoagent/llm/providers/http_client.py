@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_SECONDS = 15.0
+_LAST_WAIT = 10.0  # seconds that the end of the program waits for an import
+
+
+def in_background(work: Callable[[], object], name: str) -> None:
+    """Start an import in a thread. A program that ends meanwhile waits for it: an interpreter that is taken down under
+    modules of C that are just being loaded crashes."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    atexit.register(thread.join, _LAST_WAIT)
 
 
 @contextmanager

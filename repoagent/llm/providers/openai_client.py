@@ -14,7 +14,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.providers.endpoint import Endpoint, Key
 from repoagent.llm.providers.endpoints import find_key, hint, needs_key, shown
 from repoagent.llm.providers.failures import unusable_key
-from repoagent.llm.providers.http_client import new_http_client, open_early, uncollected
+from repoagent.llm.providers.http_client import in_background, new_http_client, open_early, uncollected
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -28,7 +28,7 @@ def preload(endpoint: Endpoint) -> None:
 
     Says nothing when that fails: the first call will, in words that fit.
     """
-    threading.Thread(target=_warm, args=(endpoint,), name="openai-preload", daemon=True).start()
+    in_background(lambda: _warm(endpoint), "openai-preload")
 
 
 def _warm(endpoint: Endpoint) -> None:

@@ -332,6 +332,17 @@ def test_a_preload_that_fails_is_silent(key: str) -> None:
     assert run_python(script, ANTHROPIC_API_KEY=key, ANTHROPIC_BASE_URL="http://127.0.0.1:9") == ""
 
 
+def test_the_end_of_the_program_waits_for_an_import_that_is_under_way() -> None:
+    """An interpreter that ends under it can crash."""
+    script = (
+        "import atexit, threading\n"
+        "from repoagent.llm.providers.anthropic_client import preload\n"
+        "atexit.register(lambda: print([t.name for t in threading.enumerate()]))\npreload()\n"
+    )
+    found = run_python(script, ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
+    assert found == "['MainThread']\n"
+
+
 def test_importing_the_package_loads_no_provider() -> None:
     script = (
         "import sys, repoagent.llm as llm\n"
