@@ -18,6 +18,8 @@ from pathlib import Path
 
 from bench.repositories import CACHE, environment, git
 from bench.timing import Ran, run
+from repoagent.history.cochange.kernel import PARTNER_COMMITS, PARTNERS
+from repoagent.history.cochange.score import COMMITS, neighbors
 from repoagent.history.index import Index, open_index
 from repoagent.repo.worktree import open_worktree
 
@@ -93,7 +95,7 @@ def _updating(top: Path, runs: int) -> list[str]:
 
 
 def _asking(top: Path) -> list[str]:
-    """The busiest file: its last 300 commits and 12 partners' last 40, as the kernel asks; and the whole kernel."""
+    """The busiest file: its commits and those of its first partners, as many as the kernel asks for; and the kernel."""
     worktree = open_worktree(top)
     busiest = _busiest(top)
     started = time.perf_counter()
@@ -107,10 +109,6 @@ def _asking(top: Path) -> list[str]:
         lines += [
             f"a query, {busiest.decode(errors='replace')}: {_query(index, file):.2f} ms from the tables alone"
         ]
-        try:
-            from repoagent.history.cochange.score import neighbors
-        except ImportError:
-            return lines
         taken = []
         for _ in range(20):
             fresh = index.view()
@@ -136,9 +134,9 @@ def _query(index: Index, file: int) -> float:
         view = index.view()
         started = time.perf_counter()
         partners: dict[int, None] = {}
-        for commit in view.commits(file, 300):
+        for commit in view.commits(file, COMMITS):
             partners.update(dict.fromkeys(commit.files))
-        view.many(list(partners)[:12], 40)
+        view.many(list(partners)[:PARTNERS], PARTNER_COMMITS)
         taken.append((time.perf_counter() - started) * 1000)
     return statistics.median(taken)
 

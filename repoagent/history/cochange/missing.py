@@ -48,8 +48,8 @@ def missing(
 
     `files` are the ids of the files of one change, deleted ones too; what is new has no id and says nothing.
     `threshold` is what `calibrate` gave; those after the surest need 0.2 more. `author` is who makes the change, as in
-    `Commit.author`; None for someone new. Empty when nothing is known about the files: no answer is better than a
-    guess here.
+    `Commit.author` (see `IndexView.author`); None for someone new. Empty when nothing is known about the files: no
+    answer is better than a guess here.
     """
     asked = frozenset(files)
     if not asked or limit < 1:

@@ -60,20 +60,18 @@ def neighbors(
     *,
     limit: int = 20,
     min_score: float = 0.0,
-    author: int | None = None,
 ) -> list[Neighbor]:
     """The neighbors of the asked `files`, best first, ties by path: at most `limit`, alive, none of the asked ones.
 
     `paths` are the asked paths; one of a file without history speaks by its name and folder alone. Several files: the
-    mean of what each says by itself. `author` is who is at work, as in `Commit.author`; without it, who made the
-    newest commit is taken to be.
+    mean of what each says by itself. Who made the newest commit is taken to be at work.
     """
     asked = frozenset(files)
     histories = view.many(list(dict.fromkeys(files)), COMMITS) if files else {}
     every = _newest(histories.values())
     latest = view.latest(kernel.LATEST)
     newest = latest[0].number if latest else 0
-    worker = author if author is not None or not latest else latest[0].author
+    worker = latest[0].author if latest else None
     evidence: list[Evidence] = []
     shares: list[dict[int, float]] = []
     alive = Alive(view)
@@ -145,8 +143,12 @@ def _best(scores: Mapping[int, float], paths: Mapping[int, bytes], limit: int) -
 
 
 def _add(total: dict[int, float], factor: float, found: Mapping[int, float]) -> None:
+    if not total:  # the first is the largest
+        total.update({file: factor * value for file, value in found.items()})
+        return
+    known = total.get
     for file, value in found.items():
-        total[file] = total.get(file, 0.0) + factor * value
+        total[file] = known(file, 0.0) + factor * value
 
 
 def _neighbor(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from repoagent.history.index.mine import transaction
 from repoagent.history.index.reach import reach
-from repoagent.history.index.schema import put
+from repoagent.history.index.schema import alive_at, put
 from repoagent.history.index.view import IndexView
 from repoagent.repo.run import OFFLINE, GitError, git, git_stream
 
 _CHUNK = 1 << 16
+_NO_FILE = 0
+
+Difference = Callable[[], bytes]  # waits for what git has to say; raises GitError
 
 
 def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
@@ -36,30 +40,58 @@ def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
     return find
 
 
-def settle(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
-    """Note which paths are in the tree of `tip`; only what differs from the tree that was noted last is looked at."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
-    if row == (tip,):
+@contextmanager
+def difference(connection: sqlite3.Connection, top: Path, tip: bytes) -> Iterator[Difference | None]:
+    """What differs in `tip` from the tree that was noted last, for `settle`: git looks while the block goes on. None
+    where no other tree was noted."""
+    noted = alive_at(connection)
+    if noted is None or noted == tip:
+        yield None
+        return
+    with ExitStack() as stack:
+        asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", noted, tip, "--")
+        output = stack.enter_context(git_stream(top, *asked, env=OFFLINE))
+
+        def read() -> bytes:
+            data = output.read()
+            stack.close()
+            return data
+
+        yield read
+        with suppress(GitError):  # nobody has asked
+            stack.close()
+
+
+def settle(connection: sqlite3.Connection, top: Path, tip: bytes, differs: Difference | None) -> None:
+    """Note which paths are in the tree of `tip`: those in which it differs from the tree that was noted last, where
+    that is to be had, else all."""
+    if alive_at(connection) == tip:
         return
     gone: list[bytes] = []
-    come: Iterator[bytes] | list[bytes]
+    come: Iterator[bytes] | list[bytes] = []
     try:
-        gone, come = _between(top, row[0], tip) if row else ([], _all(top, tip))
+        if differs is not None:
+            gone, come = _both(differs())
     except GitError:  # the tree that was noted last is gone
-        row, gone, come = None, [], _all(top, tip)
+        differs = None
     view = IndexView(connection, reach(connection, top, tip).bounds, None, _again)
     with transaction(connection):
-        if row is None:
+        if differs is None:
             connection.execute("UPDATE name SET alive = 0 WHERE alive")
-        where = "directory = (SELECT id FROM directory WHERE path = ?) AND base = ?"
-        for path in gone:
-            folder, _, base = path.rpartition(b"/")
-            connection.execute(f"UPDATE name SET alive = 0 WHERE {where}", (folder, base))
-        for path in come:
-            folder, _, base = path.rpartition(b"/")
-            connection.execute(
-                f"UPDATE name SET alive = 1 WHERE {where} AND file = ?", (folder, base, view.file(path))
-            )
+            come = _all(top, tip)
+        where = "directory = (SELECT id FROM directory WHERE path = ?1) AND base = ?2"
+        connection.executemany(
+            f"UPDATE name SET alive = 0 WHERE {where}", (path.rpartition(b"/")[::2] for path in gone)
+        )
+        # who has a path is what `view.file` tells, which is dear for each path of a tree
+        holder = f"coalesce(?3, (SELECT file FROM name WHERE {where} ORDER BY high DESC))"
+        connection.executemany(
+            f"UPDATE name SET alive = 1 WHERE {where} AND file = {holder}",
+            (
+                (*path.rpartition(b"/")[::2], None if view.whole else view.file(path) or _NO_FILE)
+                for path in come
+            ),
+        )
         put(connection, alive=tip)
 
 
@@ -67,9 +99,9 @@ def _again(error: Exception) -> NoReturn:
     raise error
 
 
-def _between(top: Path, before: bytes, after: bytes) -> tuple[list[bytes], list[bytes]]:
-    asked = ("diff-tree", "-r", "-z", "--no-renames", "--name-status")
-    tokens = git(top, *asked, before, after, "--", env=OFFLINE).split(b"\0")
+def _both(difference: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The paths that may have gone, and those that may have come."""
+    tokens = difference.split(b"\0")
     pairs = list(zip(tokens[::2], tokens[1::2], strict=False))
     # a path that has changed may be another file's by now
     return [path for kind, path in pairs if kind != b"A"], [path for kind, path in pairs if kind != b"D"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.history.index import alive, mine
@@ -64,10 +65,12 @@ def _mine(connection: sqlite3.Connection, worktree: WorkTree, warn: Warn, task: 
     if not begun or rebuild:
         mine.begin(connection, tip, mark)
     walk = mine.Walk(top, task.deadline, not lacks_blobs(worktree), shallow_edge(worktree))
-    mine.go_forward(connection, walk, tip, reach(connection, top, tip))
-    if since is not None:
-        put(connection, since=since, ended=int(get(connection, "ended") == 1))
-    if not get(connection, "ended"):
-        mine.go_back(connection, walk, task.progress)
-    if get(connection, "ended") and (task.head or alive_at(connection) is None):
-        alive.settle(connection, top, tip)
+    with ExitStack() as stack:
+        differs = stack.enter_context(alive.difference(connection, top, tip)) if task.head else None
+        mine.go_forward(connection, walk, tip, reach(connection, top, tip))
+        if since is not None:
+            put(connection, since=since, ended=int(get(connection, "ended") == 1))
+        if not get(connection, "ended"):
+            mine.go_back(connection, walk, task.progress)
+        if get(connection, "ended") and (task.head or alive_at(connection) is None):
+            alive.settle(connection, top, tip, differs)

@@ -173,7 +173,7 @@ def _oldest_ends(connection: sqlite3.Connection) -> dict[bytes, int]:
 def _newest_end(connection: sqlite3.Connection, path: bytes) -> tuple[int, int] | None:
     folder, _, base = path.rpartition(b"/")
     row = connection.execute(
-        "SELECT file, high_kind FROM name WHERE directory = (SELECT id FROM directory WHERE path = ?) AND base = ? "
+        "SELECT file, high_kind FROM directory JOIN name ON directory = id WHERE path = ? AND base = ? "
         "ORDER BY high DESC LIMIT 1",
         (folder, base),
     ).fetchone()

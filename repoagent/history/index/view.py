@@ -14,7 +14,9 @@ from repoagent.history.cochange.commit import Commit
 from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, unpacked
 
 _NAMESAKES = 50
-_SELECT = "SELECT age, time, author, size, files FROM commit_"
+_COMMIT = f"SELECT {AGES} - age, time, author, size, files FROM"
+# The numbers are one value, as JSON: SQLite takes longer to read a statement that names them than to carry it out.
+_OF = "json_each(?) CROSS JOIN"
 _NONE: array[int] = array("I")
 
 
@@ -23,7 +25,7 @@ class IndexView:
 
     `reach` holds the bounds of the numbers that count: begin, end, begin, end … `exists` tells which of some paths are
     in the revision's tree; None where the index itself knows it. `broken` is called, and raises, when the index turns
-    out to be damaged.
+    out to be damaged. It is `whole` when all commits of the index count.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class IndexView:
         self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
         # each end by itself: for both at once SQLite would go through all commits
         ((oldest,),), ((newest,),) = (self._ask(f"SELECT {end}(age) FROM commit_") for end in ("max", "min"))
-        self._whole = oldest is None or (
+        self.whole = oldest is None or (
             len(reach) == 2 and reach[0] <= AGES - oldest and AGES - newest < reach[1]
         )
         self._cache: dict[int, Commit] = {}
@@ -50,7 +52,7 @@ class IndexView:
             "ORDER BY high DESC",
             (directory, base),
         )
-        if self._whole:
+        if self.whole:
             return int(rows[0][0]) if rows else None
         return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
 
@@ -72,7 +74,9 @@ class IndexView:
         found: list[Commit] = []
         for begin, end in self._ranges():
             between = (AGES - end, AGES - begin, limit - len(found))
-            found += self._commits(f"{_SELECT} WHERE age > ? AND age <= ? ORDER BY age LIMIT ?", between)
+            found += self._commits(
+                f"{_COMMIT} commit_ WHERE age > ? AND age <= ? ORDER BY age LIMIT ?", between
+            )
             if len(found) >= limit:
                 break
         return found
@@ -92,7 +96,7 @@ class IndexView:
         inside = "directory = (SELECT id FROM directory WHERE path = ?)"
         select = f"SELECT file, high, low FROM name WHERE {inside}"
         if self._exists is None:
-            some = f" LIMIT {limit:d}" if self._whole else ""
+            some = f" LIMIT {limit:d}" if self.whole else ""
             rows = self._ask(f"{select} AND alive ORDER BY high DESC{some}", (directory,))
             return self._newest(rows, limit)
         found = self._newest(self._ask(f"{select} ORDER BY high DESC", (directory,)), None)
@@ -101,10 +105,10 @@ class IndexView:
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
         """The present paths of those that are alive at the revision; the others are left out."""
-        wanted = ",".join(map(str, files))
         alive = "AND alive = 1 " if self._exists is None else ""
         rows = self._ask(
-            f"SELECT file, directory, base FROM name WHERE file IN ({wanted}) {alive}ORDER BY file, alive, high"
+            f"SELECT file, directory, base FROM {_OF} name WHERE file = value {alive}ORDER BY file, alive, high",
+            (str(list(files)),),
         )
         folders = self._folders({row[1] for row in rows})
         found = [(file, folders[directory] + base) for file, directory, base in rows]
@@ -113,23 +117,32 @@ class IndexView:
         present = self._exists([path for _, path in found])
         return {file: path for file, path in found if path in present and self.file(path) == file}
 
+    def author(self, text: bytes) -> int | None:
+        """The id of an author, a name and address as in a commit (`Ann <ann@example.org>`); None for someone new."""
+        rows = self._ask("SELECT id FROM author WHERE text = ?", (text,))
+        return int(rows[0][0]) if rows else None
+
     def describe(self, numbers: Iterable[int]) -> dict[int, tuple[bytes, int, bytes]]:
         """Of commits by number: id in hexadecimal, committer date, author (name and address as in the commit)."""
-        ages = ",".join([str(AGES - number) for number in numbers])
         rows = self._ask(
-            f"SELECT age, commit_.id, time, text FROM commit_ JOIN author ON author.id = author WHERE age IN ({ages})"
+            f"SELECT age, commit_.id, time, text FROM {_OF} commit_ JOIN author ON author.id = author "
+            f"WHERE age = {AGES} - value",
+            (str(list(numbers)),),
         )
         return {AGES - age: (identity.hex().encode(), time, author) for age, identity, time, author in rows}
 
     def _folders(self, wanted: set[int]) -> dict[int, bytes]:
         """The directories with these ids, each ended by a slash but for the top."""
-        missing = ",".join([str(directory) for directory in wanted if directory not in self._directories])
+        missing = [directory for directory in wanted if directory not in self._directories]
         if missing:
-            rows = self._ask(f"SELECT id, path FROM directory WHERE id IN ({missing})")
+            rows = self._ask(
+                f"SELECT directory.id, directory.path FROM {_OF} directory WHERE directory.id = value",
+                (str(missing),),
+            )
             self._directories.update({directory: path + b"/" if path else b"" for directory, path in rows})
         return self._directories
 
-    def _ask(self, statement: str, values: Sequence[int | bytes] = ()) -> list[Any]:
+    def _ask(self, statement: str, values: Sequence[int | bytes | str] = ()) -> list[Any]:
         try:
             return self._connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
@@ -144,21 +157,21 @@ class IndexView:
     def _numbers(self, files: Sequence[int], limit: int) -> dict[int, list[int]]:
         """The newest numbers of each file, with those of the files that it was copied from behind its own."""
         found: dict[int, list[int]] = {file: [] for file in files}
-        wanted = ",".join(map(str, found))
         for file, data in self._ask(
-            f"SELECT file, numbers FROM touch WHERE file IN ({wanted}) ORDER BY file, low DESC"
+            f"SELECT file, numbers FROM {_OF} touch WHERE file = value ORDER BY file, low DESC",
+            (str(list(found)),),
         ):
             mine = found[file]
             if len(mine) < limit:
                 numbers = self._unpack(NUMBERS, data)
                 numbers.reverse()
-                mine += numbers if self._whole else filter(self._reaches, numbers)
+                mine += numbers if self.whole else filter(self._reaches, numbers)
                 del mine[limit:]
         short = [file for file in found if len(found[file]) < limit]
         if short:
-            wanted = ",".join(map(str, short))
             copies = self._ask(
-                f"SELECT file, number, origin FROM copy WHERE file IN ({wanted}) ORDER BY number DESC"
+                f"SELECT file, number, origin FROM {_OF} copy WHERE file = value ORDER BY number DESC",
+                (str(short),),
             )
             for file, number, origin in copies:
                 if file in short and self._reaches(number):  # what it is a copy of now
@@ -193,23 +206,23 @@ class IndexView:
         ]
 
     def _load(self, numbers: Iterable[int]) -> None:
-        ages = ",".join([str(AGES - number) for number in numbers])
-        for commit in self._commits(f"{_SELECT} WHERE age IN ({ages})"):
+        newest = sorted(numbers, reverse=True)  # as they lie in the file
+        for commit in self._commits(f"{_COMMIT} {_OF} commit_ WHERE age = {AGES} - value", (str(newest),)):
             self._cache[commit[0]] = commit
 
-    def _commits(self, statement: str, values: Sequence[int] = ()) -> list[Commit]:
+    def _commits(self, statement: str, values: Sequence[int | str] = ()) -> list[Commit]:
         new, rows = tuple.__new__, self._ask(statement, values)
         try:
             return [
-                new(Commit, (AGES - age, time, author, size, array("I", files) if files else _NONE))
-                for age, time, author, size, files in rows
+                new(Commit, (number, time, author, size, array("I", files) if files else _NONE))
+                for number, time, author, size, files in rows
             ]
         except (TypeError, ValueError) as error:
             self._broken(error)
 
     def _newest(self, rows: Iterable[tuple[int, int, int]], limit: int | None) -> list[int]:
         """The files of (file, newest and oldest number under a name), newest first as the revision sees them."""
-        if self._whole:
+        if self.whole:
             return list(dict.fromkeys([row[0] for row in rows]))[:limit]
         last: dict[int, int] = {}
         for file, high, low in rows:
@@ -219,7 +232,7 @@ class IndexView:
         return sorted(last, key=lambda file: -last[file])[:limit]
 
     def _reaches(self, number: int) -> bool:
-        return self._whole or bool(bisect_right(self._reach, number) & 1)
+        return self.whole or bool(bisect_right(self._reach, number) & 1)
 
     def _meets(self, low: int, high: int) -> bool:
         """Whether the revision reaches a number from `low` to `high`."""

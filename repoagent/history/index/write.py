@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from binascii import a2b_hex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from repoagent.history.cochange.names import stem
@@ -23,6 +23,7 @@ ON CONFLICT DO UPDATE SET
 
 
 Row = tuple[int, int, int, int, "array[int] | None", bytes]  # of `commit_`
+_End = tuple[int, int, int, bytes, int]  # the number and its kind; directory, base and file say where
 
 
 class Rows:
@@ -36,8 +37,9 @@ class Rows:
         if batch.back:  # all of history is to come, and asking for each by itself takes longer
             self._authors.update(connection.execute("SELECT text, id FROM author"))
             self._folders.update(connection.execute("SELECT path, id FROM directory"))
-        self._last_author: int = connection.execute("SELECT coalesce(max(id), 0) FROM author").fetchone()[0]
+        self._last_author, self._last_folder = _last(connection, "author"), _last(connection, "directory")
         self._new_authors: list[tuple[int, bytes]] = []
+        self._new_folders: list[tuple[int, bytes]] = []
 
     def add(self, number: int, record: Record, *, edge: bool = False) -> None:
         """Take one commit in. One at the `edge` of a shallow clone looks as if it had added every file."""
@@ -76,8 +78,7 @@ class Rows:
             rows = ((file, numbers[-1], array(NUMBERS, numbers[::-1])) for file, numbers in histories)
             connection.executemany("INSERT INTO touch VALUES (?, ?, ?)", rows)
         else:
-            for file, numbers in histories:
-                _append(connection, file, numbers)
+            _append(connection, histories)
         copies = (
             (merged.get(file, file), number, merged.get(origin, origin))
             for file, number, origin in batch.copies
@@ -89,23 +90,38 @@ class Rows:
         self.commits, self._new_authors = [], []
 
     def _write_names(self, names: Iterable[tuple[bytes, Entry]], merged: dict[int, int]) -> None:
-        new, longer = [], []
+        new: list[tuple[int, bytes, int, int, int, int, int, int]] = []
+        older: list[_End] = []
+        newer: list[_End] = []
         for path, (file, high, high_kind, low, low_kind) in names:
             folder, _, base = path.rpartition(b"/")
             directory = self._folders.get(folder) or self._folder(folder)
             file = merged.get(file, file)
             if high == LOWEST and low != HIGHEST:  # known, and mined further back: what most of them are
-                longer.append((low, low_kind, directory, base, file))
-            elif low != HIGHEST or high != LOWEST:
+                older.append((low, low_kind, directory, base, file))
+            elif low == HIGHEST and high != LOWEST:  # the same, further forward
+                newer.append((high, high_kind, directory, base, file))
+            elif low != HIGHEST:
                 new.append((directory, base, file, crc32(stem(path)) >> 1, high, high_kind, low, low_kind))
+        self.connection.executemany("INSERT INTO directory VALUES (?, ?)", self._new_folders)
+        self._new_folders = []
         self.connection.executemany(_NAME, new)
-        self.connection.executemany(
-            "UPDATE name SET low = ?, low_kind = ? WHERE directory = ? AND base = ? AND file = ?", longer
-        )
+        for end, rows in (("low", older), ("high", newer)):
+            self.connection.executemany(
+                f"UPDATE name SET {end} = ?, {end}_kind = ? WHERE directory = ? AND base = ? AND file = ?",
+                rows,
+            )
 
     def _folder(self, path: bytes) -> int:
-        number = self._folders[path] = _directory(self.connection, path)
-        return number
+        row = None
+        if not self.batch.back:
+            row = self.connection.execute("SELECT id FROM directory WHERE path = ?", (path,)).fetchone()
+        if row is None:
+            self._last_folder += 1
+            row = (self._last_folder,)
+            self._new_folders.append((row[0], path))
+        self._folders[path] = row[0]
+        return int(row[0])
 
 
 def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
@@ -122,21 +138,25 @@ def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
     return settled
 
 
-def _append(connection: sqlite3.Connection, file: int, numbers: list[int]) -> None:
-    """Add ascending numbers above all that the file has."""
+def _append(connection: sqlite3.Connection, histories: Iterable[tuple[int, list[int]]]) -> None:
+    """Add ascending numbers above all that each of the files has."""
+    numbers = dict(histories)
+    newest = "low = (SELECT max(low) FROM touch WHERE file = value)"
     last = connection.execute(
-        "SELECT low, numbers FROM touch WHERE file = ? ORDER BY low DESC LIMIT 1", (file,)
-    ).fetchone()
-    if last is not None and len(last[1]) < 4 * _STRETCH:
-        numbers = [*unpacked(NUMBERS, last[1]), *numbers]
-        connection.execute("DELETE FROM touch WHERE file = ? AND low = ?", (file, last[0]))
-    _put_touches(connection, file, numbers)
+        f"SELECT file, numbers FROM json_each(?) CROSS JOIN touch WHERE file = value AND {newest}",
+        (str(list(numbers)),),
+    )
+    for file, known in last.fetchall():
+        if len(known) < 4 * _STRETCH:
+            numbers[file] = [*unpacked(NUMBERS, known), *numbers[file]]
+    parts = (part for file, each in numbers.items() for part in _stretches(file, each))
+    connection.executemany("INSERT OR REPLACE INTO touch VALUES (?, ?, ?)", parts)
 
 
-def _put_touches(connection: sqlite3.Connection, file: int, numbers: list[int]) -> None:
+def _stretches(file: int, numbers: list[int]) -> Iterator[tuple[int, int, array[int]]]:
     for start in range(0, len(numbers), 2 * _STRETCH):
         part = array(NUMBERS, numbers[start : start + 2 * _STRETCH])
-        connection.execute("INSERT INTO touch VALUES (?, ?, ?)", (file, part[0], part))
+        yield file, part[0], part
 
 
 def touches(connection: sqlite3.Connection, file: int) -> list[int]:
@@ -155,7 +175,7 @@ def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
             _replace(connection, number, file, into)
         both = sorted({*mine, *touches(connection, into)})
         connection.execute("DELETE FROM touch WHERE file IN (?, ?)", (file, into))
-        _put_touches(connection, into, both)
+        connection.executemany("INSERT INTO touch VALUES (?, ?, ?)", _stretches(into, both))
     columns = "directory, base, stem, high, high_kind, low, low_kind"
     names = connection.execute(f"SELECT {columns} FROM name WHERE file = ?", (file,)).fetchall()
     connection.execute("DELETE FROM name WHERE file = ?", (file,))
@@ -173,8 +193,6 @@ def _replace(connection: sqlite3.Connection, number: int, file: int, into: int) 
         )
 
 
-def _directory(connection: sqlite3.Connection, path: bytes) -> int:
-    row = connection.execute("SELECT id FROM directory WHERE path = ?", (path,)).fetchone()
-    if row is None:
-        row = connection.execute("INSERT INTO directory (path) VALUES (?) RETURNING id", (path,)).fetchone()
-    return int(row[0])
+def _last(connection: sqlite3.Connection, table: str) -> int:
+    """The largest id that is taken."""
+    return int(connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])

@@ -47,3 +47,41 @@ def test_head_on_another_branch_is_noted_anew(repo: GitRepo) -> None:
         view = index.view(other)
         file = view.file(b"b")
         assert file is not None and view.paths([file]) == {file: b"b"}
+
+
+def test_a_name_that_is_another_file_on_another_branch(repo: GitRepo) -> None:
+    repo.commit("first", a="a long enough text\n" * 9)
+    repo.git("switch", "-qc", "other")
+    (repo.top / "d").mkdir()
+    repo.git("mv", "a", "d/b")
+    repo.git("commit", "-qm", "moved")
+    other = repo.head()
+    repo.git("switch", "-q", "main")
+    main = repo.commit("its own", **{"d/b": "1"})
+    with open_index(open_worktree(repo.top)) as index:
+        for tip in (other, main, other, main):
+            index.update(tip, head=True)
+            assert noted(repo.top) == tip
+            view = index.view(tip)
+            found = {path: view.file(path) for path in (b"a", b"d/b")}
+            old, new = found[b"a"], found[b"d/b"]
+            assert old is not None and new is not None
+            assert view.paths([old, new]) == ({old: b"d/b"} if tip == other else {old: b"a", new: b"d/b"})
+            assert view.folder(b"d", 9) == [new]
+
+
+def test_mining_further_back_ends_before_the_tree_is_asked_about(repo: GitRepo) -> None:
+    """git fails meanwhile, for the commit whose tree was noted is gone."""
+    repo.commit("first", a="1")
+    with open_index(open_worktree(repo.top)) as index:
+        index.update(since=2_000_000_000)
+    repo.git("commit", "-q", "--amend", "-m", "better")
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
+    with open_index(open_worktree(repo.top)) as index:
+        index.update(since=0, seconds=0)
+        index.update()
+        view = index.view()
+        file = view.file(b"a")
+        assert file is not None and view.paths([file]) == {file: b"a"}
+    assert noted(repo.top) == repo.head()

@@ -43,15 +43,38 @@ def commits(top: Path, path: str | bytes, revision: str = "HEAD") -> list[str]:
         return [identity.decode() for identity, _, _ in told.values()][::1]
 
 
-def many(repo: GitRepo, count: int) -> None:
+def many(repo: GitRepo, count: int, start: int = 0) -> None:
     """So many commits, each of two files, one of them in all."""
     stream = "".join(
         f"commit refs/heads/main\ncommitter A <a@b> {1_600_000_000 + n} +0000\ndata 0\n"
-        + ("from refs/heads/main^0\n" if not n else "")
+        + ("from refs/heads/main^0\n" if n == start else "")
         + f"M 100644 inline all\ndata {len(str(n))}\n{n}\nM 100644 inline f{n % 50}\ndata {len(str(n))}\n{n}\n"
-        for n in range(count)
+        for n in range(start, start + count)
     )
     repo.git("fast-import", "--quiet", stdin=stream.encode())
+
+
+def everything(top: Path) -> dict[bytes, tuple[bytes, list[bytes], list[bytes]]]:
+    """Of each living path: the ids of its file's commits, and the files beside it."""
+    found = {}
+    with open_index(open_worktree(top)) as index:
+        view = index.view()
+        for path in os.fsencode(git(top, "ls-tree", "-r", "--name-only", "HEAD")).split():
+            file = view.file(path)
+            assert file is not None
+            told = view.describe([commit.number for commit in view.commits(file, 10_000)])
+            folder = path.rpartition(b"/")[0]
+            beside = view.paths(view.folder(folder, 100))
+            found[path] = (
+                view.paths([file])[file],
+                [each[0] for each in told.values()],
+                sorted(beside.values()),
+            )
+    return found
+
+
+def git(top: Path, *args: str) -> str:
+    return subprocess.run(["git", *args], cwd=top, capture_output=True, text=True, check=True).stdout
 
 
 def test_before_the_first_commit(make_repo: Callable[[str], GitRepo]) -> None:
@@ -80,6 +103,35 @@ def test_new_commits_are_added_and_an_amended_one_is_replaced(repo: GitRepo) -> 
     update(repo.top)
     assert commits(repo.top, "a.txt") == [repo.head(), first]
     assert commits(repo.top, "a.txt", second) == [second, first]
+
+
+def test_a_long_history_is_the_same_whether_mined_at_once_or_bit_by_bit(repo: GitRepo) -> None:
+    """One file has more commits than are kept in one piece, and there are new folders all the time."""
+    for start in range(0, 800, 160):
+        many(repo, 160, start)
+        repo.git("checkout", "-q", "-f", "main")
+        (repo.top / f"d{start}").mkdir()
+        repo.git("mv", "-f", "f0", f"d{start}/moved")
+        repo.git("commit", "-q", "-m", "moved")
+        update(repo.top)
+    found = everything(repo.top)
+    assert len(found[b"all"][1]) == 800
+    assert len(found[b"d0/moved"][1]) == 5
+    shutil.rmtree(repo.top / ".repoagent")
+    update(repo.top)
+    assert everything(repo.top) == found
+
+
+def test_who_has_committed_is_known_by_name_and_address(repo: GitRepo) -> None:
+    ann = ("-c", "user.name=Änn", "-c", "user.email=ann@example.org")
+    (repo.top / "a.txt").write_text("by ann")
+    repo.git(*ann, "commit", "-qam", "hers")
+    update(repo.top)
+    with open_index(open_worktree(repo.top)) as index:
+        view = index.view()
+        newest, oldest = view.latest(2)
+        assert view.author("Änn <ann@example.org>".encode()) == newest.author != oldest.author
+        assert view.author(b"Bob <bob@example.org>") is None
 
 
 def test_rewritten_history_whose_old_commits_are_gone(repo: GitRepo) -> None:
