@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repoagent.door import door
+from repoagent.llm.quoting import fence
 
 if TYPE_CHECKING:
     from repoagent.agent.actions import Action, Observation
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent, Outcome, account, replay, run
     from repoagent.agent.protocol import Parsed, parse, protocol_text
     from repoagent.agent.state import State, open_state
-    from repoagent.agent.tags import fence, render
+    from repoagent.agent.tags import render
     from repoagent.agent.tool import Tool
 
 _HOME = {
@@ -30,7 +31,6 @@ _HOME = {
     "State": "state",
     "Tool": "tool",
     "account": "loop",
-    "fence": "tags",
     "load_agent": "agents",
     "open_state": "state",
     "parse": "protocol",

@@ -1,4 +1,4 @@
-"""How an action is written as a tag, and how content is quoted so that nothing in it can end the quote.
+"""How an action is written as a tag, so that nothing in its body can end it.
 
 A tag may carry an id, and is then closed by a tag with the same id: `<run id="x7">…</run id="x7">`. Its
 body may hold anything but that. What repoagent quotes always has an id, made from the content and not
@@ -8,9 +8,9 @@ contained in it.
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 
 from repoagent.agent.actions import Action
+from repoagent.llm.quoting import absent
 
 NAME = re.compile(r"<([a-z][a-z0-9_-]*)(?![\w-])")
 OPEN = re.compile(r"""<([a-z][a-z0-9_-]*)((?:\s+[A-Za-z_][\w-]*\s*=\s*(?:"[^"\n]*"|'[^'\n]*'))*)\s*(/?)>""")
@@ -27,20 +27,9 @@ def render(action: Action) -> str:
     args = "".join(f' {key}="{_escape(value)}"' for key, value in action.args.items())
     if not action.body:
         return f"<{action.kind}{args}/>"
-    mark = f' id="{_absent(action.body)}"' if needs_id(action.kind, action.body) else ""
+    mark = f' id="{absent(action.body)}"' if needs_id(action.kind, action.body) else ""
     gap = "\n" if "\n" in action.body else ""
     return f"<{action.kind}{args}{mark}>{gap}{action.body}</{action.kind}{mark}>"
-
-
-def fence(content: str, label: str = "content") -> str:
-    """Quote `content` for a prompt under `label`, a tag's name and arguments (`file path="a.py"`).
-
-    The closing line can't occur in the content; the same content is always quoted the same way, for caching.
-    """
-    label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
-    mark = f'id="{_absent(content)}"'
-    end = "" if content.endswith("\n") or not content else "\n"
-    return f"<{label} {mark}>\n{content}{end}</{label.split()[0]} {mark}>"
 
 
 def arguments(text: str) -> dict[str, str] | None:
@@ -72,12 +61,3 @@ def needs_id(name: str, body: str) -> bool:
 
 def _escape(value: str) -> str:
     return "".join(_ESCAPED.get(char, char) for char in value)
-
-
-def _absent(content: str) -> str:
-    """A short hash of `content` that does not occur in it."""
-    digest = sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    size = 6
-    while digest[:size] in content and size < len(digest):
-        size += 2
-    return digest[:size]

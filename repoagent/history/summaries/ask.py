@@ -13,6 +13,7 @@ from repoagent.history.steps import Step
 from repoagent.history.summaries.patches import Patch
 from repoagent.history.summaries.store import LINE, one_line
 from repoagent.llm import Message, Part, Request
+from repoagent.llm.quoting import printable, without_thought
 from repoagent.store.secrets import without_secrets
 
 BODY = 600  # characters of a message below its subject
@@ -27,7 +28,6 @@ LINE_TOKENS = 45  # of a line of the answer
 _THINKING = 4_000  # tokens of a reply that a model may use up before its answer
 _ANSWER = re.compile(r"[ \t]*(?:[-*][ \t]+)?\**(\d{1,3})\.(\d{1,3})\**[ \t]*[:.)][ \t*]*(.*?)[ \t]*")
 _INDEX = re.compile(r"^index [0-9a-f]+\.\.[0-9a-f]+.*\n", re.MULTILINE)
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _TOO_LONG = 2 * LINE
 
 
@@ -69,7 +69,7 @@ def question(
     if few:
         paths += [name for name in parts if name != path]
     lines = [f"subject: {one_line(commit.subject, 300)}"]
-    if told := _cut(_safe(body.strip()), BODY):
+    if told := _cut(printable(body.strip()), BODY):
         lines.append(f"message:\n{told}")
     if not few or (step.files or 0) > FILES:
         others = [one_line(name, 80) for name in shown if name != path][:OTHERS]
@@ -82,7 +82,7 @@ def question(
             lines.append(f"(the diff of {one_line(name, 80)} is not shown)")
             continue
         share = FIRST if name == path else max(LEAST, COMMIT // max(2, len(paths)))
-        part = _cut(_safe(_diff(parts[name])), min(share, left))
+        part = _cut(printable(_diff(parts[name])), min(share, left))
         left -= len(part)
         lines.append(part)
     return Question(commit.commit, path, tuple(paths), "\n".join(lines), patch_id)
@@ -120,7 +120,7 @@ def answers(reply: str, questions: Sequence[Question]) -> dict[str, Answer]:
     """What `reply` says, by commit id. A commit is left out where its own line or that of the file asked about is
     missing, is there twice, is empty, or is too long to be one line."""
     said: dict[tuple[int, int], set[str]] = {}
-    for text in _THOUGHT.sub("", reply, count=1).split("\n"):
+    for text in without_thought(reply).split("\n"):
         if found := _ANSWER.fullmatch(text.rstrip("\r")):
             said.setdefault((int(found[1]), int(found[2])), set()).add(found[3])
     good: dict[str, Answer] = {}
@@ -148,11 +148,6 @@ def _sound(said: set[str]) -> str:
 def _diff(data: bytes) -> str:
     """The patch of one file without what tells a model nothing."""
     return _INDEX.sub("", data.decode("utf-8", "replace").replace("\r\n", "\n"), count=1).strip("\n")
-
-
-def _safe(text: str) -> str:
-    """`text` without control characters."""
-    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
 
 
 def _cut(text: str, most: int) -> str:
