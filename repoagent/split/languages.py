@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from repoagent.errors import UsageError
+from repoagent.split.long_tail import LONG_TAIL, Tail, at_hand, load
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -124,9 +125,11 @@ LANGUAGES: dict[str, Spec] = {
     ),
 }
 
-_BY_SUFFIX = {suffix: name for name, spec in LANGUAGES.items() for suffix in spec.suffixes}
-_BY_NAME = {file: name for name, spec in LANGUAGES.items() for file in spec.names}
-_BY_PROGRAM = {program: name for name, spec in LANGUAGES.items() for program in spec.shebangs}
+# The core comes last: what is in both belongs to it.
+_ALL: tuple[tuple[str, Spec | Tail], ...] = (*LONG_TAIL.items(), *LANGUAGES.items())
+_BY_SUFFIX = {suffix: name for name, spec in _ALL for suffix in spec.suffixes}
+_BY_NAME = {file: name for name, spec in _ALL for file in spec.names}
+_BY_PROGRAM = {program: name for name, spec in _ALL for program in spec.shebangs}
 
 # The program of `#!/usr/bin/env -S VAR=1 python3.12 -u` or `#!/bin/sh -e`.
 _SHEBANG = re.compile(rb"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*)?(\S+)")
@@ -141,12 +144,27 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def language_of(path: str, data: bytes) -> str | None:
-    """The language of a file, a key of `LANGUAGES`, or None where there is no grammar or the file is binary.
+    """The language of a file, or None where its grammar is not at hand or the file is binary.
+
+    It is a key of `LANGUAGES`, or of `LONG_TAIL` where the extra `[languages]` is installed. See `written_in` for
+    what it goes by.
+    """
+    found = written_in(path, data)
+    return found if found in LANGUAGES or (found is not None and at_hand(found)) else None
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether a file is binary, as git has it, but for UTF-16 with a byte-order mark."""
+    return b"\0" in data[:_SNIFF] and not data.startswith(UTF16_MARKS)
+
+
+def written_in(path: str, data: bytes) -> str | None:
+    """The language of a file, its grammar at hand or not; None where it is not known or the file is binary.
 
     `path` gives the suffix or the name, `data` (the content, or the first 64 kB of it) the `#!` line and what
     tells C++ headers from C ones. A `#!` line wins over the suffix: `run.sh` may be a zsh script.
     """
-    if b"\0" in data[:_SNIFF] and not data.startswith(UTF16_MARKS):
+    if is_binary(data):
         return None
     name = path.rsplit("/", 1)[-1]
     shebang = _SHEBANG.match(data.removeprefix(b"\xef\xbb\xbf")[:200])
@@ -169,12 +187,14 @@ def _by_program(program: bytes) -> str | None:
 
 @cache
 def grammar(language: str) -> tree_sitter.Language:
-    """The grammar of `language` (a key of `LANGUAGES`), loaded at first use: 1 to 15 ms each.
+    """The grammar of `language` (a key of `LANGUAGES` or `LONG_TAIL`), loaded at first use: 1 to 15 ms each.
 
-    Raises UsageError for a language without one.
+    Raises UsageError for a language without one, and says how to get it where that is possible.
     """
     import tree_sitter
 
+    if language in LONG_TAIL:
+        return load(language)
     spec = LANGUAGES.get(language)
     if spec is None:
         raise UsageError(f"There is no grammar for {language!r}; there are: {', '.join(sorted(LANGUAGES))}.")

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 # A check must not hold an edit up: above this size, or this long in the parser, there is no opinion.
 CHECK_BYTES = 4 << 20
 CHECK_SECONDS = 2.0
+# A split gives up on a grammar that takes so many seconds of processor time, and so many more for each megabyte.
+SPLIT_SECONDS = 2.0
 _CHUNK = 1 << 16
+_UNWATCHED = 1 << 18  # a parse of less than this is not watched, which costs a few percent
 
 
 class Flaw(NamedTuple):
@@ -81,6 +84,27 @@ def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree
 
     try:
         return tree_sitter.Parser(grammar(language)).parse(read, progress_callback=too_late)
+    except ValueError:
+        return None
+
+
+def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
+    """The syntax tree of `text` as it is, UTF-8 or nearly; None when it takes far too long (error recovery on junk).
+
+    Raises UsageError for a language without a grammar.
+    """
+    import tree_sitter
+
+    parser = tree_sitter.Parser(grammar(language))
+    if len(text) < _UNWATCHED:
+        return parser.parse(text)
+    end = time.process_time() + SPLIT_SECONDS * (1 + len(text) / 1_000_000)
+
+    def read(offset: int, _: tuple[int, int]) -> bytes:
+        return text[offset : offset + _CHUNK]
+
+    try:
+        return parser.parse(read, progress_callback=lambda _offset, _has_error: time.process_time() > end)
     except ValueError:
         return None
 

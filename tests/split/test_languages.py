@@ -7,6 +7,7 @@ import pytest
 
 from repoagent.errors import UsageError
 from repoagent.split import LANGUAGES, grammar, language_of
+from repoagent.split.languages import written_in
 
 
 @pytest.mark.parametrize(
@@ -29,11 +30,26 @@ from repoagent.split import LANGUAGES, grammar, language_of
         ("README", b"# not markdown by name\n", None),
         (".bashrc", b"", "bash"),
         (".py", b"", None),
-        ("Makefile", b"all:\n", None),
     ],
 )
 def test_language_of(path: str, data: bytes, language: str | None) -> None:
     assert language_of(path, data) == language
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "language"),
+    [
+        ("lib/a.rb", b"", "ruby"),
+        ("Makefile", b"all:\n", "make"),
+        ("bin/tool", b"#!/usr/bin/env ruby\n", "ruby"),
+        ("CMakeLists.txt", b"", "cmake"),
+        ("a.py", b"", "python"),
+        ("a.rb", b"\0", None),
+        ("README", b"", None),
+    ],
+)
+def test_written_in_says_it_without_a_grammar_too(path: str, data: bytes, language: str | None) -> None:
+    assert written_in(path, data) == language
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))

@@ -33,6 +33,11 @@ def find_symbol(path: str, data: bytes, name: str) -> Symbol:
             else "is in no language that repoagent has a grammar for"
         )
         raise UsageError(f"{path} {why}: name lines instead of {name!r}.")
+    return pick_symbol(path, symbols, name)
+
+
+def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
+    """As `find_symbol`, among symbols that are known."""
     if found := _matches(symbols, name):
         return _single(path, name, found)
     if (parts := _LINE.fullmatch(name)) and (named := _matches(symbols, parts[1])):

@@ -12,8 +12,9 @@ class Symbol:
     that belong to it; those of a symbol lie within those of the one that holds it.
 
     `kind` is function, method, class, struct, union, enum, interface, type, namespace, macro, impl, object,
-    declaration (a signature without a body), heading, key, selector, rule or element. `qualified_name` is the
-    path to it, joined by dots, in every language. `depth` is the number of symbols that hold it.
+    declaration (a signature without a body), constant, variable, heading, key, entry (of a list, by its name or id),
+    selector, rule or element. `qualified_name` is the path to it, joined by dots, in every language. `depth` is the
+    number of symbols that hold it.
     """
 
     name: str

@@ -191,8 +191,170 @@ def test_data_files_are_shallow() -> None:
     ]
     assert names("a.xml", "<a>\n<!-- b -->\n<b id='1'><c/></b>\n</a>\n") == [
         ("element", "a", 1, 4),
-        ("element", "a.b", 2, 3),
+        ("element", "a.b#1", 2, 3),
     ]
+
+
+def test_list_entries_are_called_by_their_name() -> None:
+    text = '{"a": [{"name": "x", "v": {"name": "no"}},\n {"v": 1, "id": 3}, {"q": {"id": 4}}, 5]}'
+    assert names("a.json", text) == [
+        ("key", "a", 1, 2),
+        ("entry", "a.x", 1, 1),
+        ("entry", "a.3", 2, 2),
+    ]
+    assert names("a.json", '[{"title": "t",\n"b": 1}, {"id": "i", "name": "n"}]') == [
+        ("entry", "t", 1, 2),
+        ("entry", "n", 2, 2),
+    ]
+    assert names("a.yml", "jobs:\n  # about x\n  - name: x\n    run: y\n  - {id: 2}\n  - plain\n") == [
+        ("key", "jobs", 1, 6),
+        ("entry", "jobs.x", 2, 4),
+        ("entry", "jobs.2", 5, 5),
+    ]
+
+
+def test_comments_of_keys_and_elements_stand_where_grammars_put_them() -> None:
+    assert names("a.yml", "# top\na:\n  # one\n  # two\n  b: 1\n  # three\n  c: 2\n") == [
+        ("key", "a", 1, 7),
+        ("key", "a.b", 3, 5),
+        ("key", "a.c", 6, 7),
+    ]
+    assert names("a.xml", "<?xml version='1.0'?>\n<!-- why -->\n<a>\n  <!-- b -->\n  <b/>\n</a>\n") == [
+        ("element", "a", 2, 6),
+        ("element", "a.b", 4, 5),
+    ]
+
+
+def test_objects_of_functions() -> None:
+    text = (
+        "module.exports = {\n  a: function () {},\n  b() {},\n  c: 1,\n};\n"
+        "export default {\n  methods: {\n    go() {\n    },\n  },\n};\n"
+        "export const N = 1;\nconst hidden = 2;\nexport default function () {}\n"
+        "function Old() {\n  this.m = function () {};\n  el.onclick = () => {};\n}\n"
+    )
+    assert names("a.js", text) == [
+        ("object", "exports", 1, 5),
+        ("function", "exports.a", 2, 2),
+        ("method", "exports.b", 3, 3),
+        ("object", "methods", 7, 10),
+        ("method", "methods.go", 8, 9),
+        ("constant", "N", 12, 12),
+        ("function", "default", 14, 14),
+        ("function", "Old", 15, 18),
+        ("function", "Old.m", 16, 16),
+    ]
+
+
+def test_overloads_private_members_and_what_is_declared() -> None:
+    text = (
+        "function over(a: string): void;\nfunction over(a: any) {}\n"
+        "class Z {\n  #p() {}\n  constructor(a?: any) {}\n  f = function () {};\n  x = 1;\n}\n"
+        "declare global {\n  interface W {\n    m(): void;\n  }\n}\n"
+    )
+    assert names("a.ts", text) == [
+        ("declaration", "over", 1, 1),
+        ("function", "over", 2, 2),
+        ("class", "Z", 3, 8),
+        ("method", "Z.#p", 4, 4),
+        ("method", "Z.constructor", 5, 5),
+        ("method", "Z.f", 6, 6),
+        ("interface", "W", 10, 12),
+        ("declaration", "W.m", 11, 11),
+    ]
+
+
+def test_what_stands_in_java_members() -> None:
+    text = (
+        "@interface An { int v() default 1; }\nclass A {\n  Object o = new X() {\n    void m() {}\n  };\n"
+        "  enum E { P { void q() {} } }\n  record R(int a) { R { } }\n}\n"
+    )
+    assert names("A.java", text) == [
+        ("interface", "An", 1, 1),
+        ("method", "An.v", 1, 1),
+        ("class", "A", 2, 8),
+        ("method", "A.m", 4, 4),
+        ("enum", "A.E", 6, 6),
+        ("method", "A.E.q", 6, 6),
+        ("class", "A.R", 7, 7),
+        ("method", "A.R.R", 7, 7),
+    ]
+
+
+def test_constants_and_variables_of_a_package() -> None:
+    text = "package a\nconst (\n\tA = 1\n\t// b\n\tB\n)\nvar C = func() {}\nfunc f() {\n\tvar local int\n\ttype T int\n}\n"
+    assert names("a.go", text) == [
+        ("constant", "A", 3, 3),
+        ("constant", "B", 4, 5),
+        ("function", "C", 7, 7),
+        ("function", "f", 8, 11),
+        ("type", "f.T", 10, 10),
+    ]
+    rust = 'pub const A: u8 = 1;\nextern "C" { fn q(a: u8); }\nimpl T for S { const C: u8 = 1; }\nfn f() { const L: u8 = 1; fn g() {} }\n'
+    assert names("a.rs", rust) == [
+        ("constant", "A", 1, 1),
+        ("declaration", "q", 2, 2),
+        ("impl", "impl T for S", 3, 3),
+        ("constant", "S.C", 3, 3),
+        ("function", "f", 4, 4),
+        ("function", "f.g", 4, 4),
+    ]
+
+
+def test_macros_that_the_grammar_can_not_know() -> None:
+    text = (
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n'
+        'API_CALL struct a * first(int x);\nDEPRECATED(API_CALL int old(int a,\n  int b), "use first");\n'
+        "API_CALL void last(void);\n#ifdef __cplusplus\n}\n#endif\n"
+    )
+    assert names("a.h", text) == [
+        ("declaration", "first", 4, 4),
+        ("declaration", "old", 5, 6),
+        ("declaration", "last", 7, 7),
+    ]
+    spaced = "LIB_NAMESPACE_BEGIN\nnamespace detail\n{\nint f() { return 1; }\nnamespace\n{\nint g() { return 1; }\n}\n}\nLIB_NAMESPACE_END\n"
+    assert names("a.hpp", spaced) == [
+        ("namespace", "detail", 2, 9),
+        ("function", "detail.f", 4, 4),
+        ("function", "detail.g", 7, 7),
+    ]
+    exported = "class EXPORT Foo : public Bar {\n public:\n  int m() { return 1; }\n  ~Foo();\n};\n"
+    assert names("a.cpp", exported) == [
+        ("class", "Foo", 1, 5),
+        ("method", "Foo.m", 3, 3),
+        ("declaration", "Foo.~Foo", 4, 4),
+    ]
+    assert names("a.c", "int kr(a, b)\nint a;\nchar *b;\n{\n\treturn a;\n}\n") == [("function", "kr", 1, 6)]
+
+
+def test_items_in_the_braces_of_a_macro() -> None:
+    text = (
+        "cfg_net! {\n    /// doc\n    pub fn bind(a: u8) {\n    }\n    impl S {\n        fn m(&self) {}\n    }\n}\n"
+        "vec_of! { fn => 1 }\nfn last() { call! { fn inner() {} } }\n"
+    )
+    assert names("a.rs", text) == [
+        ("function", "bind", 2, 4),
+        ("impl", "impl S", 5, 7),
+        ("method", "S.m", 6, 6),
+        ("function", "last", 10, 10),
+    ]
+
+
+def test_titles_and_nested_rules() -> None:
+    assert names("a.html", "<h2 id=x>One <b>two</b></h2>\n<script id=s>function f() {}</script>\n") == [
+        ("heading", "One two", 1, 1),
+        ("element", "#s", 2, 2),
+    ]
+    assert names("a.css", "a {\n  b: c;\n  &:hover { d: e }\n}\n@layer base {\n  p { q: r }\n}\n") == [
+        ("selector", "a", 1, 4),
+        ("selector", "a.&:hover", 3, 3),
+        ("rule", "@layer base", 5, 7),
+        ("selector", "@layer base.p", 6, 6),
+    ]
+
+
+def test_a_head_of_several_lines_reads_as_one() -> None:
+    text = b"def f(\n    a: int,\n    b: int = 1,\n) -> dict[\n    str, int\n]:\n    pass\n"
+    assert outline("a.py", text)[0].signature == "def f(a: int, b: int = 1) -> dict[str, int]"
 
 
 def test_markdown_sections_end_at_the_next_heading() -> None:
@@ -353,3 +515,40 @@ def test_any_bytes(language: str, data: bytes) -> None:
 def test_any_utf16(text: str) -> None:
     data = text.encode("utf-16")
     check_ranges(outline("a.py", data), text.encode())
+
+
+def test_wide_and_deep_files_stay_quick_and_do_not_overflow() -> None:
+    import time
+
+    wide = b"".join(b"def f%d(a):\n    return a\n\n" % n for n in range(8000))
+    deep = b"".join(b"%sclass C%d:\n" % (b" " * n, n) for n in range(400)) + b" " * 400 + b"x = 1\n"
+    started = time.process_time()
+    assert len(outline("a.py", wide)) == 8000
+    assert len(outline("a.py", deep)) == 400
+    assert outline("a.js", b"(" * 20_000 + b"function f() {}") is not None
+    assert outline("a.html", b"<p id=x>" * 3000)[0].name == "#x"
+    assert time.process_time() - started < 8  # each of these is quadratic in a naive walk
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("language", "most"), [("python", 0.6), ("javascript", 0.8), ("rust", 0.6)])
+def test_an_outline_costs_less_than_the_parse(language: str, most: float) -> None:
+    import time
+
+    from repoagent.split.symbols.outlines import symbols_of
+    from repoagent.split.trees import parse
+
+    body = {
+        "python": b"def f%d(a, b):\n    # why\n    if a:\n        return g(a, [b, 1], c={'x': a + b * 2})\n    return a.b.c(1)\n\n",
+        "javascript": b"function f%d(a, b) {\n  if (a) {\n    return g(a, [b, 1], { x: a + b * 2 });\n  }\n  return a.b.c(1);\n}\n",
+        "rust": b"/// doc\nfn f%d(a: u8, b: u8) -> u8 {\n    let x = g(a, &[b, 1], a + b * 2);\n    x.y(1).z(a.b.c)\n}\n",
+    }[language]
+    text = b"".join(body % n for n in range(1500))
+    ratios = []
+    for _ in range(5):
+        started = time.process_time()
+        tree = parse(text, language)
+        parsed = time.process_time()
+        assert len(symbols_of(tree, text, language)) == 1500
+        ratios.append((time.process_time() - parsed) / (parsed - started))
+    assert sorted(ratios)[2] < most

@@ -1,0 +1,168 @@
+"""The languages whose grammars come with the extra `[languages]`: how they are recognised, where a grammar is.
+
+Two packages have them. `tree-sitter-languages` (Python before 3.13) is one shared library; its own loader fails with
+today's tree-sitter, so the library is opened here. `tree-sitter-language-pack` fetches each grammar from the network
+when it is first asked for; here only those are used that somebody has fetched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.errors import UsageError
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+EXTRA = "pip install 'git-repoagent[languages]'"
+LIBRARY = "tree_sitter_languages"
+PACK = "tree_sitter_language_pack"
+
+
+class Tail(NamedTuple):
+    """A language by its suffixes, file names and `#!` programs. `library` is its name in tree-sitter-languages ("" when
+    it is not in there), `pack` its name in tree-sitter-language-pack."""
+
+    suffixes: tuple[str, ...]
+    library: str
+    pack: str
+    names: tuple[str, ...] = ()
+    shebangs: tuple[str, ...] = ()
+
+
+def _tail(
+    name: str,
+    suffixes: str,
+    library: str | None = None,
+    *,
+    pack: str = "",
+    names: str = "",
+    shebangs: str = "",
+) -> tuple[str, Tail]:
+    """`library` is None for "as the language", "" for "not there"."""
+    inside = name if library is None else library
+    return name, Tail(
+        tuple(suffixes.split()), inside, pack or name, tuple(names.split()), tuple(shebangs.split())
+    )
+
+
+LONG_TAIL: dict[str, Tail] = dict(
+    (
+        _tail("ruby", ".rb .rake .gemspec .ru .podspec", shebangs="ruby",
+              names="Rakefile Gemfile Podfile Vagrantfile Fastfile Guardfile"),
+        _tail("php", ".php .phtml .php5", shebangs="php"),
+        _tail("csharp", ".cs .csx", "c_sharp"),
+        _tail("kotlin", ".kt .kts", shebangs="kotlin"),
+        _tail("scala", ".scala .sc .sbt", shebangs="scala"),
+        _tail("swift", ".swift", "", shebangs="swift"),
+        _tail("objc", ".m .mm"),
+        _tail("dart", ".dart", "", shebangs="dart"),
+        _tail("groovy", ".groovy .gradle", "", names="Jenkinsfile", shebangs="groovy"),
+        _tail("lua", ".lua .rockspec", shebangs="lua luajit"),
+        _tail("perl", ".pl .pm .t .psgi", names="cpanfile", shebangs="perl"),
+        _tail("r", ".r", names=".Rprofile", shebangs="Rscript"),
+        _tail("julia", ".jl", shebangs="julia"),
+        _tail("haskell", ".hs", shebangs="runhaskell runghc"),
+        _tail("elixir", ".ex .exs", shebangs="elixir"),
+        _tail("erlang", ".erl .hrl", names="rebar.config", shebangs="escript"),
+        _tail("ocaml", ".ml"),
+        _tail("elm", ".elm"),
+        _tail("fsharp", ".fs .fsx", ""),
+        _tail("clojure", ".clj .cljs .cljc .edn", ""),
+        _tail("commonlisp", ".lisp .lsp .cl .asd"),
+        _tail("scheme", ".scm .ss", ""),
+        _tail("racket", ".rkt", "", shebangs="racket"),
+        _tail("elisp", ".el", names=".emacs"),
+        _tail("zig", ".zig .zon", ""),
+        _tail("nim", ".nim .nims", ""),
+        _tail("fortran", ".f90 .f95 .f03 .f08"),
+        _tail("pascal", ".pas .pp .dpr", ""),
+        _tail("ada", ".adb .ads", ""),
+        _tail("solidity", ".sol", ""),
+        _tail("sql", ".sql"),
+        _tail("graphql", ".graphql .gql", ""),
+        _tail("proto", ".proto", ""),
+        _tail("thrift", ".thrift", ""),
+        _tail("toml", ".toml", names="Cargo.lock poetry.lock Pipfile uv.lock"),
+        _tail("ini", ".ini .cfg .desktop .service", "", names=".editorconfig .gitconfig .npmrc .pylintrc .flake8"),
+        _tail("properties", ".properties", ""),
+        _tail("hcl", ".hcl .tf .tfvars .nomad"),
+        _tail("nix", ".nix", ""),
+        _tail("make", ".mk .mak", names="Makefile makefile GNUmakefile Kbuild"),
+        _tail("cmake", ".cmake", "", names="CMakeLists.txt"),
+        _tail("dockerfile", ".dockerfile", names="Dockerfile Containerfile"),
+        _tail("starlark", ".star", ""),
+        _tail("vue", ".vue", ""),
+        _tail("svelte", ".svelte", ""),
+        _tail("scss", ".scss", ""),
+        _tail("powershell", ".ps1 .psm1 .psd1", "", shebangs="pwsh"),
+        _tail("fish", ".fish", "", shebangs="fish"),
+        _tail("tcl", ".tcl", "", shebangs="tclsh wish"),
+        _tail("vim", ".vim", "", names=".vimrc"),
+        _tail("latex", ".tex .sty .cls", ""),
+        _tail("glsl", ".glsl .vert .frag", ""),
+        _tail("verilog", ".v .sv .svh", ""),
+        _tail("vhdl", ".vhd .vhdl", ""),
+        _tail("matlab", ".matlab", ""),
+    )
+)  # fmt: skip
+
+
+def at_hand(language: str) -> bool:
+    """Whether the grammar of a language of the long tail can be loaded without a download."""
+    tail = LONG_TAIL[language]
+    return bool(tail.library and _library() is not None) or tail.pack in _fetched()
+
+
+def load(language: str) -> tree_sitter.Language:
+    """The grammar of a language of the long tail. Raises UsageError with what has to be done to get it."""
+    import tree_sitter
+
+    tail, library = LONG_TAIL[language], _library()
+    if tail.library and library is not None:
+        maker = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{tail.library}")
+        maker.restype = ctypes.c_void_p
+        capsule = ctypes.pythonapi.PyCapsule_New
+        capsule.restype = ctypes.py_object
+        capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return tree_sitter.Language(capsule(maker(), b"tree_sitter.Language", None))
+    if tail.pack in _fetched():
+        found: tree_sitter.Language = import_module(PACK).get_language(tail.pack)
+        return found
+    raise UsageError(f"there is no grammar for {language} here: {how_to_get(language)}")
+
+
+def how_to_get(language: str) -> str:
+    """What a person can do to have the grammar of this language, as a clause."""
+    tail = LONG_TAIL[language]
+    if find_spec(PACK) is not None:
+        return f"fetch it with python -c 'import {PACK} as pack; pack.download([\"{tail.pack}\"])'"
+    if _library() is not None:
+        return "it is not in tree-sitter-languages; pip install tree-sitter-language-pack, which has it, and fetch it"
+    return EXTRA
+
+
+@cache
+def _library() -> Path | None:
+    """The shared library of tree-sitter-languages, where that is installed; nothing of it is imported."""
+    spec = find_spec(LIBRARY)
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for suffix in (".so", ".dll", ".dylib"):
+            if (file := Path(folder, f"languages{suffix}")).is_file():
+                return file
+    return None
+
+
+@cache
+def _fetched() -> frozenset[str]:
+    """The grammars of tree-sitter-language-pack that are on this machine."""
+    if find_spec(PACK) is None:
+        return frozenset()
+    pack = import_module(PACK)
+    listed = getattr(pack, "downloaded_languages", None)
+    return frozenset(listed()) if listed is not None else frozenset()

@@ -1,0 +1,218 @@
+"""The nodes that are a definition only sometimes: what kind one is then, where its name stands, what it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from repoagent.split.symbols.names import html_name, nth
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+Match: TypeAlias = "tuple[str, tree_sitter.Node | None, tree_sitter.Node | None]"  # kind, name, scope
+
+_FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function"})
+_GO_KINDS = {"struct_type": "struct", "interface_type": "interface"}
+_FIELDS = {
+    "variable_declarator": ("name", "value"),
+    "assignment_expression": ("left", "right"),
+    "pair": ("key", "value"),
+    "left_assignment": ("name", "value"),
+}
+
+
+def special(node: tree_sitter.Node, type_: str, outer: tree_sitter.Node | None, text: bytes) -> Match | None:
+    """What `node` defines, None for nothing; `outer` is what wraps it."""
+    if type_ in _HTML:
+        kind, _ = html_name(text, node)
+        return (kind, node, None) if kind else None
+    if type_ == "call":
+        return _elixir_call(node, text)
+    return _BY_TYPE[type_](node, outer)
+
+
+def _assigned(node: tree_sitter.Node, outer: tree_sitter.Node | None) -> Match | None:
+    """`const f = () => …`, `exports.f = function …`, `f: function …`, `const api = { f() {} }`; and what `export`
+    makes a constant."""
+    left, right = _FIELDS[node.type]
+    value, name = node.child_by_field_name(right), node.child_by_field_name(left)
+    if name is None or name.type.endswith("pattern"):
+        return None
+    kind = _value_kind(value)
+    if kind is not None:
+        return kind, name, None
+    if node.type == "variable_declarator" and outer is not None and outer.type == "export_statement":
+        return "constant", name, None
+    return None
+
+
+def _value_kind(value: tree_sitter.Node | None) -> str | None:
+    while value is not None and value.type in (
+        "as_expression",
+        "satisfies_expression",
+        "parenthesized_expression",
+    ):
+        value = nth(value, 0)
+    if value is None:
+        return None
+    if value.type in _FUNCTIONS or value.type == "function_definition":
+        return "function"
+    if value.type == "class":
+        return "class"
+    if value.type == "object" and any(_is_function(child) for child in value.named_children):
+        return "object"
+    return None
+
+
+def _is_function(member: tree_sitter.Node) -> bool:
+    if member.type == "method_definition":
+        return True
+    value = member.child_by_field_name("value") if member.type == "pair" else None
+    return value is not None and value.type in _FUNCTIONS
+
+
+def _class_field(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    value = node.child_by_field_name("value")
+    if value is None or value.type not in _FUNCTIONS:
+        return None
+    return "method", node.child_by_field_name("name") or node.child_by_field_name("property"), None
+
+
+def _export(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    """`export default function () {}`: it has no name but this one. The others are found inside."""
+    value = node.child_by_field_name("value") or node.child_by_field_name("declaration")
+    if value is None or value.child_by_field_name("name") is not None:
+        return None
+    kind = _value_kind(value)
+    default = next((child for child in node.children if child.type == "default"), None)
+    return None if kind is None or default is None else (kind, default, None)
+
+
+def _go_type(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    type_, name = node.child_by_field_name("type"), node.child_by_field_name("name")
+    return None if type_ is None or name is None else (_GO_KINDS.get(type_.type, "type"), name, None)
+
+
+def _go_variable(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    if name is None:
+        return None
+    only = nth(value, 0) if value is not None and value.named_child_count == 1 else None
+    return "function" if only is not None and only.type == "func_literal" else "variable", name, None
+
+
+def _go_method(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    name, receiver = node.child_by_field_name("name"), node.child_by_field_name("receiver")
+    taken = nth(receiver, 0) if receiver is not None else None
+    scope = taken.child_by_field_name("type") if taken is not None else None
+    return None if name is None else ("method", name, scope)
+
+
+def _rust_impl(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    type_ = node.child_by_field_name("type")
+    return None if type_ is None else ("impl", type_, None)
+
+
+def _rust_module(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    name = node.child_by_field_name("name")
+    return None if name is None or node.child_by_field_name("body") is None else ("namespace", name, None)
+
+
+def _c_body(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    name = node.child_by_field_name("name")
+    if name is None or node.child_by_field_name("body") is None:
+        return None
+    return node.type.removesuffix("_specifier"), name, None
+
+
+def _c_typedef(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    """`typedef struct {…} T;`; one whose struct has a name is found under that."""
+    type_, name = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+    if type_ is None or name is None:
+        return None
+    if not type_.type.endswith("_specifier") or type_.child_by_field_name("body") is None:
+        return None
+    if type_.child_by_field_name("name") is not None or name.type != "type_identifier":
+        return None
+    return type_.type.removesuffix("_specifier"), name, None
+
+
+def _c_function(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    name = node.child_by_field_name("declarator")
+    if name is None:
+        return None
+    type_ = node.child_by_field_name("type")
+    if name.type == "identifier" and type_ is not None and type_.type in _CLASSES:
+        return type_.type.removesuffix("_specifier"), name, None  # `class EXPORT Name : Base {…}`
+    return "function", name, None
+
+
+_CLASSES = frozenset({"class_specifier", "struct_specifier"})
+
+
+def _c_declaration(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    """A prototype; variables, and pointers to functions, are none."""
+    declarator = name = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator"):
+        declarator = declarator.child_by_field_name("declarator") or next(
+            (child for child in declarator.named_children if child.type.endswith("declarator")), None
+        )
+    if declarator is None or declarator.type not in ("function_declarator", "operator_cast"):
+        return None
+    return "declaration", name, None
+
+
+def _css_rule(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    first = nth(node, 0)
+    return ("selector", first, None) if first is not None and first.type == "selectors" else None
+
+
+_HTML = frozenset({"element", "script_element", "style_element"})
+
+
+_ELIXIR = {
+    b"def": "function", b"defp": "function", b"defmacro": "macro", b"defmacrop": "macro", b"defmodule": "namespace",
+    b"defprotocol": "interface", b"defimpl": "impl", b"defguard": "macro", b"defdelegate": "function",
+}  # fmt: skip
+
+
+def _elixir_call(node: tree_sitter.Node, text: bytes) -> Match | None:
+    target, arguments = node.child_by_field_name("target"), nth(node, 1)
+    kind = _ELIXIR.get(text[target.start_byte : target.end_byte]) if target is not None else None
+    name = nth(arguments, 0) if kind is not None and arguments is not None else None
+    while name is not None and name.type in ("binary_operator", "call"):  # `def f(x) when x > 1`
+        name = nth(name, 0)
+    return None if kind is None or name is None else (kind, name, None)
+
+
+def _ocaml_binding(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
+    name = node.child_by_field_name("pattern")
+    takes = any(child.type == "parameter" for child in node.named_children)
+    return ("function" if takes else "variable", name, None) if name is not None else None
+
+
+_BY_TYPE: dict[str, Callable[[tree_sitter.Node, tree_sitter.Node | None], Match | None]] = {
+    "variable_declarator": _assigned,
+    "assignment_expression": _assigned,
+    "pair": _assigned,
+    "left_assignment": _assigned,
+    "let_binding": _ocaml_binding,
+    "field_definition": _class_field,
+    "public_field_definition": _class_field,
+    "export_statement": _export,
+    "type_spec": _go_type,
+    "var_spec": _go_variable,
+    "method_declaration": _go_method,
+    "impl_item": _rust_impl,
+    "mod_item": _rust_module,
+    "function_definition": _c_function,
+    "declaration": _c_declaration,
+    "field_declaration": _c_declaration,
+    "struct_specifier": _c_body,
+    "union_specifier": _c_body,
+    "enum_specifier": _c_body,
+    "class_specifier": _c_body,
+    "type_definition": _c_typedef,
+    "rule_set": _css_rule,
+}

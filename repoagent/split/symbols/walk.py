@@ -1,0 +1,124 @@
+"""The definitions in a syntax tree, found by a walk that opens only what may hold one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.split.symbols.macros import items_in
+from repoagent.split.symbols.names import name_parts
+from repoagent.split.symbols.rules import Rules
+from repoagent.split.symbols.special import Match, special
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+
+class Found(NamedTuple):
+    """A definition: `outer` is `node` with what wraps it, `notes` stand before that (last one nearest)."""
+
+    node: tree_sitter.Node
+    outer: tree_sitter.Node
+    kind: str
+    parts: tuple[str, ...]
+    notes: tuple[tree_sitter.Node, ...]
+    body: tree_sitter.Node | None
+
+
+def definitions_in(root: tree_sitter.Node, rules: Rules, language: str, text: bytes) -> list[Found]:
+    """All definitions below `root`, in order of the text, holders before what they hold."""
+    kinds, notes = rules.kinds, rules.notes
+    opened, around = rules.opened | rules.wrappers, rules.wrappers
+    known = opened | notes | frozenset(kinds) | rules.lists
+    hints = rules.places(text)
+    deep = rules.deep
+    found: list[Found] = []
+    pending: list[tuple[tree_sitter.Node, tree_sitter.Node | None, tuple[tree_sitter.Node, ...]]] = [
+        (root, None, ())
+    ]
+    while pending:
+        node, outer, before = pending.pop()
+        run = before
+        hint = bisect_left(hints, node.start_byte)
+        for child in node.children:
+            type_, end = child.type, child.end_byte
+            if type_ not in known:
+                start = child.start_byte
+                while hints[hint] < start:
+                    hint += 1
+                if type_ == "macro_invocation" and node.type in opened and hints[hint] < end:
+                    pending.extend((inside, None, ()) for inside in items_in(child, text, language))
+                    run = ()
+                    continue
+                if (hints[hint] < end or (deep and end - start > _SHORTEST)) and type_ not in _CLOSED:
+                    pending.append((child, None, run))
+                if run:
+                    run = before if outer is not None else ()
+                continue
+            if type_ in notes:
+                run = (*run, child)
+                continue
+            wrapped, start = outer or child, child.start_byte
+            kind = kinds.get(type_)
+            match: Match | None = None
+            if kind is not None:
+                match = special(child, type_, outer, text) if kind == "?" else _plain(child, kind, deep)
+            if match is not None and (parts := name_parts(language, text, child, match[1], match[2])):
+                kind, name = match[0], match[1]
+                body = child.child_by_field_name("body")
+                found.append(Found(child, wrapped, kind, parts, run, body))
+                if body is not None and kind not in _OPEN:
+                    start = body.start_byte
+                elif kind == "selector":
+                    start = text.find(b"{", start) + 1
+                else:
+                    start = start + 1 if name is None or name is child else max(start, name.end_byte)
+                if kind in _OPEN or deep or hints[bisect_left(hints, start)] < end:
+                    pending.append((child, None, ()))
+                if kind == "class" and type_ == "function_definition" and body is not None:
+                    pending.append((body, None, ()))  # of a class that was taken for a function
+            elif (
+                type_ in opened
+                or deep
+                or kind in _OPEN  # it has no name: `namespace {`
+                or (outer is not None and type_ in rules.lists)
+                or hints[bisect_left(hints, start)] < end
+            ):
+                single = type_ in around or (
+                    type_ in rules.lists and not any(c.type in ("(", ",") for c in child.children)
+                )
+                pending.append((child, wrapped if single else None, run))
+            run = before if outer is not None else ()
+    found.sort(key=lambda one: (one.node.start_byte, -one.node.end_byte))
+    return found
+
+
+# What stands in them is text, whatever it looks like.
+_CLOSED = frozenset(
+    {"string", "template_string", "string_literal", "raw_string_literal", "interpreted_string_literal"}
+)
+_SHORTEST = 8  # bytes that a definition has at least
+_OPEN = frozenset({"class", "struct", "union", "interface", "enum", "impl", "namespace", "object"})
+
+
+def _plain(node: tree_sitter.Node, kind: str, deep: bool) -> Match | None:
+    name = node.child_by_field_name("name")
+    if name is None and kind != "rule":
+        name = _name_within(node) if deep else None
+        if name is None:
+            return None
+    return kind, name, None
+
+
+_NAMES = ("identifier", "name", "constant")
+
+
+def _name_within(node: tree_sitter.Node) -> tree_sitter.Node | None:
+    """The name of a definition whose grammar has no field for it: a child, or one of its head's."""
+    children = node.named_children
+    if (name := next((child for child in children if child.type.endswith(_NAMES)), None)) or not children:
+        return name
+    head = children[0]
+    return head.child_by_field_name("name") or next(
+        (c for c in head.named_children if c.type.endswith(_NAMES)), None
+    )

@@ -1,0 +1,196 @@
+"""`repoagent outline`, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.program import run
+
+SOURCE = (
+    "class Server:\n    # how it runs\n    def run(self, host: str, port: int = 80) -> None:\n        def inner(): ...\n"
+    "\n\ndef main():\n    pass\n"
+)
+
+
+def outline(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+    done = run(["outline", *arguments], cwd, stdin=stdin)
+    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """No repository: an outline needs none."""
+    (tmp_path / "app.py").write_text(SOURCE)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bin").write_bytes(b"\0\1")
+    (tmp_path / "a.rb").write_text("class A; end\n")
+    (tmp_path / "a.unknown").write_text("x\n")
+    (tmp_path / "pipe.py").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nope.py"], "there is no file nope.py"),
+        (["nope.py::f"], "there is no file nope.py"),
+        (["app.py", "nope.py"], "there is no file nope.py"),
+        (["empty"], "empty holds no file"),
+        (["bin"], "bin is binary: it has no outline"),
+        (["a.unknown"], "a.unknown is in no language that repoagent knows: say which with --language"),
+        (["app.py::"], "say which definition after the :: of app.py"),
+        (["app.py::nope"], "app.py has no symbol 'nope'; it has Server (1-4), main (7-8)"),
+        (["empty::f"], "empty is a folder: name a file before the ::"),
+        (["-"], "say with --language what standard input is written in"),
+        (["-", "--language", "pyton"], "there is no language 'pyton'; there are: ada, bash,"),
+        (["app.py", "--depth", "0"], "--depth 0 leaves nothing to show"),
+        (["app.py", "--kind", "klass"], "there is no kind 'klass'; there are: function, method,"),
+        ([], "missing argument 'FILE...'"),
+    ],
+)
+def test_wrong_calls_are_one_sentence(folder: Path, arguments: list[str], sentence: str) -> None:
+    done = outline(folder, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file(folder: Path) -> None:
+    (folder / "app.py").chmod(0)
+    done = outline(folder, "app.py")
+    assert done.returncode == 2 and "app.py can't be read: Permission denied" in done.stderr
+
+
+def test_a_file_in_a_pipe_is_plain(folder: Path) -> None:
+    done = outline(folder, "app.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "1-4  class Server\n2-4    def run(self, host: str, port: int = 80) -> None\n  4      def inner()\n7-8  def main()\n"
+    )
+
+
+def test_depth_and_kind(folder: Path) -> None:
+    assert outline(folder, "app.py", "--depth", "1").stdout == "1-4  class Server\n7-8  def main()\n"
+    assert (
+        outline(folder, "app.py", "--kind", "method").stdout
+        == "2-4  def run(self, host: str, port: int = 80) -> None\n"
+    )
+    none = outline(folder, "app.py", "--kind", "enum")
+    assert (none.returncode, none.stdout, none.stderr) == (1, "", "nothing was found\n")
+
+
+def test_one_definition_and_what_is_in_it(folder: Path) -> None:
+    done = outline(folder, "app.py::Server.run")
+    assert done.stdout == "2-4  def run(self, host: str, port: int = 80) -> None\n  4    def inner()\n"
+    assert outline(folder, "app.py::Server.run", "--depth", "1").stdout.count("\n") == 1
+    (folder / "odd::name.py").write_text("def odd(): ...\n")
+    assert "def odd()" in outline(folder, "odd::name.py").stdout
+
+
+def test_standard_input(folder: Path) -> None:
+    done = outline(folder, "-", "--language", "markdown", stdin=b"# A\n\n## B\n")
+    assert (done.returncode, done.stdout) == (0, "1-3  # A\n  3    ## B\n")
+    assert outline(folder, "a.unknown", "--language", "python").returncode == 1
+
+
+def test_what_does_not_parse_is_said(folder: Path) -> None:
+    (folder / "broken.py").write_text("def a():\n    pass\n\ndef b(:\n    pass\n\ndef c(): ...\n")
+    done = outline(folder, "broken.py")
+    assert done.returncode == 0 and "def c()" in done.stdout
+    assert done.stderr == "1 place does not parse: broken.py (1); what is near may be missing\n"
+
+
+def test_a_folder_of_a_repository_is_what_git_tracks(repo: GitRepo) -> None:
+    for path, content in (
+        ("lib/a.py", SOURCE),
+        ("lib/b.md", "# B\n"),
+        ("lib/logo.png", b"\x89PNG\0"),
+        ("lib/c.unknown", "x"),
+    ):
+        repo.write(path, content)
+    repo.commit()
+    repo.write("lib/untracked.py", "def u(): ...\n")
+    repo.write("lib/.gitignore", "")
+    (repo.top / "lib" / "b.md").unlink()
+    (repo.top / "lib" / "link.py").symlink_to("a.py")
+    repo.git("add", "lib/link.py")
+    done = outline(repo.top, "lib", "--depth", "1")
+    assert done.stdout == "lib/a.py\n1-4  class Server\n7-8  def main()\n"
+    assert done.stderr == "left out 2 files: 1 no grammar, 1 binary\n"
+    inside = outline(repo.top / "lib", ".", "--kind", "class")
+    assert inside.stdout == "a.py\n1-4  class Server\n"
+
+
+def test_folders_and_files_at_once(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "b.sh").write_text("f() {\n  :\n}\n")
+    (folder / "sub" / ".hidden.py").write_text("def h(): ...\n")
+    done = outline(folder, "sub", "app.py", "bin", "sub/b.sh", "--depth", "1")
+    assert done.returncode == 0
+    assert done.stdout == "sub/b.sh\n1-3  f()\n\napp.py\n1-4  class Server\n7-8  def main()\n"
+    assert done.stderr == "left out 1 file: 1 binary\n"
+
+
+def test_json(folder: Path) -> None:
+    done = outline(folder, "app.py", "bin", "--json")
+    found = json.loads(done.stdout)
+    assert found["version"] == 1
+    assert found["skipped"] == [{"path": "bin", "reason": "binary"}]
+    (file,) = found["files"]
+    assert {**file, "symbols": len(file["symbols"])} == {
+        "path": "app.py",
+        "language": "python",
+        "lines": 8,
+        "errors": 0,
+        "symbols": 4,
+    }
+    assert file["symbols"][1] == {
+        "name": "run",
+        "kind": "method",
+        "qualified_name": "Server.run",
+        "first_line": 2,
+        "last_line": 4,
+        "signature": "def run(self, host: str, port: int = 80) -> None",
+        "depth": 1,
+    }
+    error = outline(folder, "nope.py", "--json")
+    assert error.returncode == 2 and "there is no file" in json.loads(error.stdout)["error"]["message"]
+
+
+def test_names_can_not_act_on_the_terminal(folder: Path) -> None:
+    (folder / "a.json").write_bytes(b'{"a\x1b[31m": {"\\u202e": 1}}')
+    name = os.fsdecode(b"x\xff\x1b.py")
+    (folder / name).write_text("def f(): ...\n")
+    done = outline(folder, "a.json", name)
+    assert "\x1b" not in done.stdout
+    assert outline(folder, name, "--json").returncode == 0
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_a_terminal_gets_lines_that_fit(folder: Path, width: int) -> None:
+    (folder / "wide.py").write_text(
+        "def " + "ü" * 30 + "(argument: int, other: str = 'x', third: float = 1.0):\n    pass\n"
+    )
+    with Screen(
+        [*PROGRAM, "--color", "never", "outline", "wide.py", "app.py"], folder, width=width
+    ) as screen:
+        screen.end()
+    lines = screen.seen.replace("\r", "").splitlines()
+    assert "wide.py" in lines and max(map(len, lines)) <= width
+    assert ("…" in screen.seen) == (width < 100)
+
+
+def test_colours_are_for_terminals(folder: Path) -> None:
+    with Screen([*PROGRAM, "outline", "app.py"], folder) as screen:
+        screen.end()
+    assert "class \x1b[1;34mServer\x1b[m" in screen.seen and "def \x1b[1;32mmain\x1b[m" in screen.seen
+    assert "\x1b" not in outline(folder, "app.py").stdout

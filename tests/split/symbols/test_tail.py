@@ -1,0 +1,123 @@
+"""The languages of the extra `[languages]`: with it, and without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import UsageError
+from repoagent.split import grammar, language_of, outline
+from repoagent.split.languages import Spec
+from repoagent.split.long_tail import LONG_TAIL, Tail
+from tests.split.symbols.test_outline import TOKENS, check_ranges, names
+
+LIBRARY = pytest.mark.skipif(find_spec("tree_sitter_languages") is None, reason="the extra is not installed")
+# A Python without what is installed here but what repoagent itself needs: the extra can't be seen.
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+class Hidden(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name in ("tree_sitter_languages", "tree_sitter_language_pack"):
+            raise ModuleNotFoundError(name)
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name.startswith("tree_sitter_language") else real(name, package)
+"""
+
+
+def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_do() -> None:
+    code = WITHOUT + (
+        "from repoagent.split import grammar, language_of, outline, error_count, parses_worse\n"
+        "from repoagent.split.languages import written_in\n"
+        "from repoagent.errors import UsageError\n"
+        "print(language_of('a.rb', b''), written_in('a.rb', b''), outline('a.rb', b'class A; end'))\n"
+        "print(error_count('a.rb', b'class'), parses_worse('a.rb', b'class A; end', b'class'))\n"
+        "try: grammar('ruby')\n"
+        "except UsageError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.splitlines() == [
+        "None ruby ()",
+        "None None",
+        "there is no grammar for ruby here: pip install 'git-repoagent[languages]'",
+    ]
+
+
+def test_no_suffix_belongs_to_two_languages() -> None:
+    from repoagent.split import LANGUAGES
+
+    specs: list[Tail | Spec] = [*LONG_TAIL.values(), *LANGUAGES.values()]
+    for every in (
+        [suffix for spec in specs for suffix in spec.suffixes],
+        [name for spec in specs for name in spec.names],
+    ):
+        assert len(every) == len(set(every))
+
+
+@LIBRARY
+@pytest.mark.parametrize("language", sorted(name for name, tail in LONG_TAIL.items() if tail.library))
+def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) -> None:
+    assert grammar(language) is grammar(language)
+    path = "x" + LONG_TAIL[language].suffixes[0]
+    assert language_of(path, b"") == language
+
+    @settings(max_examples=8, deadline=None, database=None)
+    @given(st.lists(TOKENS, max_size=30).map(lambda parts: "".join(parts).encode()))
+    def any_bytes(data: bytes) -> None:
+        check_ranges(outline(path, data), data)
+
+    any_bytes()
+
+
+@LIBRARY
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        (
+            "a.rb",
+            "# doc\nclass A < B\n  def m(x)\n    1\n  end\n  def self.s; end\nend\nmodule M\n  def f; end\nend\n",
+            [("class", "A", 1, 7), ("method", "A.m", 3, 5), ("method", "A.s", 6, 6), ("namespace", "M", 8, 10),
+             ("method", "M.f", 9, 9)],
+        ),
+        (
+            "a.php",
+            "<?php\nnamespace N;\nuse X\\Y;\n/** doc */\nclass A extends B {\n  public function m() { return 1; }\n}\n"
+            "interface I { function n(); }\nfunction f() {}\n",
+            [("namespace", "N", 2, 2), ("class", "A", 4, 7), ("method", "A.m", 6, 6), ("interface", "I", 8, 8),
+             ("method", "I.n", 8, 8), ("function", "f", 9, 9)],
+        ),
+        (
+            "a.cs",
+            "namespace N {\n  /// doc\n  public class A : B {\n    public A() {}\n    int M(int a) { return 1; }\n  }\n"
+            "  enum E { X }\n  struct S { }\n}\n",
+            [("namespace", "N", 1, 9), ("class", "N.A", 2, 6), ("method", "N.A.A", 4, 4), ("method", "N.A.M", 5, 5),
+             ("enum", "N.E", 7, 7), ("struct", "N.S", 8, 8)],
+        ),
+        (
+            "a.kt",
+            "package p\nclass A(val x: Int) : B() {\n  fun m(): Int = 1\n}\n// doc\nobject O {\n  fun n() {}\n}\n",
+            [("class", "A", 2, 4), ("method", "A.m", 3, 3), ("class", "O", 5, 8), ("method", "O.n", 7, 7)],
+        ),
+        ("Makefile", "# all\nall: a\n\ttrue\n", [("rule", "all: a", 1, 3)]),
+        ("a.ex", "defmodule A do\n  def f(x) when x do\n    1\n  end\nend\n",
+         [("namespace", "A", 1, 5), ("function", "A.f", 2, 4)]),
+    ],
+)  # fmt: skip
+def test_golden(path: str, text: str, expected: list[tuple[str, str, int, int]]) -> None:
+    assert names(path, text) == expected
+
+
+@LIBRARY
+def test_what_the_library_lacks_is_said() -> None:
+    if find_spec("tree_sitter_language_pack") is None:
+        with pytest.raises(UsageError, match="zig here: it is not in tree-sitter-languages"):
+            grammar("zig")
