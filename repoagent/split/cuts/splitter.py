@@ -1,0 +1,201 @@
+"""A file into segments: parse it, walk the tree, pack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from repoagent.split.cuts.lines import fill
+from repoagent.split.cuts.natural import unit_starts
+from repoagent.split.cuts.pack import FAIR, Candidate, packed, pruned
+from repoagent.split.cuts.setext import parsed_text
+from repoagent.split.cuts.units import Units, character_start, units_of
+from repoagent.split.cuts.walk import walk
+from repoagent.split.languages import language_of
+from repoagent.split.segment import TARGET_BYTES, Boundary, Segment
+from repoagent.split.trees import parse_bytes
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+    from repoagent.split.symbols.symbol import Symbol
+
+PARSED_BYTES = 32 << 20  # a file larger than this is cut by its lines
+_SLICE = 4 << 20
+_POOR = 9.0  # what a cut costs more where the tree gave none
+_PARAGRAPH = 1.0  # a paragraph in text that is not inside of something costs less
+_SNIFF = 64_000
+_MARK = b"\xef\xbb\xbf"
+
+
+def segments(
+    path: str,
+    data: bytes,
+    *,
+    target: int = TARGET_BYTES,
+    natural: bool = False,
+    language: str | None = None,
+    kept: Sequence[int] = (),
+) -> tuple[Segment, ...]:
+    """The segments of `data`, at most `target` bytes each but for those marked `oversize`; () for no bytes.
+
+    `path` (and the first lines) say what language it is in, if `language` does not. `natural` gives each outermost
+    unit (a definition, a section, a key) a segment of its own instead of packing neighbours together. `kept` are the
+    byte offsets at which an earlier split of an earlier text was cut, carried over to this text: those that are still
+    good stay. Raises UsageError for a `language` without a grammar.
+    """
+    if not data:
+        return ()
+    units = units_of(data)
+    if language is None:
+        language = language_of(path, data)
+        if language is None and units.width > 1:
+            language = language_of(path, units.text[:_SNIFF])
+    limit = max(1, target // units.width)
+    first, last = units.origin, len(units.text)
+    places = frozenset(units.place(offset) for offset in kept if offset % units.width == 0)
+    tree: tree_sitter.Tree | None = None
+    candidates: list[Candidate] = []
+    starts: list[int] = []
+    if last - first > limit or natural:
+        parsed = parsed_text(units.text, language)
+        tree = parse_bytes(parsed, language) if language and len(data) <= PARSED_BYTES else None
+        if tree is not None and language is not None:
+            walk(tree, units.text, limit, candidates, (language, 0, 0, 0))
+            if places and tree.root_node.has_error:
+                candidates = _with_kept(candidates, places, units.text)
+            candidates = _closed(candidates, units, limit)
+            starts = unit_starts(tree, units.text, language) if natural else []
+            if parsed is not data or data.startswith(_MARK):
+                tree = None  # its offsets are not those of the outline
+        else:
+            _fill_all(units.text, limit, candidates)
+            starts = [place for place, cost, why in candidates if why == "blank" and cost < _PARAGRAPH]
+        candidates = _whole_characters(candidates, data, units)
+    if natural:
+        cuts = _packed_apart(candidates, [first, *starts, last], limit, places)
+    else:
+        cuts = packed(candidates, first, last, limit, places)
+    return _made(data, units, cuts, places, (target, _outline(path, data, language, tree)))
+
+
+def _fill_all(text: bytes, limit: int, candidates: list[Candidate]) -> None:
+    """Candidates by the lines, slice by slice, as those of all lines at once would take much memory."""
+    start = 0
+    while start < len(text):
+        end = min(start + _SLICE, len(text))
+        if end < len(text):
+            end = text.rfind(b"\n", start, end) + 1 or end
+        found: list[Candidate] = []
+        fill(text, (start, end), limit, found)
+        if start:
+            found.insert(0, (start, _POOR, "line" if text[start - 1] == 10 else "byte"))
+        candidates.extend(found if len(text) <= _SLICE else pruned(found, start, end, limit))
+        start = end
+
+
+def _with_kept(candidates: list[Candidate], kept: Collection[int], text: bytes) -> list[Candidate]:
+    """The candidates, and those of an earlier split at line starts: where a syntax error hides what the text is made
+    of, they know better."""
+    by_place = {candidate[0]: candidate for candidate in candidates}
+    for place in kept:
+        if 0 < place < len(text) and text[place - 1] == 10 and text[place] not in b"\r\n":
+            _, cost, why = by_place.get(place, (place, FAIR, "line"))
+            by_place[place] = (place, min(cost, FAIR), why)
+    return [by_place[place] for place in sorted(by_place)]
+
+
+def _closed(candidates: list[Candidate], units: Units, limit: int) -> list[Candidate]:
+    """The candidates, with more of them wherever two neighbours are farther apart than a segment may be long."""
+    places = [units.origin, *(candidate[0] for candidate in candidates), len(units.text)]
+    gaps = [n for n in range(len(places) - 1) if places[n + 1] - places[n] > limit]
+    if not gaps:
+        return candidates
+    found: list[Candidate] = []
+    done = 0
+    for n in gaps:
+        found.extend(candidates[done:n])
+        done = n
+        more: list[Candidate] = []
+        fill(units.text, (max(places[n], 0), places[n + 1]), limit, more, _POOR)
+        found.extend(candidate for candidate in more if places[n] < candidate[0] < places[n + 1])
+    found.extend(candidates[done:])
+    return found
+
+
+def _whole_characters(candidates: list[Candidate], data: bytes, units: Units) -> list[Candidate]:
+    """The candidates, those inside a line moved to where no character is cut."""
+    if all(candidate[2] != "byte" for candidate in candidates):
+        return candidates
+    found: list[Candidate] = []
+    last = max(units.origin, 0)
+    for place, cost, why in candidates:
+        at = character_start(data, units, place) if why == "byte" else place
+        if at > last:
+            last = at
+            found.append((at, cost, why))
+    return found
+
+
+def _packed_apart(
+    candidates: Sequence[Candidate], bounds: Sequence[int], limit: int, kept: Collection[int]
+) -> list[Candidate]:
+    """A cut at every one of `bounds` but the ends, and those within that are needed."""
+    cuts: list[Candidate] = []
+    number = 0
+    why = {place: reason for place, _, reason in candidates}
+    for first, last in pairwise(bounds):
+        if first != bounds[0]:
+            cuts.append((first, 0.0, why.get(first, "node")))
+        while number < len(candidates) and candidates[number][0] <= first:
+            number += 1
+        begin = number
+        while number < len(candidates) and candidates[number][0] < last:
+            number += 1
+        cuts.extend(packed(candidates[begin:number], first, last, limit, kept))
+    return cuts
+
+
+def _made(
+    data: bytes,
+    units: Units,
+    cuts: Sequence[Candidate],
+    kept: Collection[int],
+    how: tuple[int, Callable[[], Sequence[Symbol]]],
+) -> tuple[Segment, ...]:
+    target, outline = how
+    text = units.text
+    places = [0, *(place for place, _, _ in cuts), len(text)]
+    offsets = [0, *(units.offset(place) for place in places[1:-1]), len(data)]
+    reasons: list[Boundary] = ["start", *("kept" if place in kept else why for place, _, why in cuts)]
+    found: list[Segment] = []
+    line, inside = 1, False
+    for n, why in enumerate(reasons):
+        breaks = text.count(b"\n", places[n], places[n + 1])
+        whole = text[places[n + 1] - 1 : places[n + 1]] == b"\n"
+        over = offsets[n + 1] - offsets[n] > target
+        found.append(
+            Segment(offsets[n], offsets[n + 1], line, line + breaks - whole, why, over, inside, outline)
+        )
+        line, inside = line + breaks, not whole
+    return tuple(found)
+
+
+def _outline(
+    path: str, data: bytes, language: str | None, tree: tree_sitter.Tree | None
+) -> Callable[[], Sequence[Symbol]]:
+    """The symbols of the file when they are asked for, from the tree where that is at hand."""
+    at_hand = [tree] if tree is not None else []
+
+    @cache
+    def found() -> Sequence[Symbol]:
+        from repoagent.split.symbols.outlines import read_outline, symbols_of
+
+        if at_hand and language is not None:
+            return symbols_of(at_hand.pop(), data, language)
+        read = read_outline(path, data, language)
+        return read[0] if read is not None else ()
+
+    return found
