@@ -23,8 +23,11 @@ class Conflict:
     lines: tuple[tuple[int, int], ...] = ()
 
 
-def merge(worktree: WorkTree, version: bytes, before: bytes, after: bytes) -> bytes | Conflict:
-    """The three-way merge by lines of `version` with the change from `before` to `after`."""
+def merge(
+    worktree: WorkTree, version: bytes, before: bytes, after: bytes, *, after_wins: bool = False
+) -> bytes | Conflict:
+    """The three-way merge by lines of `version` with the change from `before` to `after`, which has the last word
+    where `after_wins`."""
     if version == before:
         return after
     if after in (before, version):
@@ -35,7 +38,8 @@ def merge(worktree: WorkTree, version: bytes, before: bytes, after: bytes) -> by
         before_file.write_bytes(before)
         after_file.write_bytes(after)
         files = (str(version_file), str(before_file), str(after_file))
-        done = git_output(worktree.top, "merge-file", "-p", *files, ok=[*_CONFLICTS, _NO_TEXT])
+        flags = ["--theirs"] if after_wins else []
+        done = git_output(worktree.top, "merge-file", "-p", *flags, *files, ok=[*_CONFLICTS, _NO_TEXT])
         if done.returncode == 0:
             return done.stdout
         if done.returncode == _NO_TEXT:

@@ -53,7 +53,7 @@ def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: Dialo
     edit_id = new_edit_id()
     try:
         proposal = agreed(bench, edit_id, lambda changes: "", dialogue, lambda: "")
-        landed = Landed(proposal) if request.dry_run else _written(top, proposal, request, edit_id, dialogue)
+        landed = Landed(proposal) if request.dry_run else written(top, proposal, request, edit_id, dialogue)
     except SentBack as setback:
         raise failed(setback) from setback
     return ApplyOutcome(edit_id, landed, time.monotonic() - started)
@@ -86,7 +86,7 @@ def _read(top: Path, path: str, request: EditRequest) -> Source:
     return Source(path, found.data, found.mode, blob_hash(found.data))
 
 
-def _written(top: Path, proposal: Proposal, request: EditRequest, edit_id: str, dialogue: Dialogue) -> Landed:
+def written(top: Path, proposal: Proposal, request: EditRequest, edit_id: str, dialogue: Dialogue) -> Landed:
     """Write the files and run the check; everything is put back where one of them fails."""
     steps = with_permissions(top, steps_of(proposal.changes, edit_id), proposal.changes)
     refuse_moved(top, steps)

@@ -1,4 +1,4 @@
-"""The memory of a patch that was applied: what was said of it, with no model in it."""
+"""The memory of a change that no model has made, such as a patch: what was said of it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from repoagent.store import ensure
 
 @contextmanager
 def remembering(
-    bench: Bench, edit_id: str, words: str, dialogue: Dialogue
+    bench: Bench, edit_id: str, words: str, dialogue: Dialogue, *, kind: str
 ) -> Iterator[Callable[[Landed], None]]:
-    """A function that has the memory of each file hear of what landed; `words` is what was said of it.
+    """A function that has the memory of each file hear of what landed; `words` is what was said of it, `kind` what it
+    is ("apply", "join").
 
     It is written down before anything lands, so that a kill does not lose it. What landed is done: no ^C and no memory
     that can't be written makes it look undone.
@@ -32,7 +33,7 @@ def remembering(
     worktree, place = bench.worktree, layout(bench.worktree)
     before = dict(bench.draft.sources)
     files = [Target(change.name) for change in bench.draft.edits]
-    meta = {"edit": edit_id, "time": now(), "kind": "apply", **named_files(files)}
+    meta = {"edit": edit_id, "time": now(), "kind": kind, **named_files(files)}
     story = Story(
         edit_id=edit_id, request=words, turns=(Turn("user", words, meta),), notes=(), ended="applied", answer="",
         landed=None, model="", usage=Usage(), cost=None,

@@ -77,31 +77,51 @@ def apply(
     changes = bench.draft.edits
     touched = tuple(Target(path) for path in dict.fromkeys(c.old_path or c.name for c in changes))
     refuse_untracked(worktree, replace(request, targets=touched), bench.draft)
-    edit_id = new_edit_id()
     words = request.instruction or given.message
+    edit_id, landed = landing(
+        bench,
+        settings,
+        dialogue,
+        lambda changes: words or plain_message(given.name, changes),
+        remarks=remarks,
+    )
+    return ApplyOutcome(edit_id, landed, time.monotonic() - started)
+
+
+def landing(
+    bench: Bench,
+    settings: Settings,
+    dialogue: Dialogue,
+    words: Callable[[Sequence[FileChange]], str],
+    *,
+    kind: str = "apply",
+    remarks: tuple[str, ...] = (),
+) -> tuple[str, Landed]:
+    """Land a change that no model has made, with the message `words` and our trailers, and have it remembered as one of
+    the `kind`; its id, and what landed. Raises as `land`, a failed check or hook as CheckFailed."""
+    edit_id = new_edit_id()
+    worktree = bench.worktree
 
     def message(changes: Sequence[FileChange]) -> str:
-        text = words or plain_message(given.name, changes)
-        return with_trailers(text, _trailers(worktree, settings, edit_id, changes), worktree.top)
+        return with_trailers(words(changes), _trailers(worktree, settings, edit_id, changes), worktree.top)
 
-    about = words or plain_message(given.name, changes)
-    with _remembering(bench, edit_id, about, settings, dialogue) as remember:
+    with _remembering(bench, edit_id, words(bench.draft.edits), settings, dialogue, kind=kind) as remember:
         try:
             landed = land(bench, edit_id, message, dialogue, lambda: "", remarks=remarks)
         except SentBack as setback:
             raise failed(setback) from setback
         remember(landed)
-    return ApplyOutcome(edit_id, landed, time.monotonic() - started)
+    return edit_id, landed
 
 
 def _remembering(
-    bench: Bench, edit_id: str, words: str, settings: Settings, dialogue: Dialogue
+    bench: Bench, edit_id: str, words: str, settings: Settings, dialogue: Dialogue, *, kind: str
 ) -> AbstractContextManager[Callable[[Landed], None]]:
     if bench.request.dry_run or not settings.switch("memory.enabled"):
         return nullcontext(lambda landed: None)
     from repoagent.edit.apply.remember import remembering
 
-    return remembering(bench, edit_id, words.strip(), dialogue)
+    return remembering(bench, edit_id, words.strip(), dialogue, kind=kind)
 
 
 def _placed(

@@ -1,0 +1,70 @@
+"""The file that segments are joined into, as it is now; or why it is not there any more."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from repoagent.edit.join.gather import near
+from repoagent.edit.request import EditRequest
+from repoagent.edit.scope import gate
+from repoagent.errors import Refused
+from repoagent.repo import Source, WorkTree, blob_hash, git, read_source
+from repoagent.repo.content import look
+from repoagent.split.artifact import Index
+
+
+def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> Source:
+    """The source of the split in the work tree. Raises Refused where it is gone, a link, binary, or off limits."""
+    path = index.source.path
+    if reason := gate(worktree.top, request.paths)(path):
+        raise Refused(reason)
+    source = read_source(worktree, path)
+    if source.data is None:
+        raise Refused(_gone(worktree, index))
+    return _text(index, source)
+
+
+def outside_source(index: Index) -> Source:
+    """The source of a split that is in no repository, by its name in its folder. Raises Refused as the other."""
+    path = Path(index.source.path)
+    if path.is_symlink():
+        raise Refused(f"{path} is a symbolic link by now: split the file that it leads to")
+    try:
+        found = look(path.parent, path.name)
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}") from error
+    if found is None:
+        raise Refused(f"{path} is not there any more: bring it back, and join again")
+    return _text(index, Source(path.name, found.data, found.mode, blob_hash(found.data)))
+
+
+def _text(index: Index, source: Source) -> Source:
+    narrow = index.source.encoding in {"utf-8", "unknown-8bit"}
+    if narrow and source.binary and source.blob != index.source.blob:
+        raise Refused(f"{index.source.path} is binary by now, and was text when it was split: split it again")
+    return source
+
+
+def _gone(worktree: WorkTree, index: Index) -> str:
+    path = index.source.path
+    found = _same_elsewhere(worktree, index.source.blob)
+    if found:
+        command = (
+            f"`repoagent split {shlex.quote(found)} --refresh {shlex.quote(near(index.folder, Path.cwd()))}`"
+        )
+        return (
+            f"{path} is not there any more; {found} holds the text that was split: carry it over with {command}, "
+            "then join"
+        )
+    return f"{path} is not there any more: bring it back (`git restore` does, if git has it), and join again"
+
+
+def _same_elsewhere(worktree: WorkTree, blob: str) -> str:
+    """A tracked file with that blob, or ""."""
+    for entry in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
+        fields, _, name = entry.partition(b"\t")
+        if blob.encode() in fields.split(b" "):
+            return os.fsdecode(name)
+    return ""

@@ -1,0 +1,232 @@
+"""Carry places of a text over to a later one: what changed between two texts, fast on large ones.
+
+What both begin and end with is set aside at once; in between, the lines that each text holds once and in the same
+order are taken for the same (B. Cohen's patience diff, with the longest increasing subsequence by P. M. Fenwick's
+binary search), and so on between these.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+_LONG = 4096  # bytes; in lines as long as this, what ends with one of `_STOPS` is looked at instead
+_STOPS = b"\n\r;{},>"
+_PIECE = re.compile(rb"[^\n\r;{},>]*(?:\r\n|[\n\r;{},>]|\Z)")
+_FARTHEST = 1000  # lines that a change is moved by
+_SLACK = 2000  # bytes beside all changes that they may be moved over
+_CLOSE = 10_000  # pairs of lines that are compared each with each
+WIDE = (
+    (b"\xff\xfe\0\0", b"\n\0\0\0"),
+    (b"\0\0\xfe\xff", b"\0\0\0\n"),
+    (b"\xff\xfe", b"\n\0"),
+    (b"\xfe\xff", b"\0\n"),
+)
+
+
+Range = tuple[int, int, int, int]  # start and end in both
+
+
+class Change(NamedTuple):
+    """The bytes `old` to `old_end` of one text are the bytes `new` to `new_end` of the other."""
+
+    old: int
+    old_end: int
+    new: int
+    new_end: int
+
+
+class Carried:
+    """The changes from one text to another, in order, and where places of the first are in the second."""
+
+    def __init__(self, old: bytes, new: bytes, cuts: Collection[int]) -> None:
+        self.changes = changes(old, new, frozenset(cuts))
+        self._ends = [change.old_end for change in self.changes]
+
+    def change_at(self, place: int) -> Change | None:
+        """The change that the byte offset `place` of the first text is in or at an edge of."""
+        number = bisect_left(self._ends, place)
+        if number < len(self.changes) and self.changes[number].old <= place:
+            return self.changes[number]
+        return None
+
+    def spots(self, place: int) -> tuple[int, ...]:
+        """Where `place` may be in the second text: at one byte offset, or at either edge of a change."""
+        change = self.change_at(place)
+        if change is not None:
+            return tuple(dict.fromkeys((change.new, change.new_end)))
+        number = bisect_right(self._ends, place)
+        before = self.changes[number - 1] if number else Change(0, 0, 0, 0)
+        return (place - before.old_end + before.new_end,)
+
+    def low(self, place: int) -> int:
+        """The first of the spots; the last one for the end of what was replaced."""
+        change = self.change_at(place)
+        ends_there = change is not None and change.old < place == change.old_end
+        return self.spots(place)[-1 if ends_there else 0]
+
+    def high(self, place: int) -> int:
+        """The last of the spots; the first one for the start of what was replaced."""
+        change = self.change_at(place)
+        starts_there = change is not None and change.old == place < change.old_end
+        return self.spots(place)[0 if starts_there else -1]
+
+
+def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
+    """What to replace in `old` to make it `new`, in order; between two changes at least one line is the same. Offsets
+    in UTF-16 and UTF-32 (told by their byte-order marks) are those of whole characters.
+
+    What was put in or taken out can often be said to stand here or a few lines on (the blank lines around a new
+    function): then it is where one of `cuts`, offsets in `old`, is at its edge.
+    """
+    if old == new:
+        return []
+    newline = next((line for mark, line in WIDE if old.startswith(mark) and new.startswith(mark)), b"")
+    long = not newline and _has_long_line(old, new)
+    head, tail = _same_ends(old, new, len(newline), stops=_STOPS if long else b"\n")
+    one = _pieces(old[head : len(old) - tail], newline, long=long)
+    other = _pieces(new[head : len(new) - tail], newline, long=long)
+    numbers: dict[bytes, int] = {}
+    left = [numbers.setdefault(piece, len(numbers)) for piece in one]
+    right = [numbers.setdefault(piece, len(numbers)) for piece in other]
+    old_at = [head, *(head + at for at in accumulate(map(len, one)))]
+    new_at = [head, *(head + at for at in accumulate(map(len, other)))]
+    found = sorted(_differ(left, right))
+    if cuts:
+        wanted = {number for number, at in enumerate(old_at) if at in cuts}
+        found = [_slide(left, right, found, number, wanted) for number in range(len(found))]
+    return [Change(old_at[a], old_at[b], new_at[c], new_at[d]) for a, b, c, d in found]
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with, by halving: a loop over bytes is slow."""
+    low, high = 0, min(len(one), len(other))
+    first, second = memoryview(one), memoryview(other)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _common_suffix(one: bytes, other: bytes, most: int) -> int:
+    low, high = 0, most
+    first, second = memoryview(one), memoryview(other)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[len(one) - middle : len(one) - low] == second[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _same_ends(old: bytes, new: bytes, unit: int, *, stops: bytes) -> tuple[int, int]:
+    """How many bytes of the start and of the end are the same and made of whole pieces, and are not looked at."""
+    head = common_prefix(old, new)
+    tail = _common_suffix(old, new, min(len(old), len(new)) - head)
+    head, tail = max(head - _SLACK, 0), max(tail - _SLACK, 0)
+    if unit:
+        return head - head % unit, tail - tail % unit
+    head = max(old.rfind(stop.to_bytes(1, "big"), 0, head) for stop in stops) + 1
+    start = len(old) - tail
+    found = [at for stop in stops if (at := old.find(stop.to_bytes(1, "big"), start)) >= 0]
+    return head, len(old) - min(found) - 1 if found else 0
+
+
+def _has_long_line(*texts: bytes) -> bool:
+    return any(len(line) > _LONG for text in texts for line in text.split(b"\n"))
+
+
+def _pieces(text: bytes, newline: bytes, *, long: bool) -> list[bytes]:
+    if newline:
+        unit = len(newline)
+        ends = [m.end() for m in re.finditer(re.escape(newline), text) if m.start() % unit == 0]
+        cuts = [0, *ends, *([len(text)] if not ends or ends[-1] < len(text) else [])]
+        return [text[start:end] for start, end in pairwise(cuts)]
+    if long:
+        return [piece for piece in _PIECE.findall(text) if piece]
+    return text.splitlines(keepends=True)
+
+
+def _differ(left: Sequence[int], right: Sequence[int]) -> Iterator[Range]:
+    """The ranges (start and end in both) in which two lists differ."""
+    todo = [(0, len(left), 0, len(right))]
+    while todo:
+        a, b, c, d = todo.pop()
+        while a < b and c < d and left[a] == right[c]:
+            a, c = a + 1, c + 1
+        while a < b and c < d and left[b - 1] == right[d - 1]:
+            b, d = b - 1, d - 1
+        if a == b and c == d:
+            continue
+        same = _anchors(left, right, (a, b, c, d)) if a < b and c < d else []
+        if same:
+            for one, other in [*same, (b, d)]:
+                todo.append((a, one, c, other))
+                a, c = one + 1, other + 1
+        elif a < b and c < d and (b - a) * (d - c) <= _CLOSE:
+            yield from _closely(left, right, (a, b, c, d))
+        else:
+            yield a, b, c, d
+
+
+def _slide(
+    left: Sequence[int], right: Sequence[int], found: Sequence[Range], number: int, wanted: Collection[int]
+) -> Range:
+    """The change `number` where it is as well and at one of the places `wanted`, if it is one that can be moved."""
+    a, b, c, d = here = found[number]
+    if a < b and c < d:
+        return here
+    least = max(found[number - 1][1] + 1 if number else 0, a - _FARTHEST)
+    most = min(found[number + 1][0] - 1 if number + 1 < len(found) else len(left), b + _FARTHEST)
+    text = right[c:d] if a == b else left[a:b]
+    up = down = 0
+    while a - up > least and left[a - up - 1] == text[-1 - up % len(text)]:
+        up += 1
+    while b + down < most and left[b + down] == text[down % len(text)]:
+        down += 1
+    both = [by for by in range(-up, down + 1) if a + by in wanted and b + by in wanted]
+    one = [by for by in range(-up, down + 1) if a + by in wanted or b + by in wanted]
+    by = min(both or one, key=abs, default=0)
+    return a + by, b + by, c + by, d + by
+
+
+def _anchors(left: Sequence[int], right: Sequence[int], within: Range) -> list[tuple[int, int]]:
+    """The places of what both hold once there, the most of them that stand in the same order."""
+    a, b, c, d = within
+    ones, others = Counter(left[a:b]), Counter(right[c:d])
+    at = {right[place]: place for place in range(c, d) if others[right[place]] == 1}
+    pairs = [
+        (place, at[left[place]]) for place in range(a, b) if ones[left[place]] == 1 and left[place] in at
+    ]
+    ends: list[int] = []  # the least end of an increasing run of each length
+    last: list[int] = []  # the pair that is this end
+    back = [-1] * len(pairs)
+    for number, (_, other) in enumerate(pairs):
+        length = bisect_left(ends, other)
+        back[number] = last[length - 1] if length else -1
+        ends[length : length + 1] = [other]
+        last[length : length + 1] = [number]
+    run = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        run.append(pairs[number])
+        number = back[number]
+    return run[::-1]
+
+
+def _closely(left: Sequence[int], right: Sequence[int], within: Range) -> Iterator[Range]:
+    from difflib import SequenceMatcher
+
+    a, b, c, d = within
+    matcher = SequenceMatcher(None, left[a:b], right[c:d], autojunk=False)
+    for what, i, j, k, m in matcher.get_opcodes():
+        if what != "equal":
+            yield a + i, a + j, c + k, c + m

@@ -1,0 +1,169 @@
+"""Where the boundaries of the segments are in a source that has moved on: only where that is beyond doubt."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+Range = tuple[int, int, int, int]
+Differing = Callable[[Sequence[bytes], Sequence[bytes]], Sequence[Range]]
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A change of the lines `low` to `high` (excluded) of an old text: the range, and as far as what was put in or
+    taken out could stand higher or lower just as well. `steady`: line by line, and nowhere else."""
+
+    low: int
+    high: int
+    steady: bool
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines, which end at line feeds."""
+    return io.BytesIO(data).readlines()
+
+
+def zones(old: Sequence[bytes], new: Sequence[bytes], ranges: Sequence[Range]) -> list[Zone]:
+    """The changes from `old` to `new`, each as wide as it can be read."""
+    return [_zone(old, new, one) for one in ranges]
+
+
+def _zone(old: Sequence[bytes], new: Sequence[bytes], one: Range) -> Zone:
+    i1, i2, j1, j2 = one
+    if i1 < i2 and j1 < j2:
+        return _replaced(old, new, one)
+    lines, first, end = (new, j1, j2) if i1 == i2 else (old, i1, i2)
+    up = down = 0
+    while first - up > 0 and i1 - up > 0 and lines[first - up - 1] == lines[end - up - 1]:
+        up += 1
+    while end + down < len(lines) and i2 + down < len(old) and lines[first + down] == lines[end + down]:
+        down += 1
+    return Zone(i1 - up, i2 + down, False)
+
+
+def _replaced(old: Sequence[bytes], new: Sequence[bytes], one: Range) -> Zone:
+    """Some of the new lines may have been put in, and equal ones stand beside them: those may be what was put in."""
+    i1, i2, j1, j2 = one
+    lines = {*old[i1:i2], *new[j1:j2]}
+    low, high = i1, i2
+    while low > 0 and old[low - 1] in lines:
+        low -= 1
+    while high < len(old) and old[high] in lines:
+        high += 1
+    return Zone(low, high, (low, high) == (i1, i2) and i2 - i1 == j2 - j1)
+
+
+@dataclass(frozen=True)
+class Touch:
+    """What the edits of the two segments beside a boundary do to it. `lines`: one of them changes lines next to it;
+    `steady`: only line by line; `bytes`: one changes what is next to it."""
+
+    lines: bool
+    steady: bool
+    bytes: bool
+
+    def __or__(self, other: Touch) -> Touch:
+        return Touch(self.lines or other.lines, self.steady and other.steady, self.bytes or other.bytes)
+
+
+def touched(before: bytes, after: bytes, differing: Differing, *, at_end: bool) -> Touch:
+    """How the edit of one segment touches its end, or its beginning."""
+    if before == after:
+        return Touch(False, True, False)
+    old, new = lines_of(before), lines_of(after)
+    edge = len(old) if at_end else 0
+    meeting = [
+        zone for zone in zones(old, new, differing(old, new)) if edge == (zone.high if at_end else zone.low)
+    ]
+    if at_end:
+        near = before[-1:] != after[-1:] or before.startswith(after) or after.startswith(before)
+    else:
+        near = before[:1] != after[:1] or before.endswith(after) or after.endswith(before)
+    return Touch(bool(meeting), all(zone.steady for zone in meeting), near)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """An old and a new text, where their lines begin, and what differs."""
+
+    base: bytes
+    present: bytes
+    old_at: list[int]
+    new_at: list[int]
+    ranges: Sequence[Range]
+    zones: Sequence[Zone]
+
+
+def carried(
+    base: bytes, present: bytes, cuts: Sequence[tuple[int, Touch]], differing: Differing
+) -> list[int | None]:
+    """Where each of the `cuts` (a byte offset in `base`, ascending, and what the edits do there) is in `present`;
+    None where a change of the source crosses it, or where a change and an edit meet so that their order is open."""
+    old, new = lines_of(base), lines_of(present)
+    old_at, new_at = [0, *accumulate(map(len, old))], [0, *accumulate(map(len, new))]
+    ranges = differing(old, new)
+    moved = _Moved(base, present, old_at, new_at, ranges, zones(old, new, ranges))
+    same: dict[int, tuple[int, int]] = {}
+    found: list[int | None] = []
+    for cut, touch in cuts:
+        line = bisect_right(old_at, cut) - 1
+        if cut in (0, len(base)):
+            found.append(0 if cut == 0 else len(present))
+        elif old_at[line] == cut:
+            row = _row(line, touch, ranges, moved.zones)
+            found.append(None if row is None else new_at[row])
+        else:
+            found.append(_within(line, cut, touch, moved, same))
+    return found
+
+
+def _row(line: int, touch: Touch, ranges: Sequence[Range], wide: Sequence[Zone]) -> int | None:
+    """The line of the new text that a boundary before `line` of the old one is before."""
+    moved = 0
+    for (_, i2, _, j2), zone in zip(ranges, wide, strict=True):
+        if zone.low < line < zone.high:
+            return None
+        if line in (zone.low, zone.high) and touch.lines and not (zone.steady and touch.steady):
+            return None
+        if zone.high <= line:
+            moved = j2 - i2
+    return line + moved
+
+
+def _within(line: int, cut: int, touch: Touch, moved: _Moved, same: dict[int, tuple[int, int]]) -> int | None:
+    """The same for a boundary inside of `line`; where the line is changed, by the bytes around the change: how many
+    are the `same` before and after it, by the change."""
+    by = 0
+    for number, (i1, i2, j1, j2) in enumerate(moved.ranges):
+        zone = moved.zones[number]
+        if zone.low <= line < zone.high:
+            if touch.bytes or not i1 <= line < i2:
+                return None
+            start, end = moved.old_at[i1], moved.old_at[i2]
+            if number not in same:
+                was, now = moved.base[start:end], moved.present[moved.new_at[j1] : moved.new_at[j2]]
+                head = common(was, now)
+                same[number] = head, common(was[head:][::-1], now[head:][::-1])
+            head, tail = same[number]
+            if cut - start < head:
+                return cut - start + moved.new_at[j1]
+            return cut - end + moved.new_at[j2] if end - cut < tail else None
+        if zone.high <= line:
+            by = j2 - i2
+    return cut - moved.old_at[line] + moved.new_at[line + by]
+
+
+def common(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with, by halving: a loop over bytes is slow."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

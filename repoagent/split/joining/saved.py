@@ -1,0 +1,68 @@
+"""What a person, or a program, has saved as a segment, taken over: only what was meant, in the form of the source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from repoagent.errors import Refused
+from repoagent.split.joining.encodings import MARK, encoding_of, is_wide, narrowed, widened, with_own_encoding
+from repoagent.split.joining.endings import endings, with_own_end, with_own_endings
+
+BINARY = "binary"
+_CONFLICT = re.compile(rb"^(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|) .*", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """The encoding of a source ("utf-8", "latin-1" for others of one byte a character, "utf-16-le" and its like,
+    "binary"), and its line endings, as bytes of UTF-8."""
+
+    encoding: str
+    endings: frozenset[bytes]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The bytes that count for a segment file, and in sentences what was put right to get them."""
+
+    data: bytes
+    notes: tuple[str, ...] = ()
+
+
+def source_facts(base: bytes, encoding: str) -> SourceFacts:
+    """What is to be known of the source as it was split, which the index says is in `encoding`."""
+    if encoding == BINARY:
+        return SourceFacts(BINARY, frozenset())
+    encoding = encoding if is_wide(encoding) else encoding_of(base)
+    return SourceFacts(encoding, frozenset(endings(narrowed("the text that was split", base, encoding))))
+
+
+def taken_over(file: str, before: bytes, after: bytes, facts: SourceFacts) -> Saved:
+    """The segment `file`, which was the bytes `before` and holds `after` by now, in the form of the source.
+
+    Encoding, byte-order mark, line endings and the end are those of `before`; what was put right is said. Raises
+    Refused where that can't be told, and for a merge that nobody has finished.
+    """
+    if after == before or facts.encoding == BINARY:
+        return Saved(after)
+    old = narrowed(file, before, facts.encoding)
+    if not after:  # what says how the rest is encoded stays
+        return Saved(widened(MARK if old.startswith(MARK) else b"", facts.encoding))
+    new, notes = with_own_encoding(file, old, after, facts.encoding)
+    _refuse_conflict(file, old, new)
+    new, more = with_own_endings(file, old, new, set(facts.endings))
+    notes += more
+    new, more = with_own_end(file, old, new)
+    notes += more
+    return Saved(widened(new, facts.encoding), notes)
+
+
+def _refuse_conflict(file: str, before: bytes, after: bytes) -> None:
+    known = {match[0] for match in _CONFLICT.finditer(before)}
+    for match in _CONFLICT.finditer(after):
+        if match[0].rstrip(b"\r") not in known and match[0] not in known:
+            line = after.count(b"\n", 0, match.start()) + 1
+            raise Refused(
+                f"{file} has conflict markers (line {line}): finish that merge in it, and join again"
+            )

@@ -1,0 +1,89 @@
+"""A file that is split, and `repoagent split` in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.app import cli
+from repoagent.cli.exits import run
+from tests.cli.applying import Done
+from tests.conftest import GitRepo
+
+NAMES = ("load", "parse", "check", "store", "close")
+SOURCE = "".join(
+    f"def {name}(value):\n    first = value\n    second = first\n    third = second\n    return third\n\n\n"
+    for name in NAMES
+).encode()
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split of `name` in a repository, a segment for each function."""
+
+    repo: GitRepo
+    name: str
+    folder: Path
+    program: Callable[..., Done]
+
+    def file(self, number: int) -> Path:
+        return self.folder / f"{number:03}{Path(self.name).suffix}"
+
+    def edit(self, number: int, old: bytes, new: bytes) -> None:
+        data = self.file(number).read_bytes()
+        assert old in data
+        self.file(number).write_bytes(data.replace(old, new, 1))
+
+    def join(self, *options: str) -> Done:
+        return self.program("--join", str(self.folder), *options)
+
+    @property
+    def source(self) -> Path:
+        return self.repo.top / self.name
+
+    def change(self, old: bytes, new: bytes) -> bytes:
+        """Change the source itself; returns it."""
+        data = self.source.read_bytes()
+        assert old in data
+        self.source.write_bytes(data.replace(old, new, 1))
+        return self.source.read_bytes()
+
+    def everything(self) -> object:
+        """All that a refused join must not change."""
+        files = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.name != ".lock"}
+        return self.source.read_bytes(), self.repo.head(), self.repo.git("ls-files", "-s"), files
+
+
+MakeSplit = Callable[..., Split]
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    def program(*arguments: str, cwd: Path | None = None) -> Done:
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        code = run(cli, "repoagent", ["split", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return program
+
+
+@pytest.fixture
+def make_split(repo: GitRepo, program: Callable[..., Done]) -> MakeSplit:
+    def make_split(data: bytes = SOURCE, name: str = "src/big.py", target: int = 110) -> Split:
+        repo.write(name, data)
+        repo.commit("the file")
+        done = program(name, "--target-bytes", str(target), "-o", "parts", cwd=repo.top)
+        assert done.code == 0, done.err
+        repo.write(".git/info/exclude", "parts\n")
+        return Split(repo, name, repo.top / "parts", program)
+
+    return make_split
+
+
+@pytest.fixture
+def split(make_split: MakeSplit) -> Split:
+    return make_split()

@@ -1,0 +1,287 @@
+"""Edited segments become one commit of their source, beside whatever else is going on there."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.split.artifact import base_bytes, edited, read_index
+from tests.cli.applying import Done, program
+from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
+
+
+def is_fresh(split: Split) -> bool:
+    """Whether the folder is that of the present source, with nothing edited."""
+    index = read_index(split.folder)
+    data = base_bytes(index)
+    files = b"".join((split.folder / segment.file).read_bytes() for segment in index.segments)
+    return data == files == split.source.read_bytes() and not edited(index)
+
+
+def test_edits_of_two_segments_are_one_commit_that_can_be_undone(split: Split) -> None:
+    before = split.repo.head()
+    split.edit(2, b"second = first", b"second = 2")
+    split.edit(4, b"    third = second\n", b"")
+    wanted = SOURCE.replace(
+        b"parse(value):\n    first = value\n    second = first",
+        b"parse(value):\n    first = value\n    second = 2",
+    )
+    head, mark, tail = wanted.partition(b"def store")
+    wanted = head + mark + tail.replace(b"    third = second\n", b"", 1)
+    done = split.join()
+    assert done.code == 0, done.err
+    assert split.source.read_bytes() == wanted and split.repo.status() == ""
+    message = split.repo.git("log", "-1", "--format=%B")
+    assert message.startswith("Change parse and store in src/big.py\n\nRepoagent-Edit: ")
+    assert f"Source-Blob: {split.repo.git('rev-parse', f'{before}:src/big.py').strip()}" in message
+    assert "Assisted-by" not in message
+    assert done.out.startswith("[main ") and "1 file +1 -2" in done.out
+    assert "002.py  +1 -1\n" in done.err and "004.py  +0 -1\n" in done.err
+    assert split.repo.git("apply", "--check", "-R", str(split.folder / "join.diff")) == ""
+    assert is_fresh(split)
+    (file,) = split.repo.top.glob(".repoagent/memory/*/edits.jsonl")
+    assert json.loads(file.read_text())["commit"] == split.repo.head()
+    assert "kind=join" in next(split.repo.top.glob(".repoagent/memory/*/conversation.md")).read_text()
+    assert program(split.repo.top, "undo").code == 0
+    assert split.source.read_bytes() == SOURCE and split.repo.head() == before
+
+
+def test_each_join_has_a_diff_of_its_own_and_a_message_if_one_is_given(split: Split) -> None:
+    split.edit(1, b"first", b"one")
+    assert split.join().code == 0
+    split.edit(2, b"first", b"two")
+    done = split.join("-m", "Say two", "-m", "It is clearer.", "--json")
+    assert done.code == 0 and done.json["outcome"] == "committed" and done.json["refreshed"]
+    assert done.json["join_diff"] == str(split.folder / "join-2.diff")
+    assert done.json["segments"] == [
+        {"file": "002.py", "added": 1, "removed": 1, "how": "applied", "notes": []}
+    ]
+    assert (split.folder / "join-2.diff").read_text() == done.json["diff"]
+    assert "one" in (split.folder / "join.diff").read_text()
+    assert split.repo.git("log", "-1", "--format=%B").startswith(
+        "Say two\n\nIt is clearer.\n\nRepoagent-Edit"
+    )
+
+
+def test_a_dry_run_shows_the_diff_and_writes_nothing(split: Split) -> None:
+    split.edit(2, b"second = first", b"second = 2")
+    before = split.everything()
+    done = split.join("--dry-run")
+    assert done.code == 0 and split.everything() == before
+    assert split.repo.git("apply", "--check", "-", stdin=done.out.encode()) == ""
+
+
+def test_without_a_commit_the_file_is_written_and_can_be_undone(split: Split) -> None:
+    head = split.repo.head()
+    split.edit(2, b"second = first", b"second = 2")
+    assert split.join("--no-commit").code == 0
+    assert split.repo.head() == head and split.repo.status() == " M src/big.py\n"
+    assert (split.folder / "join.diff").exists() and is_fresh(split)
+    assert program(split.repo.top, "undo").code == 0 and split.source.read_bytes() == SOURCE
+
+
+def test_staged_and_unstaged_work_stays_what_it_was(split: Split) -> None:
+    split.change(b"def load(value):", b"def load(value, staged):")
+    split.repo.git("add", "src/big.py")
+    split.change(b"def close(value):", b"def close(value, unstaged):")
+    split.repo.write("a.txt", "mine\n")
+    split.edit(3, b"second = first", b"second = 3")
+    done = split.join()
+    assert done.code == 0, done.err
+    shown = split.repo.git("show", "HEAD", "--format=", "-U0")
+    assert "+    second = 3" in shown and "staged" not in shown
+    assert "load(value, staged)" in split.repo.git("diff", "--cached")
+    assert "close(value, unstaged)" in split.repo.git("diff") and "second" not in split.repo.git(
+        "diff", "-U0"
+    )
+    assert "its changes are kept" in done.err and is_fresh(split)
+
+
+def test_what_the_source_has_already_is_not_joined_again(split: Split) -> None:
+    split.edit(2, b"second = first", b"second = 2")
+    split.edit(3, b"second = first", b"second = 3")
+    now = SOURCE.replace(b"second = first", b"second = 2", 2).replace(b"second = 2", b"second = first", 1)
+    split.source.write_bytes(now)
+    split.repo.commit("done by hand")
+    done = split.join()
+    assert done.code == 0 and "002.py  +1 -1  in the source already" in done.err
+    assert "1 file +1 -1" in done.out and is_fresh(split)
+    done = split.join()
+    assert done.code == 1
+
+
+@pytest.mark.parametrize("script", ["kill -9 $(ps -o ppid= -p $PPID)"])
+def test_a_kill_between_the_commit_and_the_folder_is_understood(split: Split, script: str) -> None:
+    split.edit(2, b"second = first", b"second = 2")
+    split.repo.hook("post-commit", f"{script}\n")
+    assert program(split.repo.top, "split", "--join", "parts").code == -signal.SIGKILL
+    split.repo.hook("post-commit", "true\n")
+    head, data = split.repo.head(), split.source.read_bytes()
+    assert data.count(b"second = 2") == 1 and not is_fresh(split)
+    done = program(split.repo.top, "split", "--join", "parts")
+    assert done.code == 1 and "is in src/big.py already, and parts is up to date with it" in done.err
+    assert (split.repo.head(), split.source.read_bytes()) == (head, data) and is_fresh(split)
+    assert split.repo.status() == "" and not (split.repo.top / ".git/index.lock").exists()
+
+
+def test_a_formatting_hook_has_its_say_and_the_folder_follows(split: Split) -> None:
+    split.edit(2, b"second = first", b"second = 2  ")
+    split.repo.hook("pre-commit", "sed -i 's/ *$//' src/big.py && git add src/big.py\n")
+    done = split.join()
+    assert done.code == 0, done.err
+    assert b"second = 2\n" in split.source.read_bytes() and is_fresh(split)
+    assert split.repo.status() == ""
+
+
+@pytest.mark.parametrize(
+    ("edit", "note"),
+    [
+        (lambda data: data.rstrip(b"\n"), "its final newline and the blank lines before it were put back"),
+        (lambda data: data.replace(b"\n", b"\r\n"), "its line endings were CRLF, and are LF again"),
+        (lambda data: b"\xef\xbb\xbf" + data, "a byte-order mark at its head was taken out"),
+        (lambda data: data.decode().encode("utf-16"), "it was saved as UTF-16, and is UTF-8 again"),
+    ],
+)
+def test_what_an_editor_did_by_itself_is_put_right(
+    split: Split, edit: Callable[[bytes], bytes], note: str
+) -> None:
+    split.edit(2, b"second = first", b"second = 2")
+    wanted = SOURCE.replace(
+        b"parse(value):\n    first = value\n    second = first",
+        b"parse(value):\n    first = value\n    second = 2",
+    )
+    split.file(2).write_bytes(edit(split.file(2).read_bytes()))
+    done = split.join()
+    assert done.code == 0 and f"note: 002.py: {note}" in done.err
+    assert split.source.read_bytes() == wanted and is_fresh(split)
+
+
+def test_where_only_the_form_of_a_segment_changed_there_is_nothing_to_join(split: Split) -> None:
+    split.file(2).write_bytes(split.file(2).read_bytes().replace(b"\n", b"\r\n"))
+    done = split.join()
+    assert done.code == 1 and "no text was changed (002.py: its line endings were CRLF" in done.err
+
+
+def test_other_encodings_come_back_as_they_were(make_split: MakeSplit) -> None:
+    split = make_split(SOURCE.replace(b"value", "wért".encode("latin-1")), "src/old.txt")
+    text = split.file(2).read_bytes().decode("latin-1").replace("second = first", "second = é")
+    split.file(2).write_bytes(text.encode())
+    done = split.join()
+    assert done.code == 0 and "it was saved as UTF-8, and is" in done.err
+    assert split.source.read_bytes().count(b"second = \xe9\n") == 1
+
+
+@pytest.mark.parametrize("saved_as", ["utf-16-le", "utf-16", "utf-8", "utf-16-be with a mark"])
+def test_segments_of_a_utf_16_source_may_be_saved_as_editors_do(make_split: MakeSplit, saved_as: str) -> None:
+    whole = "\ufeff" + SOURCE.decode()
+    split = make_split(whole.encode("utf-16-le"), "src/wide.py", 230)
+    number = len(list(split.folder.glob("0*.py"))) // 2
+    old = split.file(number).read_bytes().decode("utf-16-le")
+    new = old.replace("second = first", "second = é", 1)
+    assert new != old
+    mark = saved_as.endswith("mark")
+    split.file(number).write_bytes(("\ufeff" * mark + new).encode(saved_as.partition(" ")[0]))
+    done = split.join()
+    assert done.code == 0, done.err
+    assert split.source.read_bytes() == whole.replace(old, new, 1).encode("utf-16-le")
+    assert is_fresh(split)
+
+
+def test_an_emptied_segment_takes_its_text_out_and_other_files_are_left_alone(split: Split) -> None:
+    split.file(3).write_bytes(b"")
+    (split.folder / "003.py~").write_bytes(b"backup")
+    done = split.join()
+    assert done.code == 0 and "003.py is empty: its 7 lines are taken out" in done.err
+    assert "left out: 003.py~" in done.err and (split.folder / "003.py~").exists()
+    assert b"def check" not in split.source.read_bytes() and split.source.read_bytes().count(b"def ") == 4
+
+
+def test_a_segment_that_was_edited_before_a_refresh_is_merged_from_what_it_was_edited_from(
+    split: Split,
+) -> None:
+    split.edit(2, b"second = first", b"second = 2")
+    split.change(b"parse(value):\n    first = value", b"parse(value):\n    first = source")
+    split.repo.commit("moved on")
+    assert split.program("--refresh", str(split.folder)).code == 0
+    done = split.join()
+    if done.code == 0:  # lines beside each other: git says that they clash
+        pytest.fail("two changes beside each other were merged")
+    assert done.code == 3 and "002.py" in done.err
+    split.file(2).write_bytes(
+        split.file(2)
+        .read_bytes()
+        .replace(b"second = 2", b"second = first")
+        .replace(b"return third", b"return 2")
+    )
+    done = split.join()
+    assert done.code == 0, done.err
+    data = split.source.read_bytes()
+    assert b"first = source\n    second = first\n    third = second\n    return 2\n" in data and is_fresh(
+        split
+    )
+
+
+def test_a_linked_work_tree_has_its_own_source(split: Split) -> None:
+    split.repo.git("worktree", "add", "-q", "-b", "side", "../side")
+    side = split.repo.top.parent / "side"
+    assert split.program("src/big.py", "--target-bytes", "110", cwd=side).code == 0
+    folder = split.repo.top / ".repoagent/splits/src-big.py"
+    path = folder / "002.py"
+    path.write_bytes(path.read_bytes().replace(b"second = first", b"second = side"))
+    done = split.program("--join", str(folder), cwd=side)
+    assert done.code == 0, done.err
+    assert b"side" in (side / "src/big.py").read_bytes() and split.source.read_bytes() == SOURCE
+
+
+def test_outside_of_a_repository_the_file_is_written(tmp_path: Path, program: Callable[..., Done]) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "big.py").write_bytes(SOURCE)
+    assert program("big.py", "-o", "parts", "--target-bytes", "110", cwd=place).code == 0
+    (place / "parts/002.py").write_bytes(
+        (place / "parts/002.py").read_bytes().replace(b"second = first", b"second = 2")
+    )
+    (place / "big.py").write_bytes(SOURCE.replace(b"def load", b"def moved_on"))
+    done = program("--join", "parts")
+    assert done.code == 0, done.err
+    assert "written, not committed" in done.out
+    data = (place / "big.py").read_bytes()
+    assert b"def moved_on" in data and data.count(b"second = 2") == 1
+    assert sorted(path.name for path in place.iterdir()) == ["big.py", "parts"]
+    assert program("--join", "parts").code == 1
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_random_edits_and_random_changes_elsewhere_are_both_joined(split: Split, data: st.DataObject) -> None:
+    """Of each function, one side at most changes a line; the other functions stay as they are."""
+    split.source.write_bytes(SOURCE)
+    assert split.program("--refresh", str(split.folder)).code == 0
+    sides = data.draw(st.lists(st.sampled_from(["ours", "theirs", "nobody"]), min_size=5, max_size=5))
+    wanted = present = SOURCE
+    for number, (name, side) in enumerate(zip(NAMES, sides, strict=True), 1):
+        line = data.draw(
+            st.sampled_from([b"    first = value\n", b"    third = second\n", b"    return third\n"])
+        )
+        text = (
+            data.draw(st.sampled_from([b"", b"    more = 1\n    less = 2\n", b"    return None\n"]))
+            if side != "nobody"
+            else line
+        )
+        start = SOURCE.index(b"def %s" % name.encode())
+        function = SOURCE[start : start + 100].partition(b"\n\n\n")[0] + b"\n\n\n"
+        changed = function.replace(line, text, 1)
+        wanted = wanted.replace(function, changed)
+        if side == "ours":
+            split.file(number).write_bytes(changed)
+        present = present.replace(function, changed) if side == "theirs" else present
+    split.source.write_bytes(present)
+    done = split.join("--no-commit")
+    assert done.code == (0 if "ours" in sides else 1), done.err
+    assert split.source.read_bytes() == (wanted if "ours" in sides else present)

@@ -1,0 +1,177 @@
+"""A split into a folder: what is refused, what is written, and that it is the source again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.split.artifact import Text, Ways, create, default_folder, find_text, index_of, read_index
+from repoagent.split.artifact.facts import facts_of
+from repoagent.split.artifact.index import VERSION
+from repoagent.split.artifact.naming import fill, fresh
+from repoagent.split.artifact.schema import parse_index
+from repoagent.store.document import dumps
+from tests.conftest import GitRepo
+
+SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
+
+
+def text(top: Path, data: bytes = SOURCE, name: str = "a.py") -> Text:
+    (top / name).write_bytes(data)
+    return Text(str(top / name), data)
+
+
+def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "precious").write_text("x")
+    with pytest.raises(Refused, match="is not empty, and no split of a file"):
+        create(text(tmp_path), Ways(), tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
+    with pytest.raises(UsageError, match="is not a folder"):
+        create(text(tmp_path), Ways(), tmp_path / "a.py")
+    with pytest.raises(UsageError, match="there is no folder"):
+        create(text(tmp_path), Ways(), tmp_path / "no" / "such")
+
+
+def test_the_split_of_another_file_is_left_alone(tmp_path: Path) -> None:
+    made = create(text(tmp_path), Ways(target=300), tmp_path / "out")
+    with pytest.raises(Refused, match=r"holds the split of .*a\.py"):
+        create(text(tmp_path, name="b.py"), Ways(), tmp_path / "out")
+    assert read_index(tmp_path / "out") == made
+
+
+def test_edited_segments_are_not_overwritten(tmp_path: Path) -> None:
+    made = create(text(tmp_path), Ways(target=300), tmp_path / "out")
+    for one in made.segments:
+        (made.folder / one.file).write_bytes(b"mine\n")
+    with pytest.raises(Refused, match=r"001\.py, 002\.py, .* in .* were edited and not merged"):
+        create(text(tmp_path, b"x = 1\n"), Ways(), tmp_path / "out")
+    assert read_index(tmp_path / "out") == made
+    assert all((made.folder / one.file).read_bytes() == b"mine\n" for one in made.segments)
+
+
+def test_a_split_of_the_same_file_is_replaced_with_nothing_left_of_it(tmp_path: Path) -> None:
+    first = create(text(tmp_path), Ways(target=300), tmp_path / "out")
+    second = create(text(tmp_path, SOURCE[:200]), Ways(target=100), tmp_path / "out")
+    assert len(second.segments) < len(first.segments)
+    names = {one.file for one in second.segments}
+    assert {path.name for path in second.folder.iterdir()} == {*names, "base", "index.json", ".lock"}
+    assert b"".join((second.folder / one.file).read_bytes() for one in second.segments) == SOURCE[:200]
+
+
+def test_no_git_directory_is_written_into(repo: GitRepo) -> None:
+    source = find_text("src/app.py", repo.top)
+    for place in (repo.top / ".git" / "parts", repo.top / ".git" / "hooks"):
+        with pytest.raises(UsageError, match="is in a git directory"):
+            create(source, Ways(), place)
+    (repo.top / "link").symlink_to(repo.top / ".git")
+    with pytest.raises(UsageError, match="is in a git directory"):
+        create(source, Ways(), repo.top / "link" / "parts")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_can_not_be_written_is_said(tmp_path: Path) -> None:
+    source = text(tmp_path)
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with pytest.raises(Refused, match="could not make the folder"):
+        create(source, Ways(), tmp_path / "closed" / "out")
+
+
+def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
+    worktree = find_text("a.txt", repo.top).worktree
+
+    def slug(path: str) -> str:
+        return (
+            default_folder(Text(path, b"", worktree)).relative_to(repo.top / ".repoagent/splits").as_posix()
+        )
+
+    assert slug("src/app.py") == slug("src-app.py") == "src-app.py"
+    (repo.top / ".repoagent" / "splits").mkdir(parents=True)
+    create(find_text("src/app.py", repo.top), Ways(), repo.top / ".repoagent/splits/src-app.py")
+    assert slug("src/app.py") == "src-app.py" and slug("src-app.py").startswith("src-app.py-")
+    odd = {
+        slug(path)
+        for path in (".github/x.yml", "github/x.yml", "a b.py", "a\tb.py", "\udcff.py", "../x", "x" * 300)
+    }
+    assert len(odd) == 7 and all("/" not in one and not one.startswith(".") for one in odd)
+    with pytest.raises(UsageError, match="say with -o"):
+        default_folder(Text("/tmp/x.py", b""))
+    with pytest.raises(UsageError, match="say with -o"):
+        default_folder(Text("", b"", worktree))
+
+
+@pytest.mark.parametrize(
+    ("data", "facts"),
+    [
+        (b"", ("utf-8", False, "none", False)),
+        (b"a", ("utf-8", False, "none", False)),
+        (b"a\nb\n", ("utf-8", False, "lf", True)),
+        (b"\xef\xbb\xbfa\r\nb\r\n", ("utf-8", True, "crlf", True)),
+        (b"a\rb\r", ("utf-8", False, "cr", True)),
+        (b"a\r\nb\nc", ("utf-8", False, "mixed", False)),
+        ("\ufeffa\r\nb".encode("utf-16-le"), ("utf-16-le", True, "crlf", False)),
+        ("\ufeff\u0a0a\u0d0d\n".encode("utf-16-be"), ("utf-16-be", True, "lf", True)),
+        ("\ufeffa\n".encode("utf-32-le"), ("utf-32-le", True, "lf", True)),
+        ("\ufeffa\n".encode("utf-32-be"), ("utf-32-be", True, "lf", True)),
+        (b"\xff\xfe\0\0a\0", ("utf-16-le", True, "none", False)),
+        (b"caf\xe9\n", ("unknown-8bit", False, "lf", True)),
+        (b"a\0b\n", ("binary", False, "lf", True)),
+    ],
+)
+def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
+    assert tuple(facts_of(data)) == facts
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.one_of(
+        st.binary(max_size=600),
+        st.lists(st.sampled_from([b"def f():\n", b"  x\r\n", b"\r", b"\n", b"\xe9\0", b"z" * 90])).map(
+            b"".join
+        ),
+    ),
+    st.sampled_from(["a.py", "a.json", "a.txt", "odd \udcff.c++", ""]),
+    st.booleans(),
+)
+def test_an_index_is_read_back_as_it_was_made(data: bytes, path: str, natural: bool) -> None:
+    index = index_of(Text(path, data), Ways(64, natural, "text" if not path else None), Path("/x"))
+    assert b"".join(data[one.start : one.end] for one in index.segments) == data
+    dumped = dumps({"version": VERSION, **index.to_dict()})
+    assert parse_index(Path("/x/index.json"), dumped) == index
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 8))
+def test_new_names_sort_between_their_neighbours(gaps: list[int], count: int) -> None:
+    names: list[str] = fresh(count, ".py")
+    for gap in gaps:
+        place = gap % (len(names) + 1)
+        wanted: list[str | None] = [*names[:place], *[None] * gap, *names[place:]]
+        names = fill(wanted, ".py", {*names, "004.py"})
+        assert names == sorted(names) and len(set(names)) == len(names)
+
+
+def test_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
+    import resource
+    import signal
+
+    source = text(tmp_path)
+    made = create(source, Ways(target=300), tmp_path / "old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        with pytest.raises(RepoagentError, match="could not write the split in"):
+            create(source, Ways(), tmp_path / "new")
+        with pytest.raises(RepoagentError, match="could not write the split in"):
+            create(source, Ways(), tmp_path / "old")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, kept)
+    assert not (tmp_path / "new").exists()
+    assert read_index(tmp_path / "old") == made and not (tmp_path / "old" / ".staged").exists()

@@ -1,0 +1,193 @@
+"""Edited segments and a source that moved on, joined: git's own merge of the whole text is the judge."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.patch import differing
+from repoagent.split.joining import Joined, Part, Place, join_parts
+
+
+def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = False) -> bytes | None:
+    """`git merge-file` itself; None for a conflict."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, name) for name in ("version", "before", "after")]
+        for file, data in zip(files, (version, before, after), strict=True):
+            file.write_bytes(data)
+        flags = ["--theirs"] if last_word else []
+        done = subprocess.run(
+            ["git", "merge-file", "-p", *flags, *files], cwd=folder, capture_output=True, check=False
+        )
+    return done.stdout if done.returncode == 0 else None
+
+
+def join(parts: list[Part], present: bytes, encoding: str = "utf-8", *, last_word: bool = False) -> Joined:
+    return join_parts(
+        "big.txt", parts, present, encoding, merge=merge_file, differing=differing, last_word=last_word
+    )
+
+
+def parts(*texts: bytes, **edits: bytes) -> list[Part]:
+    """Segments of these texts; `s2=b"..."` is the edit of the second."""
+    names = [f"s{number}" for number in range(1, len(texts) + 1)]
+    return [Part(name, text, edits.get(name, text)) for name, text in zip(names, texts, strict=True)]
+
+
+ONE, TWO, THREE = (b"".join(b"%d.%d\n" % (n, line) for line in range(1, 6)) for n in (1, 2, 3))
+
+
+def test_a_source_as_it_was_is_joined_end_to_end() -> None:
+    joined = join(parts(b"a\0", b"b\r", b"\xff", s2=b"B"), b"a\0b\r\xff")
+    assert joined.data == b"a\0B\xff" and joined.how == {"s2": "applied"}
+
+
+def test_edits_and_changes_of_the_source_in_other_segments_are_both_there() -> None:
+    edited = parts(ONE, TWO, THREE, s2=TWO.replace(b"2.3", b"two"))
+    joined = join(edited, ONE.replace(b"1.1\n", b"new\n1.1\n") + TWO + THREE.replace(b"3.5\n", b""))
+    assert joined.data == b"new\n" + ONE + TWO.replace(b"2.3", b"two") + THREE.replace(b"3.5\n", b"")
+    assert joined.how == {"s2": "applied"}
+
+
+def test_in_the_same_segment_they_are_merged() -> None:
+    joined = join(parts(ONE, TWO, s2=TWO.replace(b"2.1", b"two")), ONE + TWO.replace(b"2.4", b"four"))
+    assert joined.data == ONE + TWO.replace(b"2.1", b"two").replace(b"2.4", b"four")
+    assert joined.how == {"s2": "merged"}
+
+
+def test_on_the_same_lines_they_clash_and_the_place_is_named_in_both() -> None:
+    edited = parts(
+        ONE, TWO, THREE, s2=b"x\n" + TWO.replace(b"2.3", b"two"), s3=THREE.replace(b"3.1", b"three")
+    )
+    joined = join(edited, b"new\n" + ONE + TWO.replace(b"2.3", b"deux") + THREE)
+    assert joined.data is None and joined.how == {"s2": "clash", "s3": "applied"}
+    (clash,) = joined.clashes
+    assert clash.files == ("s2",) and clash.places == (Place("s2", (4, 4), (9, 9)),)
+
+
+def test_the_last_word_takes_away_only_what_clashes() -> None:
+    edited = parts(ONE, TWO, s2=TWO.replace(b"2.3", b"two"))
+    present = ONE + TWO.replace(b"2.3", b"deux").replace(b"2.1", b"first")
+    joined = join(edited, present, last_word=True)
+    assert joined.data == ONE + TWO.replace(b"2.3", b"two").replace(b"2.1", b"first")
+    assert joined.kept == present.replace(b"deux", b"2.3")
+
+
+def test_lines_on_both_sides_of_a_boundary_are_apart_where_git_sees_one_change() -> None:
+    present = ONE + TWO.replace(b"2.1", b"first")
+    edited = parts(ONE, TWO, s1=ONE.replace(b"1.5", b"last"))
+    assert merge_file(present, ONE + TWO, edited[0].after + TWO) is None
+    assert join(edited, present).data == ONE.replace(b"1.5", b"last") + TWO.replace(b"2.1", b"first")
+
+
+def test_text_put_in_at_the_same_boundary_by_both_is_a_clash() -> None:
+    assert join(parts(ONE, TWO, s1=ONE + b"ours\n"), ONE + b"theirs\n" + TWO).clashes[0].files == ("s1",)
+
+
+def test_a_change_across_a_boundary_is_merged_with_both_neighbours() -> None:
+    edited = parts(ONE, TWO, THREE, s1=ONE.replace(b"1.1", b"one"), s2=TWO.replace(b"2.5", b"five"))
+    present = (ONE + TWO + THREE).replace(b"1.5\n2.1\n", b"between\n")
+    joined = join(edited, present)
+    assert joined.data == present.replace(b"1.1", b"one").replace(b"2.5", b"five")
+    assert joined.how == {"s1": "merged", "s2": "merged"}
+
+
+@pytest.mark.parametrize("also", [b"2.1\n", b"2.2\n", b"3.5\n"])
+def test_an_edit_that_is_in_the_source_already_is_not_made_twice(also: bytes) -> None:
+    edited = parts(ONE, TWO, THREE, s1=ONE.replace(b"1.5\n", b"1.5 changed\n"))
+    present = ONE.replace(b"1.5\n", b"1.5 changed\n") + (TWO + THREE).replace(also, b"other\n")
+    joined = join(edited, present)
+    assert joined.data == present and joined.how == {"s1": "already"}
+
+
+def test_half_of_an_edit_in_the_source_is_not_the_edit() -> None:
+    edited = parts(b"x\n}\n", b"b\n}\n}\n", s2=b"}\n")
+    assert join(edited, b"x\n}\n}\n}\n").data is None
+    assert join(edited, b"y\n}\n}\n").data == b"y\n}\n}\n"
+
+
+def test_a_repeated_line_put_in_at_a_boundary_is_not_put_in_twice() -> None:
+    edited = parts(b"x\na\na\n", b"a\na\ny\n", s1=b"x\na\na\na\n")
+    present = b"x\n" + 5 * b"a\n" + b"z\n"  # the same, and y changed
+    joined = join(edited, present)
+    assert joined.data in (None, present)
+
+
+def test_a_line_that_was_cut_is_carried_where_it_can_be_told() -> None:
+    edited = parts(b"var a=1;", b"var b=2;", b"var c=3;", s2=b"var b=22;")
+    assert join(edited, b"var a=1;var b=2;var c=4;").data == b"var a=1;var b=22;var c=4;"
+    assert join(edited, b"var a=0;var b=2;var c=3;").data == b"var a=0;var b=22;var c=3;"
+    assert join(edited, b"var a=0;var b=2;var c=4;").clashes[0].files == ("s2",)
+    appended = parts(b"f();", b"f();g();", s1=b"f();f();")
+    assert join(appended, b"f();f();f();h();").data in (None, b"f();f();f();h();")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_wide_characters_are_merged_by_their_lines(encoding: str) -> None:
+    one, two = "\ufeffa\nb\nc\n".encode(encoding), "d\ne\nf\n".encode(encoding)
+    edited = parts(one, two, s2="d\ne\nF\n".encode(encoding))
+    assert join(edited, "\ufeffa\nb\nc\nD\ne\nf\n".encode(encoding), encoding).data == (
+        "\ufeffa\nb\nc\nD\ne\nF\n".encode(encoding)
+    )
+
+
+@pytest.mark.parametrize(("was", "now"), [(b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r", b"\r")])
+def test_a_source_with_other_line_endings_by_now_keeps_them(was: bytes, now: bytes) -> None:
+    def lines(data: bytes, ending: bytes) -> bytes:
+        return data.replace(b"\n", ending)
+
+    edited = parts(lines(ONE, was), lines(TWO, was), s2=lines(TWO.replace(b"2.3", b"two"), was))
+    present = lines(ONE.replace(b"1.2", b"one") + TWO, now)
+    assert join(edited, present).data == present.replace(b"2.3", b"two")
+
+
+LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"def f():\n"]), min_size=1, max_size=6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_random_edits_beside_random_changes_are_both_there(data: st.DataObject) -> None:
+    """Each segment is changed by one side at most, and not at its edges: the result is known without any merge."""
+    texts = [b"".join(b"<%d %d>\n" % (n, k) for k in range(5)) for n in range(data.draw(st.integers(2, 6)))]
+    ours, present, wanted = [], [], []
+    for text in texts:
+        side = data.draw(st.sampled_from(["ours", "theirs", "nobody"]))
+        lines = text.splitlines(keepends=True)
+        first, end = sorted((data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))))
+        changed = b"".join([*lines[:first], *data.draw(LINES), *lines[end:]])
+        ours.append(changed if side == "ours" else text)
+        present.append(changed if side == "theirs" else text)
+        wanted.append(text if side == "nobody" else changed)
+    given_parts = [Part(f"s{n}", *both) for n, both in enumerate(zip(texts, ours, strict=True))]
+    joined = join(given_parts, b"".join(present))
+    assert joined.data == b"".join(wanted)
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.data())
+def test_it_never_says_otherwise_than_git_does_of_the_whole_text(data: st.DataObject) -> None:
+    """Few kinds of lines, so that nearly every place is ambiguous; each side may change anything."""
+    texts = [b"".join(data.draw(LINES)) for _ in range(data.draw(st.integers(1, 4)))]
+
+    def some(text: bytes) -> bytes:
+        lines = text.splitlines(keepends=True)
+        first = data.draw(st.integers(0, len(lines)))
+        end = data.draw(st.integers(first, len(lines)))
+        return b"".join([*lines[:first], *data.draw(st.one_of(st.just([]), LINES)), *lines[end:]])
+
+    ours = [some(text) if data.draw(st.booleans()) else text for text in texts]
+    base, wanted = b"".join(texts), b"".join(ours)
+    present = some(base) if data.draw(st.booleans()) else some(wanted)
+    joined = join([Part(f"s{n}", *both) for n, both in enumerate(zip(texts, ours, strict=True))], present)
+    whole = merge_file(present, base, wanted) if present not in (base, wanted) else wanted
+    if joined.data is not None and whole is not None:
+        assert joined.data == whole
+    if joined.data is None:
+        assert joined.clashes and all(clash.files for clash in joined.clashes)
+    elif set(joined.how.values()) <= {"already"}:
+        assert joined.data == present

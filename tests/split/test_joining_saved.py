@@ -1,0 +1,165 @@
+"""What editors do to a segment that nobody asked for is put right, or refused with the line."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused
+from repoagent.split.joining import Saved, source_facts, taken_over
+
+LATIN = "größe = 1\nlänge = 2\nend\n".encode("latin-1")
+UTF8 = "größe = 1\nlänge = 2\nend\n".encode()
+
+
+def saved(before: bytes, after: bytes, *, whole: bytes | None = None, encoding: str = "utf-8") -> Saved:
+    return taken_over("002.c", before, after, source_facts(before if whole is None else whole, encoding))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted", "note"),
+    [
+        (b"a\nb\n", b"a\nc", b"a\nc\n", "final newline was put back"),
+        (
+            b"a\r\nb\r\n\r\n",
+            b"a\r\nc",
+            b"a\r\nc\r\n\r\n",
+            "final newline and the blank line before it were put back",
+        ),
+        (b"a\nb\n", b"a", b"a\n", "final newline was put back"),
+        (b"var a;", b"var b;\n", b"var b;", "the newline at its end was taken out"),
+        (b"a\nb\n", b"a\r\nc\r\n", b"a\nc\n", "were CRLF, and are LF again"),
+        (b"a\r\nb\r\n", b"a\nc\n", b"a\r\nc\r\n", "were LF, and are CRLF again"),
+        (b"a\rb\r", b"a\nc\n", b"a\rc\r", "were LF, and are CR again"),
+        (b"a\nb\n", b"\xef\xbb\xbfa\nc\n", b"a\nc\n", "byte-order mark at its head was taken out"),
+        (b"\xef\xbb\xbfa\nb\n", b"a\nc\n", b"\xef\xbb\xbfa\nc\n", "byte-order mark at its head was put back"),
+        (
+            UTF8,
+            UTF8.decode().replace("end", "é").encode("latin-1"),
+            UTF8.replace(b"end", "é".encode()),
+            "is UTF-8",
+        ),
+        (
+            UTF8,
+            UTF8.decode().replace("end", "…").encode("cp1252"),
+            UTF8.replace(b"end", "…".encode()),
+            "Windows-1252",
+        ),
+        (
+            UTF8,
+            UTF8.decode().replace("end", "x").encode("utf-16"),
+            UTF8.replace(b"end", b"x"),
+            "saved as UTF-16",
+        ),
+        (
+            LATIN,
+            LATIN.decode("latin-1").replace("end", "é").encode(),
+            LATIN.replace(b"end", b"\xe9"),
+            "saved as UTF-8",
+        ),
+    ],
+)
+def test_put_right(before: bytes, after: bytes, wanted: bytes, note: str) -> None:
+    found = saved(before, after, encoding="unknown-8bit" if before == LATIN else "utf-8")
+    assert found.data == wanted
+    assert len(found.notes) == 1 and found.notes[0].startswith("002.c: ") and note in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"a\nb\n", b"a\nb\nc\n"),
+        (b"a\nb\n", b""),
+        (b"one line", b"another\nand one more"),
+        (b"a\r\nb\n", b"a\r\n"),
+        (b"a\r\nb\n", b"a\r\nb\nc\n"),
+        (LATIN, LATIN + b"\xe9\n"),
+        (UTF8, UTF8 + "é\n".encode()),
+        (b"<<<<<<< of a text about git\n", b"<<<<<<< of a text about git\nmore\n"),
+    ],
+)
+def test_left_as_it_is(before: bytes, after: bytes) -> None:
+    assert saved(before, after) == Saved(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (b"a\nb\nc\n", b"a\r\nb\nc\n", "line 1 does not end in LF"),
+        (b"a\r\nb\r\n", b"a\r\nb\r\nc\n", "line 3 does not end in CRLF"),
+        (b"a\r\nb\nc\n", b"a\nb\nc\nd\n", "line 1 first"),
+        (b"a\nbcdef\n", b"a\nbcd", "breaks off in its line 2"),
+        (b"a\n", b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n", "conflict markers (line 1)"),
+        (b"a\n", b"a\0\n", "NUL bytes"),
+        (UTF8, b"\xff\n" + UTF8, "no UTF-8 any more (line 1)"),
+        (b"a\nb\n", b"a\n\xe9\n", "no UTF-8 any more (line 2)"),
+        (LATIN, LATIN.decode("utf-8", "replace").encode(), "U+FFFD in their place (line 1)"),
+        (LATIN, "é\n".encode(), "UTF-8 since it was edited (line 1)"),
+        (LATIN, LATIN.decode("latin-1").replace("end", "中").encode(), "can't be turned back"),
+    ],
+)
+def test_refused(before: bytes, after: bytes, said: str) -> None:
+    with pytest.raises(Refused) as error:
+        saved(before, after, encoding="unknown-8bit" if before == LATIN else "utf-8")
+    assert said in str(error.value)
+
+
+WIDE = ("utf-16-le", "utf-16-be", "utf-32-le")
+
+
+@pytest.mark.parametrize("encoding", WIDE)
+@pytest.mark.parametrize("how", ["as it was", "utf-8", "utf-8-sig", "utf-16", "utf-16-be with a mark"])
+@pytest.mark.parametrize("first", [True, False])
+def test_wide_characters_saved_in_any_unicode_encoding(encoding: str, how: str, first: bool) -> None:
+    mark = "\ufeff" if first else ""
+    before, after = (mark + text for text in ("a\nb\n", "a\nß\n"))
+    given_encoding = encoding if how == "as it was" else how.partition(" ")[0]
+    text = after if how == "as it was" else "\ufeff" * how.endswith("mark") + after.removeprefix("\ufeff")
+    found = saved(before.encode(encoding), text.encode(given_encoding), encoding=encoding)
+    assert found.data == after.encode(encoding)
+
+
+@pytest.mark.parametrize("data", ["a\nb\n".encode("utf-16-le") + b"new\n", b"\xd8\x00\xd8", b"\xff\xfea"])
+def test_bytes_put_into_wide_characters_are_refused(data: bytes) -> None:
+    with pytest.raises(Refused, match="no UTF-16 text"):
+        saved("a\nb\n".encode("utf-16-le"), data, encoding="utf-16-le")
+
+
+def test_an_emptied_first_segment_leaves_the_mark() -> None:
+    assert (
+        saved(codecs.BOM_UTF16_LE + "a\n".encode("utf-16-le"), b"", encoding="utf-16-le").data == b"\xff\xfe"
+    )
+
+
+EDITORS: dict[str, Callable[[bytes], bytes]] = {
+    "mark": lambda data: codecs.BOM_UTF8 + data,
+    "crlf": lambda data: data.replace(b"\n", b"\r\n"),
+    "no end": lambda data: data.removesuffix(b"\n"),
+    "utf-16": lambda data: data.decode().encode("utf-16"),
+}
+
+
+@given(
+    st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),
+    st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),
+    st.lists(st.sampled_from(sorted(EDITORS)), unique=True),
+)
+def test_what_was_meant_comes_through_whatever_the_editor_does(
+    old: list[str], new: list[str], habits: list[str]
+) -> None:
+    before, meant = ("".join(f"{line}\n" for line in [*lines, "end"]).encode() for lines in (old, new))
+    data = meant
+    for habit in sorted(habits):
+        data = EDITORS[habit](data)
+    if b"\r\n" in data and "utf-16" in habits and "mark" in habits:
+        return  # two marks: no editor writes that
+    try:
+        found = saved(before, data).data
+    except Refused:
+        assert "no end" in habits  # it may look like a save that broke off
+    else:
+        assert found == meant
