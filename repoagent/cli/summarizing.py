@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.errors import Busy, ModelError, NothingDone, UsageError
+from repoagent.cli.paying import about, agree, as_object, ready_for, report
+from repoagent.errors import Busy, ModelError, UsageError
 from repoagent.history.past import with_summaries
 from repoagent.history.summaries import Known, Outcome, Summary, find_known, merge_fetched, write_notes
 from repoagent.history.summaries.store import as_lines
@@ -60,18 +61,13 @@ class Summarizing:
         Raises UsageError where nobody can say yes to the cost, NothingDone where somebody says no, and what the
         model and the limits raise.
         """
-        from repoagent.edit.means import means
         from repoagent.edit.scope import gate
         from repoagent.history.summaries import plan, summarize
 
         if all(step.commit.commit in self._known.summaries for step in found.steps):
             return found, None
         waiting = self.terminal.working("asking the model")
-        ready = means(self.settings, self.record, None, self.terminal.warn, waiting.progress)
-        if (
-            self.settings.origin("max_turns") == "default"
-        ):  # that is a limit for an edit; here the number is known
-            ready.meter.limits = replace(ready.meter.limits, turns=None)
+        ready = ready_for(self.settings, self.terminal, waiting, record=self.record)
         top = self.worktree.top
         todo = plan(
             top, found.steps, self._known,
@@ -111,18 +107,11 @@ class Summarizing:
             )
 
     def _paid(self, ready: Means) -> dict[str, object]:
-        usage = ready.meter.usage
         return {
             "model": shown(ready.model.spec),
             "summarized": len(self.outcome.summaries),
             "garbled": len(self.outcome.garbled),
-            "calls": ready.meter.attempts,
-            "usage": {
-                "input": usage.total - usage.output,
-                "output": usage.output,
-                "estimated": usage.estimated,
-            },
-            "cost": ready.meter.cost,
+            **as_object(ready),
         }
 
     def _all(self) -> dict[str, Summary]:
@@ -131,21 +120,9 @@ class Summarizing:
     def _agree(self, todo: Plan, ready: Means) -> None:
         """Say what it will cost; ask, where that is worth a question."""
         cost = todo.cost(ready.meter.price_of(ready.model.spec))
-        price = "at a price that is not known" if cost is None else f"about ${cost:.4f}"
-        calls = f"{len(todo.batches)} call{'s' * (len(todo.batches) > 1)}"
-        sentence = (
-            f"{shown(ready.model.spec)} would summarize {todo.commits} commits in {calls}: about "
-            f"{todo.usage.input:,} tokens in and {todo.usage.output:,} out, {price}"
-        )
-        if self.yes or todo.commits <= FEW:
-            if self.terminal.tells:
-                self.terminal.note(sentence, "dim")
-            return
-        if not self.terminal.can_ask:
-            raise UsageError(f"{sentence}: say --yes to do that, or a lower --limit")
-        self.terminal.note(sentence)
-        if self.terminal.ask("Go on", {"y": "ask the model", "n": "ask nobody"}) == "n":
-            raise NothingDone("no model was asked")
+        sentence = f"{shown(ready.model.spec)} would summarize {todo.commits} commits "
+        sentence += about(len(todo.batches), todo.usage, cost)
+        agree(self.terminal, sentence, few=self.yes or todo.commits <= FEW, less="a lower --limit")
 
     def _report(self, todo: Plan, ready: Means) -> None:
         """What came of it. Raises ModelError where no line could be used."""
@@ -158,10 +135,4 @@ class Summarizing:
             self.terminal.warn(
                 f"of {garbled} commit{'s' * (garbled > 1)} the lines were missing or garbled: nothing is kept of them"
             )
-        usage, cost = ready.meter.usage, ready.meter.cost
-        if self.terminal.tells and usage.total:
-            price = "price unknown" if cost is None else f"${cost:.4f}"
-            about = "~" if usage.estimated else ""
-            self.terminal.note(
-                f"{about}{usage.total - usage.output:,} + {usage.output:,} tokens · {price}", "dim"
-            )
+        report(self.terminal, ready)

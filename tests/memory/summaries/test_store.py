@@ -1,0 +1,161 @@
+"""Summaries as files: read back as written, corrected by hand, broken, foreign, written twice at once."""
+
+from __future__ import annotations
+
+import time
+from hashlib import sha256
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused
+from repoagent.llm.quoting import printable
+from repoagent.memory.summaries import Shelf
+from repoagent.memory.summaries.parts import Part, Record, read_record, unchanged, write_record
+from repoagent.memory.summaries.store import Summary, place_of, read_summary, write_summary
+from repoagent.store import Layout
+
+KEY = "0123456789abcdef" * 4
+SAID = Summary(
+    "It is one.\n\n- main: starts it", "src/app.py, lines 1-3", "test/x", "2026-11-22T11:09:14+00:00"
+)
+
+
+@settings(max_examples=30)
+@given(st.text(), st.text())
+def test_what_is_read_is_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, text: str, about: str
+) -> None:
+    text = printable(text.replace("\r", "\n")).strip()
+    if not text or text.encode("utf-8", "ignore").decode() != text:
+        return
+    folder = tmp_path_factory.mktemp("kept")
+    write_summary(folder, KEY, Summary(text, about))
+    found = read_summary(folder, KEY)
+    assert found is not None and (found.text, found.edited) == (text, False)
+
+
+def test_it_is_a_text_that_a_person_can_read(tmp_path: Path) -> None:
+    write_summary(tmp_path, KEY, SAID)
+    text = place_of(tmp_path, KEY).read_text()
+    head, _, body = text.partition("\n\n")
+    assert head.startswith("version: 1\nabout: src/app.py, lines 1-3\nmodel: test/x\n")
+    assert body == "It is one.\n\n- main: starts it\n"
+
+
+@pytest.mark.parametrize("how", ["\r\n", "folded", "spaces", "bom"])
+def test_how_an_editor_breaks_lines_is_no_correction(tmp_path: Path, how: str) -> None:
+    place = place_of(tmp_path, KEY)
+    write_summary(tmp_path, KEY, SAID)
+    data = place.read_bytes()
+    changes = {
+        "\r\n": data.replace(b"\n", b"\r\n"),
+        "folded": data.replace(b"It is one.", b"It is\none."),
+        "spaces": data + b"  \n\n",
+        "bom": b"\xef\xbb\xbf" + data,
+    }
+    place.write_bytes(changes[how])
+    found = read_summary(tmp_path, KEY)
+    assert found is not None and not found.edited
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no head at all\n",
+        b"version: 1\nabout: x\n\n   \n",
+        b"version: 0\n\ntext\n",
+        b"version: one\n\ntext\n",
+        b"version: 1\nand a line\n\ntext\n",
+        b"\xff\xfe\x00",
+        b"version: \xd9\xa1\n\ntext\n",
+    ],
+)
+def test_a_broken_file_is_set_aside_by_name(tmp_path: Path, data: bytes) -> None:
+    place = place_of(tmp_path, KEY)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(data)
+    warnings: list[str] = []
+    assert read_summary(tmp_path, KEY, warnings.append) is None
+    assert place.with_name(f"{place.name}.broken-1").read_bytes() == data
+    assert len(warnings) == 1 and str(place) in warnings[0]
+
+
+def test_a_newer_one_and_a_link_are_refused(tmp_path: Path) -> None:
+    place = place_of(tmp_path, KEY)
+    place.parent.mkdir(parents=True)
+    place.write_text("version: 2\n\ntext\n")
+    with pytest.raises(Refused, match="update repoagent"):
+        read_summary(tmp_path, KEY)
+    place.unlink()
+    place.symlink_to("/etc/passwd")
+    with pytest.raises(Refused, match="not a regular file"):
+        read_summary(tmp_path, KEY)
+
+
+def test_what_another_process_or_a_person_has_put_there_meanwhile_stays(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / ".repoagent", tmp_path / ".git")
+    mine, theirs = Shelf(layout), Shelf(layout)
+    assert mine.known(KEY) is None and theirs.known(KEY) is None
+    theirs.keep(KEY, SAID)
+    assert mine.keep(KEY, Summary("It is another.")).text == SAID.text
+    assert mine.known(KEY) == theirs.known(KEY)
+    place = place_of(layout.summaries / "files", KEY)
+    place.write_text(place.read_text().replace("one", "corrected"))
+    anew = Shelf(layout, refresh=True)
+    assert anew.keep(KEY, Summary("It is another.")).text.startswith("It is corrected.")
+
+
+def part(start: int, end: int, data: bytes) -> Part:
+    head = crc32(data[start : start + 64])
+    return Part(start, end, 1, 1, ("a",), sha256(data[start:end]).hexdigest(), head)
+
+
+LINES = st.lists(st.sampled_from([b"a", b"bb", b"c c", b"", b"d" * 70]), min_size=1, max_size=4)
+
+
+@given(st.lists(LINES, min_size=1, max_size=8), st.data())
+def test_unchanged_parts_are_found_wherever_they_are(chosen: list[list[bytes]], data: st.DataObject) -> None:
+    # each begins with a line of its own, as long as the head that parts are found by
+    pieces = [
+        b"".join(line + b"\n" for line in [b"%064d" % number, *lines]) for number, lines in enumerate(chosen)
+    ]
+    old = b"".join(pieces)
+    starts = [sum(map(len, pieces[:n])) for n in range(len(pieces))]
+    parts = tuple(part(start, start + len(piece), old) for start, piece in zip(starts, pieces, strict=True))
+    record = Record("a", "0" * 64, "0" * 64, 150, parts)
+    assert unchanged(record, old) == dict(enumerate(starts))
+    gone = data.draw(st.sets(st.integers(0, len(pieces) - 1)))
+    instead = data.draw(LINES)
+    new = b"".join(b"\n".join(instead) + b"\n" if n in gone else piece for n, piece in enumerate(pieces))
+    found = unchanged(record, new)
+    assert set(found) == set(range(len(pieces))) - gone
+    assert list(found) == sorted(found)
+    assert all(new[start : start + parts[n].size] == pieces[n] for n, start in found.items())
+
+
+def test_looking_for_parts_ends_where_all_lines_are_the_same() -> None:
+    old = b"x\n" * 200_000
+    starts = range(0, len(old), 16_000)
+    record = Record("a", "0" * 64, "0" * 64, 150, tuple(part(n, n + 16_000, old) for n in starts))
+    started = time.process_time()
+    unchanged(record, b"y\n" + b"x\n" * 7_999 + b"z\n" + b"x\n" * 7_000 + b"z\n" + old)
+    assert time.process_time() - started < 2
+
+
+def test_a_record_is_read_back_and_a_spoiled_one_is_nothing(tmp_path: Path) -> None:
+    data = b"abcdef"
+    record = Record("src/a b.py", "1" * 64, "2" * 64, 150, (part(0, 2, data), part(2, 6, data)))
+    write_record(tmp_path, record)
+    assert read_record(tmp_path, "src/a b.py") == record
+    assert read_record(tmp_path, "src/a-b.py") is None
+    (place,) = (tmp_path / "paths").iterdir()
+    for spoiled in ('"end": 2', '"end": 3'), ('"start": 2', '"start": "x"'), ('"parts"', '"pieces"'):
+        good = place.read_text()
+        place.write_text(good.replace(*spoiled))
+        assert read_record(tmp_path, "src/a b.py") is None
+        place.write_text(good)
