@@ -107,6 +107,12 @@ OPTIONS: tuple[Option, ...] = (
         (),
         "further files whose change is asked about apart, as in .gitignore; see docs/security.md",
     ),
+    _limit(
+        "edit.inline_limit",
+        whole(),
+        64 * 1024,
+        "up to how many bytes a file is shown whole; of a larger one its outline and the parts that matter",
+    ),
     Option("context", texts(), (), "further files that each prompt shows"),
     Option("history.commits", whole(), 8, "how many recent commits of a file a prompt shows"),
     _own("history.background", switch(), True, "whether the index of the history is built in the background"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from repoagent.agent import Tool, protocol_text
 from repoagent.config import Settings
@@ -22,6 +22,8 @@ from repoagent.edit.forms import (
     fits_whole,
     reminder,
 )
+from repoagent.edit.large.blocks import Around, long_files
+from repoagent.edit.large.recent import Touched
 from repoagent.edit.proposal import edit_tool
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot
@@ -33,6 +35,7 @@ from repoagent.edit.tools import (
     history_tool,
     neighbors_tool,
     outline_tool,
+    read_limit,
     read_tool,
     search_tool,
 )
@@ -56,6 +59,10 @@ class Gathered:
     history: str
     neighbors: str
     remembered: str
+    recent: Mapping[str, tuple[Touched, ...]] = field(
+        default_factory=dict
+    )  # lines, of files that may be too long
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,7 @@ def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Pr
         short=short,
         windows=windows,
         fits=all(whole.values()),
+        read_limit=read_limit(asked.window),
         # several files are asked for one at a time: each prompt has its own then
         reminder=reminder(form, request.paths, windows, marks)
         if short and (form not in LOOSE or len(request.paths) == 1)
@@ -165,18 +173,42 @@ def prompt_for(
     others = {path for path in request.paths if path not in paths}
     last = reminder(form, paths, windows, marks, plain=plain) if short else ""
     alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
+    protocol = context.prompt_text("plain") if plain else _protocol(tools, form, short=short)
+    repository = () if short else _repository(gathered)
+    facts = "" if short else context.facts_block(gathered.facts)
+    history = "" if short else gathered.history
+    neighbors = "" if short else gathered.neighbors
+    excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
+    beside = (facts, history, neighbors, gathered.remembered, request.instruction, note, last)
+    texts = (protocol, *beside, *excerpts.values(), *(part.text for part in repository))
+    shown = [source for source in sources.values() if source.path not in others]
+    long = long_files(
+        [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
+        request,
+        Around(
+            gathered.settings.whole("edit.inline_limit"),
+            gathered.asked.window,
+            gathered.asked.output_tokens,
+            sum(map(estimate_tokens, texts)),
+            short,
+            gathered.recent,
+        ),
+    )
+    for path, block in long.items():
+        bench.seen[path] = [*bench.seen.get(path, ()), *block.lines]
     return context.build(
-        protocol=context.prompt_text("plain") if plain else _protocol(tools, form, short=short),
-        repository=() if short else _repository(gathered),
-        facts="" if short else context.facts_block(gathered.facts),
-        history="" if short else gathered.history,
-        neighbors="" if short else gathered.neighbors,
+        protocol=protocol,
+        repository=repository,
+        facts=facts,
+        history=history,
+        neighbors=neighbors,
         memory=gathered.remembered,
-        sources=[source for source in sources.values() if source.path not in others],
+        sources=sorted(shown, key=lambda source: source.path in long),
         request=request,
         reminder=last,
         afresh=short,
-        excerpts=_excerpts(request, sources, paths, windows) if form in LOOSE else {},
+        excerpts={**excerpts, **{path: block.text for path, block in long.items()}},
+        about_files=context.prompt_text("large") + "\n" if long and not short else "",
         grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
         note=note,
     )

@@ -13,8 +13,11 @@ from repoagent.config import Settings
 from repoagent.edit import context
 from repoagent.edit.assemble import Gathered, Prepared, assembled
 from repoagent.edit.forms import Asked
+from repoagent.edit.large.recent import recently_touched
+from repoagent.edit.large.room import limit_for
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.scope import WhyNot, gate, why_content_is_off_limits
+from repoagent.edit.summaries import purposes, summary_of
 from repoagent.errors import Refused, UsageError
 from repoagent.history import Look, Neighborhood, candidates_block, neighborhood
 from repoagent.memory import Memory, block, resolve
@@ -49,16 +52,23 @@ def prepare(
             )
             for path in request.paths
         }
-        asking = running.enter_context(ThreadPoolExecutor(1))
+        asking = running.enter_context(ThreadPoolExecutor(2))
         around = asking.submit(_around, worktree, request, short=bool(asked and asked.is_short))
         facts = gather(worktree)
         _refuse_during_operation(facts, request)
         sources = _sources(worktree, request, why_not)
+        limit = limit_for(settings.whole("edit.inline_limit"), asked.window if asked else None)
+        touched = {
+            path: asking.submit(recently_touched, worktree, path)
+            for path in request.paths
+            if len(sources[path].data or b"") > limit
+        }
         request = _with_places(request, sources)
         memories = _memories(worktree, request, sources, settings)
         for history in histories.values():
             history.wait()
         neighbors = around.result()
+        recent = {path: found.result() for path, found in touched.items()}
     editable = set(request.paths)
     if request.scope == "neighbors" and neighbors is not None:
         sure = [os.fsdecode(row.path) for row in neighbors.rows if row.together > 1]
@@ -75,8 +85,14 @@ def prepare(
         facts,
         memories,
         history="" if asked and asked.is_short else _join(histories, Look.block),
-        neighbors=candidates_block(neighbors) if neighbors is not None else "",
-        remembered=_join(memories, lambda memory: block(memory, MEMORY_TOKENS)) if not request.fresh else "",
+        neighbors=candidates_block(neighbors) + purposes(worktree, neighbors, why_not)
+        if neighbors is not None
+        else "",
+        remembered=_join(
+            _remembered(worktree, request, sources, memories, short=bool(asked and asked.is_short)), str
+        ),
+        recent=recent,
+        asked=asked or Asked(),
     )
     return assembled(gathered, asked or Asked())
 
@@ -162,6 +178,22 @@ def _memories(
         if (source := sources[path]).data is not None
     }
     return {path: memory for path, memory in found.items() if memory is not None}
+
+
+def _remembered(
+    worktree: WorkTree,
+    request: EditRequest,
+    sources: Mapping[str, Source],
+    memories: Mapping[str, Memory],
+    *,
+    short: bool,
+) -> dict[str, str]:
+    """What is known of each file: notes and edits, and what it is for."""
+    found = {}
+    for path in request.paths:
+        said = block(memories[path], MEMORY_TOKENS) if path in memories and not request.fresh else ""
+        found[path] = said + ("" if short else summary_of(worktree, sources[path]))
+    return found
 
 
 def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:

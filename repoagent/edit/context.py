@@ -103,10 +103,11 @@ def build(
     afresh: bool,
     grammar: str,
     note: str = "",
+    about_files: str = "",
 ) -> Prompt:
     """Order the blocks. Empty ones are left out; breakpoints stand after what stays the same between edits.
 
-    A file with an entry in `excerpts` is shown as that text.
+    A file with an entry in `excerpts` is shown as that text; `about_files` comes after all files.
     """
     system = [Part(protocol, "protocol", cache=True), *repository]
     if len(system) > 1:
@@ -124,7 +125,9 @@ def build(
             text = excerpts.get(source.path) or file_block(source, "file to edit")
             blocks.append(Part(text, f"file {source.path}"))
         elif source.path in read_only:
-            blocks.append(Part(file_block(source, "for reading only"), f"read {source.path}"))
+            text = excerpts.get(source.path) or file_block(source, "for reading only")
+            blocks.append(Part(text, f"read {source.path}"))
+    blocks.append(Part(about_files, "long files"))
     blocks = [part for part in blocks if part.text]
     if blocks:
         blocks[-1] = replace(blocks[-1], cache=True)

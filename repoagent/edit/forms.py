@@ -29,11 +29,13 @@ OUTPUT_TOKENS = 16_000
 @dataclass(frozen=True)
 class Asked:
     """What a model is to be asked for, and how much it can write. `short`: without the protocol of tools and tags,
-    without which small models do better; None leaves that to the form."""
+    without which small models do better; None leaves that to the form. `window` is how many tokens it takes, in and out
+    together, None where nobody knows."""
 
     form: Form = "diff"
     short: bool | None = None
     output_tokens: int = OUTPUT_TOKENS
+    window: int | None = None
 
     @property
     def is_short(self) -> bool:

@@ -48,7 +48,7 @@ class Means:
     @property
     def form(self) -> Asked:
         """What the model is to be asked for."""
-        return asked_for(self.settings, self.model.spec, self.max_output_tokens)
+        return asked_for(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
 
     @property
     def max_output_tokens(self) -> int:
@@ -64,13 +64,16 @@ class Means:
         return min(most)
 
 
-def asked_for(settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS) -> Asked:
-    """In which form the model `spec` is asked for an edit: as set, else as is known of its family."""
+def asked_for(
+    settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS, window: int | None = None
+) -> Asked:
+    """In which form the model `spec` is asked for an edit: as set, else as is known of its family. `window` is what it
+    takes in, where more is known of that than the name tells."""
     found = known(settings, spec)
     wanted = settings.text("edit.format")
     form = next((form for form in FORMS if form == wanted), found.format)
     small = found.parameters is not None and found.parameters <= SMALL
-    return Asked(form, short=True if small else None, output_tokens=output_tokens)
+    return Asked(form, True if small else None, output_tokens, window or found.context)
 
 
 def means(

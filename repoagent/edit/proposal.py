@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from repoagent.agent import Action, Observation, Tool
 from repoagent.edit.draft import Draft
 from repoagent.edit.forms import form_text, short_refusal
+from repoagent.edit.large.guessed import guessed
 from repoagent.edit.losses import Part, unasked_losses
 from repoagent.edit.small.fitting import Shown
 from repoagent.edit.small.replies import understood
@@ -73,6 +74,8 @@ def edit_tool(bench: Workbench) -> Tool:
             return Observation("edit", text, ok=False, data={"reasons": reasons}, error=nothing)
         except Refused as error:  # a path in a submodule, or through a link
             return Observation("edit", bench.sent_back(str(error)), ok=False, error=error)
+        if guess := guessed(applied.placements, draft, bench.seen):
+            return Observation("edit", bench.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
         instruction = bench.request.instruction
         if lost := unasked_losses(
             applied, instruction, action.body, _originals(draft), parts=parts, loose=bench.loose

@@ -23,8 +23,9 @@ LONGEST = 300  # characters of a pattern
 _COSTLY = re.compile(r"\\[1-9]|\)\{|\{\d{3}|\{\d*,\d{3}")
 
 
-def search(top: Path, pattern: str, why_not: WhyNot) -> list[str]:
-    """Matching lines as `path:line: text`, of tracked and untracked files that may be shown, at most MATCH_LIMIT.
+def search(top: Path, pattern: str, why_not: WhyNot, path: str = "") -> list[str]:
+    """Matching lines as `path:line: text`, of tracked and untracked files that may be shown, at most MATCH_LIMIT; of
+    the one file `path`, ignored or not, where that is given. Of a long line the text around the match.
 
     Raises UsageError for a pattern that would take too long.
     """
@@ -34,21 +35,25 @@ def search(top: Path, pattern: str, why_not: WhyNot) -> list[str]:
         )
     if _COSTLY.search(pattern):
         raise UsageError("references back and counts of groups are not searched for: use a simpler pattern")
-    base = ("grep", "--untracked", "-I", "-n", "-z", "--no-color", "--full-name", "-m", "20")
+    base = ["grep", "--untracked", "-I", "-n", "--column", "-z", "--no-color", "--full-name", "-m", "20"]
+    where: tuple[str, ...] = ()
+    if path:
+        base[-1] = str(MATCH_LIMIT + 1)
+        base, where = [*base, "--no-exclude-standard"], ("--", path)
     try:
-        data, late = _found(top, *base, "-E", "-e", pattern)
+        data, late = _found(top, *base, "-E", "-e", pattern, *where)
     except GitError as error:
         if error.returncode != 128:
             raise
-        data, late = _found(top, *base, "-F", "-e", pattern)  # no regular expression: take it as plain text
+        data, late = _found(top, *base, "-F", "-e", pattern, *where)  # no regular expression: plain text
     found: list[str] = []
-    for path, number, text in _matches(data):
-        if why_not(path):
+    for name, number, text in _matches(data):
+        if why_not(name):
             continue
         if len(found) == MATCH_LIMIT:
             late = True
             break
-        found.append(f"{path}:{number}: {text[:LINE_LIMIT]}")
+        found.append(f"{name}:{number}: {text}")
     if late:
         found.append("… more matches left out: search for something narrower")
     return found
@@ -57,9 +62,20 @@ def search(top: Path, pattern: str, why_not: WhyNot) -> list[str]:
 def _matches(data: bytes) -> Iterator[tuple[str, str, str]]:
     for line in data.split(b"\n"):
         name, _, rest = line.partition(b"\0")
-        number, _, text = rest.partition(b"\0")
+        number, _, rest = rest.partition(b"\0")
+        column, _, text = rest.partition(b"\0")
         if text:
-            yield name.decode("utf-8", "surrogateescape"), number.decode(), text.decode(errors="replace")
+            yield name.decode("utf-8", "surrogateescape"), number.decode(), _around(text, int(column) - 1)
+
+
+def _around(text: bytes, at: int) -> str:
+    """A line, or what stands around the match that begins at byte `at`, with the number of that character."""
+    if len(text) <= LINE_LIMIT:
+        return text.decode(errors="replace")
+    start = max(0, at - LINE_LIMIT // 4)
+    piece = text[start : start + LINE_LIMIT].decode(errors="ignore")
+    place = f"(character {len(text[:at].decode(errors='replace')) + 1}) " if at > LINE_LIMIT else ""
+    return f"{place}{'…' if start else ''}{piece}"
 
 
 class _Enough(Exception):

@@ -9,6 +9,7 @@ from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.context import quoted, shown
 from repoagent.edit.draft import Draft
 from repoagent.edit.forms import LOOSE, Form, form_after, form_text, reminder
+from repoagent.edit.large.reading import read_part
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot, why_content_is_off_limits
 from repoagent.edit.search import search
@@ -20,6 +21,11 @@ from repoagent.repo.paths import check_path, is_ignored
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."
+
+
+def read_limit(window: int | None) -> int:
+    """The most characters of one `read`, for a model that takes so many tokens."""
+    return READ_LIMIT if window is None else max(1_000, min(READ_LIMIT, window * 3 // 8))
 
 
 @dataclass
@@ -36,6 +42,8 @@ class Workbench:
     short: bool = False  # the model is asked without the protocol: what it is told must be short too
     windows: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     fits: bool = False  # the files are short enough to be asked for as a whole
+    read_limit: int = READ_LIMIT
+    seen: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # of files that are not shown whole
     reminder: str = ""
     refusals: int = 0  # in a row
     goes_on: str = GOES_ON
@@ -64,13 +72,21 @@ def read_tool(bench: Workbench) -> Tool:
         path = action.args.get("path", "")
         source = known_or_read(bench, path)
         text = current_text(bench, source)
-        lines = text.split("\n")
-        first, last = _line_range(action.args.get("lines", ""), len(lines))
-        shown = "\n".join(lines[first - 1 : last])[:READ_LIMIT]
-        label = f'file path={quoted(source.path)} blob="{source.blob}" lines="{first}-{last}"'
-        return Observation("read", fence(shown, label))
+        lines, name = action.args.get("lines", ""), action.args.get("symbol", "").strip()
+        if name:
+            from repoagent.split import find_symbol
 
-    text = '<read path="FILE" lines="10-80"/> shows a file, or lines of it.'
+            symbol = find_symbol(source.path, text.encode("utf-8", "surrogatepass"), name)
+            lines = f"{symbol.first_line}-{symbol.last_line}"
+        part = read_part(text, lines, action.args.get("characters", ""), bench.read_limit)
+        if source.path in bench.seen:
+            bench.seen[source.path].append((part.first, part.last))
+        label = f'file path={quoted(source.path)} blob="{source.blob}" lines="{part.first}-{part.last}"'
+        if part.characters:
+            label += f' characters="{part.characters[0]}-{part.characters[1]}"'
+        return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
+
+    text = '<read path="FILE" lines="10-80"/> shows a file, or lines of it, or symbol="NAME" of it.'
     return Tool("read", text, _reporting("read", perform), replay=True)
 
 
@@ -79,10 +95,12 @@ def search_tool(bench: Workbench) -> Tool:
         pattern = (action.args.get("pattern") or action.body).strip()
         if not pattern:
             return Observation("search", "Say what to search for.", ok=False)
-        found = search(bench.worktree.top, pattern, bench.why_not)
+        path = action.args.get("path", "").strip()
+        path = known_or_read(bench, path).path if path else ""
+        found = search(bench.worktree.top, pattern, bench.why_not, path)
         return Observation("search", fence("\n".join(found), "matches") if found else "No line matches.")
 
-    text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines of the repository.'
+    text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines of the repository, or of path="FILE".'
     return Tool("search", text, _reporting("search", perform))
 
 
@@ -171,20 +189,6 @@ def current_text(bench: Workbench, source: Source) -> str:
 def is_ignored_here(bench: Workbench, path: str) -> bool:
     """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
     return path not in bench.request.paths and path in is_ignored(bench.worktree, [path])
-
-
-def _line_range(text: str, count: int) -> tuple[int, int]:
-    if not text.strip():
-        return 1, count
-    first, _, last = text.partition("-")
-    try:
-        start = max(1, int(first))
-        end = min(count, int(last)) if last.strip() else start
-    except ValueError:
-        raise UsageError(f'lines="{text}" is no range; write lines="10-40"') from None
-    if start > end:
-        raise UsageError(f'lines="{text}" is outside the file, which has {count} lines')
-    return start, end
 
 
 def _reporting(kind: str, perform: Callable[[Action], Observation]) -> Callable[[Action], Observation]:

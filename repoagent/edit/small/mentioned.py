@@ -31,20 +31,25 @@ _ADDS = (
 )
 
 
-def mentioned(symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool = False) -> list[Symbol]:
+def mentioned(
+    symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool = False, sure: bool = False
+) -> list[Symbol]:
     """The definitions that a text names, word for word.
 
     A name that is also a plain word counts only beside "function" and the like, or as `name`, name(), or where
     `plain` says that the text holds nothing but names; of names that may be words, the first one counts: what a
-    request is about comes first. Of a holder and its members named together, the members.
+    request is about comes first. With `sure` none of these do. Of a holder and its members named together, the members.
     """
-    sure: list[Symbol] = []
+    certain: list[Symbol] = []
     likely: list[Symbol] = []
+    lowered = words.lower()
     for symbol in symbols:
+        if symbol.name.lower() not in lowered:  # nearly all, in a long file
+            continue
         rank = _rank(symbol, words, plain=plain)
         if rank:
-            (sure if rank == 2 else likely).append(symbol)
-    found = sure or _first_named(likely, words)
+            (certain if rank == 2 else likely).append(symbol)
+    found = certain or ([] if sure else _first_named(likely, words))
     full = [s for s in found if "." in s.qualified_name and _has(s.qualified_name, words)]
     found = [s for s in found if s in full or all(s.name != other.name for other in full)]
     holders = [s for s in found if any(_holds(s, other) for other in found)]

@@ -85,7 +85,9 @@ def find_models(path: str, data: bytes, instruction: str, limit: int) -> tuple[W
 
 def _alike(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
     """What is to be followed."""
-    return [s for s in symbols if re.search(rf"{_LIKE}{re.escape(s.name)}\b", instruction, re.IGNORECASE)]
+    lowered = instruction.lower()
+    named = [s for s in symbols if s.name.lower() in lowered]
+    return [s for s in named if re.search(rf"{_LIKE}{re.escape(s.name)}\b", instruction, re.IGNORECASE)]
 
 
 def _staying(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:

@@ -1,0 +1,294 @@
+"""Files that are too long for a prompt: what of them is shown, how the rest is reached, and that edits stay right."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.agent import Action
+from repoagent.config import load
+from repoagent.edit import EditRequest, Prepared, Target, prepare
+from repoagent.edit.forms import Asked
+from repoagent.edit.large.block import excerpt_of
+from repoagent.edit.large.parts import About
+from repoagent.edit.large.reading import read_part
+from repoagent.edit.large.room import Room, room_for_files, too_long
+from repoagent.edit.large.terms import parts, read_query
+from repoagent.edit.large.units import units
+from repoagent.errors import UsageError
+from repoagent.repo import layout, open_worktree
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script, diff
+
+ROOM = Room(8_000, 2_000)
+HEAD = '"""Many tasks."""\n\nimport os\n\nLIMIT = 10\n\n\n'
+
+
+def task(name: str, line: str = "result = value") -> str:
+    return f"def {name}(value):\n    {line}\n    if result > LIMIT:\n        return LIMIT\n    return result\n\n\n"
+
+
+def source(count: int = 1_500, **changed: str) -> str:
+    """A file of `count` functions task_0, task_1, … and, in the middle of them, those of `changed`."""
+    made = [task(f"task_{n}") for n in range(count)]
+    made[count // 2 : count // 2] = [task(name, line) for name, line in changed.items()]
+    return HEAD + "".join(made)
+
+
+def shown(prepared: Prepared) -> str:
+    return "".join(part.text for part in prepared.prompts[0].opening)
+
+
+def asked(
+    repo: GitRepo,
+    instruction: str,
+    how: Asked | None = None,
+    *,
+    read: tuple[str, ...] = (),
+    first: int | None = None,
+) -> Prepared:
+    request = EditRequest(instruction, (Target("big.py", first, first),), read=read)
+    worktree = open_worktree(repo.top)
+    return prepare(worktree, request, load(layout(worktree), repo.top), how)
+
+
+def test_a_range_that_is_none_or_outside_is_refused() -> None:
+    for lines, characters in (("x", ""), ("4-9", ""), ("3-2", ""), ("1", "9-12"), ("1", "x"), ("", "1-2")):
+        with pytest.raises(UsageError):
+            read_part("abc\ndef\nghi\n", lines, characters, 100)
+
+
+def test_read_says_what_it_left_out() -> None:
+    part = read_part("a\n" * 10, "2-9", "", 8)
+    assert (part.text, part.first, part.last) == ("a\na\na\na", 2, 5)
+    assert 'lines="6-9"' in part.rest
+    whole = read_part("a\nb\n", "", "", 100)
+    assert (whole.text, whole.last, whole.rest) == ("a\nb", 2, "")
+
+
+def test_a_line_that_is_too_long_is_read_in_pieces() -> None:
+    line = "".join(map(str, range(1000)))
+    part = read_part(f"{line}\nnext\n", "1-2", "", 100)
+    assert (part.text, part.characters) == (line[:100], (1, 100))
+    found = re.search(r'characters="(\S+)"', part.rest)
+    assert found is not None
+    assert read_part(line, "1", found[1], 100).text == line[100:200]
+    assert read_part(line, "1", f"{len(line)}", 100).rest == ""
+
+
+def test_room_is_shared_and_the_longest_files_give_way() -> None:
+    assert too_long({"a": 10, "b": 64}, 64, None) == {}
+    assert set(too_long({"a": 10, "b": 65}, 64, None)) == {"b"}
+    assert set(too_long({"a": 10_000, "b": 20_000, "c": 60_000}, 65_536, 50_000)) == {"c"}
+    one, six = (too_long({str(n): 10**6 for n in range(count)}, 65_536, None) for count in (1, 6))
+    assert sum(room.parts + room.map for room in six.values()) <= 65_536
+    assert six["0"].parts < one["0"].parts
+    assert room_for_files(None, 1, 1) is None
+    assert room_for_files(4_000, 16_000, 9_000) == 0
+
+
+@given(st.text(alphabet="ab_ \n\r\té€😀({;", max_size=6_000), st.sampled_from(["x.txt", "x.py", "x.js"]))
+def test_the_units_of_a_text_are_the_text(text: str, path: str) -> None:
+    text = text.replace("\r", "")
+    found = units(path, text)
+    assert "".join(unit.text for unit in found) == text
+    lines = text.split("\n")
+    for unit in found:
+        if unit.columns:
+            assert unit.text.rstrip("\n") == lines[unit.first - 1][slice(*unit.columns)]
+        else:
+            assert unit.text.removesuffix("\n") == "\n".join(lines[unit.first - 1 : unit.last])
+
+
+def test_one_long_line_is_cut_by_characters_and_named() -> None:
+    data = ("var a=1;" * 6_000 + "needle_here();" + "var b=2;" * 6_000).encode()
+    found = excerpt_of("x.min.js", data, About("make needle_here faster"), ROOM)
+    assert sum(part.size for part in found.parts) <= ROOM.parts
+    assert any("needle_here" in part.text for part in found.parts)
+    assert all(part.columns for part in found.parts)
+    for part in found.parts:
+        assert part.columns and data[slice(*part.columns)].decode() == part.text
+
+
+def test_a_request_is_read() -> None:
+    query = read_query('in `parse_it` of a.py:12-14 say "no such thing"; File "/x/b.py", line 99', "src/a.py")
+    assert query.lines == ((12, 14),)
+    assert "no such thing" in query.quotes and "parse_it" in query.names
+    assert parts("parseHTTPHeaders") == ("pars", "http", "header")
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        ("special_case shall round", "special_case"),
+        ("rounding is wrong where the Special Case is handled", "special_case"),
+        ('"the frobnicator is empty" is no good message', "frobnicator"),
+        ('File "/home/me/big.py", line 5300, in task_9\nValueError', "result = value + 42"),
+    ],
+)
+def test_what_the_request_is_about_is_shown(request_: str, line: str) -> None:
+    text = source(special_case='raise ValueError("the frobnicator is empty")', other="result = value + 42")
+    words = request_.replace("5300", str(_line(text, "+ 42")))
+    found = excerpt_of("big.py", text.encode(), About(words), ROOM)
+    assert any(line in part.text for part in found.parts)
+    assert found.parts[0].first == 1
+    assert sum(part.size for part in found.parts) <= ROOM.parts
+    assert len(found.outline.encode()) <= ROOM.map
+
+
+def _line(text: str, what: str) -> int:
+    return text[: text.index(what)].count("\n") + 1
+
+
+def test_even_where_nothing_matches_the_file_is_shown() -> None:
+    for request in ("", "?", "xyzzy"):
+        found = excerpt_of("big.py", source().encode(), About(request), ROOM)
+        assert found.parts[0].text.startswith(HEAD)
+        assert "task_1499" in found.outline or "more definitions" in found.outline
+
+
+def test_a_place_counts_more_than_words(repo: GitRepo) -> None:
+    repo.write("big.py", source(special_case="pass"))
+    text = shown(asked(repo, "as special_case does", first=9_000))
+    assert any(int(a) <= 9_000 <= int(b) for a, b in re.findall(r'lines="(\d+)-(\d+)" id', text))
+
+
+def test_a_small_file_is_shown_whole_and_a_limit_can_be_set(repo: GitRepo) -> None:
+    repo.write("big.py", source(300))
+    assert "too long" not in shown(asked(repo, "task_7 shall round"))
+    repo.git("config", "repoagent.edit.inlineLimit", "20000")
+    text = shown(asked(repo, "task_7 shall round"))
+    assert "too long to be shown whole" in text and "def task_7(value)" in text
+    assert len(text) < 20_000
+
+
+def test_a_window_that_is_smaller_than_the_limit_decides(repo: GitRepo) -> None:
+    text = source(400)
+    repo.write("big.py", text)
+    assert text in shown(asked(repo, "task_7 shall round", Asked(window=200_000)))
+    small = shown(asked(repo, "task_7 shall round", Asked(window=12_000, output_tokens=4_000)))
+    assert text not in small and "def task_7(value)" in small
+    assert len(small) < 24_000
+
+
+def test_a_file_to_read_is_cut_likewise(repo: GitRepo) -> None:
+    repo.write("big.py", "x = 1\n")
+    repo.write("other.py", source(2_000, special_case="pass"))
+    text = shown(asked(repo, "do as special_case does", read=("other.py",)))
+    assert "for reading only; 14," in text and "def special_case" in text and len(text) < 60_000
+
+
+def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo) -> None:
+    repo.write("big.py", source(3_000))
+    prepared = asked(repo, "make everything faster", Asked("search", short=True, output_tokens=4_000))
+    text = shown(prepared)
+    assert "of which only lines" in text and "<read" not in text and "<outline" not in text
+    assert len(text) < 40_000
+
+
+def test_a_part_of_a_large_file_is_found_for_a_small_model(repo: GitRepo) -> None:
+    repo.write("big.py", source(6_000, special_case="result = 0"))
+    prepared = asked(repo, "special_case shall round", Asked("function", output_tokens=4_000))
+    assert prepared.form == "function"
+    assert "def special_case" in shown(prepared) and len(shown(prepared)) < 2_000
+
+
+@pytest.mark.parametrize("count", [5_000, pytest.param(21_500, marks=pytest.mark.soak)])  # 0.5 and 2 MB
+def test_a_large_file_is_edited_through_read_and_a_diff(
+    repo: GitRepo, run: Run, script: Script, count: int
+) -> None:
+    text = source(count, special_case="result = 0")
+    repo.commit("big", **{"big.py": text})
+    last = f"task_{count - 10}"
+    line = _line(text, f"def {last}(")
+    script.replies(
+        f'<read path="big.py" lines="{line}-{line + 4}"/>\n<read path="big.py" symbol="task_3"/>\n'
+        '<search path="big.py" pattern="def task_434[0-9][(]"/>\n',
+        diff("big.py", f" def {last}(value):", "-    result = value", "+    result = value + 1"),
+    )
+    done = run("edit", "big.py", "special_case and its friends shall add one", "--yes")
+    assert done.code == 0, done.err
+    first, second = script.prompts
+    assert "def special_case" in first and f"def {last}" not in first
+    assert len(first) < 50_000 < 90 * count < len(text)
+    assert f'lines="{line}-{line + 4}"' in second and "def task_3(value)" in second
+    assert second.count("big.py:") >= 10
+    wanted = text.replace(
+        f"{last}(value):\n    result = value\n", f"{last}(value):\n    result = value + 1\n"
+    )
+    assert repo.read("big.py").decode() == wanted
+
+
+def test_a_block_that_stands_elsewhere_too_is_refused_and_a_number_decides(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    text = source(3_000)
+    repo.commit("big", **{"big.py": text})
+    line = _line(text, "def task_2000(") + 1
+    body = (
+        " " * 5 + "result = value",
+        "-    if result > LIMIT:",
+        "+    if result >= LIMIT:",
+        " " * 9 + "return LIMIT",
+    )
+    script.replies(diff("big.py", *body), diff("big.py", *body).replace("@@", f"@@ -{line},3 +{line},3 @@"))
+    done = run("edit", "big.py", "task_2000 shall stop at the limit", "--yes")
+    assert done.code == 0, done.err
+    assert "places" in script.prompts[1]
+    changed = [
+        n
+        for n, (a, b) in enumerate(
+            zip(text.split("\n"), repo.read("big.py").decode().split("\n"), strict=True)
+        )
+        if a != b
+    ]
+    assert changed == [line]
+
+
+def test_tools_report_what_they_can_not_show(repo: GitRepo) -> None:
+    repo.write("big.py", source(3_000) + "x = '" + "a" * 50_000 + "needle" + "'\n")
+    tools = {tool.name: tool for tool in asked(repo, "x").tools}
+    whole = tools["read"].perform(Action("read", {"path": "big.py"}))
+    assert whole.ok and "were left out" in whole.text and len(whole.text) < 26_000
+    assert not tools["read"].perform(Action("read", {"path": "big.py", "symbol": "nothing"})).ok
+    found = tools["search"].perform(Action("search", {"path": "big.py", "pattern": "needle"}))
+    assert "needle" in found.text and len(found.text) < 500
+
+
+def test_lines_that_were_not_seen_must_be_quoted_as_they_are(repo: GitRepo, run: Run, script: Script) -> None:
+    body = "    first = 1\n    second = first + 1\n    third = second * 7\n    return third\n\n\n"
+    text = source(3_000, far_away_marker="pass")
+    text = text.replace("def far_away_marker", f"def far_away():\n{body}def far_away_marker")
+    repo.commit("big", **{"big.py": text})
+    hunk = (" def far_away():", "     first = 1", "     second = first + 2", "-    third = second * 7",
+            "+    third = second * 8", "     return third")  # fmt: skip
+    line = _line(text, "def far_away()")
+    script.replies(
+        diff("big.py", *hunk), f'<read path="big.py" lines="{line}-{line + 5}"/>\n', diff("big.py", *hunk)
+    )
+    done = run("edit", "big.py", "task_7 shall round", "--yes")
+    assert done.code == 0, done.err
+    assert "which you have not seen" in script.prompts[1]
+    assert repo.read("big.py").decode() == text.replace("second * 7", "second * 8")
+
+
+def test_what_was_changed_lately_is_likelier(repo: GitRepo) -> None:
+    text = source(1_500)
+    repo.commit("big", **{"big.py": text})
+    repo.commit("turn", **{"big.py": text.replace("def task_700(value):", "def task_700(value):  # turned")})
+    assert "def task_700(value)" in shown(asked(repo, "finish what was begun"))
+
+
+def test_several_large_files_share_the_room(repo: GitRepo) -> None:
+    paths = tuple(f"big{n}.py" for n in range(5))
+    for path in paths:
+        repo.write(path, source(2_000, special_case="pass"))
+    worktree = open_worktree(repo.top)
+    request = EditRequest("special_case and LIMIT shall go together", tuple(map(Target, paths)))
+    text = shown(prepare(worktree, request, load(layout(worktree), repo.top)))
+    assert text.count("def special_case") == 2 * len(paths)  # in the outline and in a part
+    assert len(text) < 80_000
+    assert text.index("About the files that are too long") > text.rindex("</file")
