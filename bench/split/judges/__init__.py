@@ -1,0 +1,26 @@
+"""One judge for each kind of file: bytes in, units and seams out. None of them knows the splitter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from bench.split.marks import Marks
+
+_HOME = {
+    "python": "pythons", "json": "jsons", "yaml": "yamls", "markdown": "markdowns", "css": "styles", "html": "markups",
+    "xml": "markups", "text": "prose", "rst": "prose", "bash": "shells",
+}  # fmt: skip
+BRACKETS = ("javascript", "typescript", "tsx", "java", "go", "rust", "c", "cpp", "bash")
+KINDS = ("python", *BRACKETS[:8], "json", "yaml", "xml", "markdown", "html", "css", "bash", "rst", "text")
+
+
+class Unjudged(Exception):
+    """The judge's own parser does not read the file: no verdicts on it."""
+
+
+def marks_of(kind: str, text: bytes) -> Marks:
+    """The units and seams of a file. Raises Unjudged when it can't be read as `kind`."""
+    module = import_module(f"bench.split.judges.{_HOME.get(kind, 'brackets')}")
+    judge: Callable[[str, bytes], Marks] = module.marks
+    return judge(kind, text)

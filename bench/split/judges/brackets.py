@@ -1,0 +1,188 @@
+"""Languages with brackets: the judge's own rules on a tree-sitter tree. Only what spans lines or is long is looked at.
+
+The parser is the one that repoagent has too; the rules, and what is made of the tree, are not.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from itertools import pairwise
+
+import tree_sitter
+
+from bench.split.marks import Item, Kind, Marks
+
+_GRAMMARS = {
+    "javascript": ("javascript", "language"), "typescript": ("typescript", "language_typescript"),
+    "tsx": ("typescript", "language_tsx"), "java": ("java", "language"), "go": ("go", "language"),
+    "rust": ("rust", "language"), "c": ("c", "language"), "cpp": ("cpp", "language"), "bash": ("bash", "language"),
+}  # fmt: skip
+_SCRIPT = """program statement_block class_body switch_body switch_case switch_default object array arguments
+    formal_parameters object_pattern array_pattern named_imports export_clause enum_body object_type interface_body
+    jsx_element jsx_fragment jsx_expression tuple_type parenthesized_expression type_parameters type_arguments
+    class_static_block"""
+_NATIVE = """translation_unit compound_statement field_declaration_list enumerator_list initializer_list argument_list
+    parameter_list declaration_list case_statement preproc_if preproc_ifdef preproc_else preproc_elif preproc_elifdef
+    linkage_specification template_parameter_list template_argument_list field_initializer_list"""
+# Nodes whose named children are units.
+CONTAINERS: dict[str, frozenset[str]] = {
+    name: frozenset(types.split())
+    for name, types in {
+        "javascript": _SCRIPT, "typescript": _SCRIPT, "tsx": _SCRIPT, "c": _NATIVE, "cpp": _NATIVE,
+        "java": """program class_body interface_body enum_body enum_body_declarations annotation_type_body block
+            constructor_body switch_block switch_block_statement_group array_initializer argument_list
+            element_value_array_initializer formal_parameters module_body annotation_argument_list""",
+        "go": """source_file block const_declaration var_declaration var_spec_list type_declaration import_spec_list
+            field_declaration_list interface_type literal_value argument_list parameter_list expression_case
+            default_case type_case communication_case expression_switch_statement type_switch_statement
+            select_statement""",
+        "rust": """source_file block declaration_list field_declaration_list ordered_field_declaration_list
+            enum_variant_list match_block arguments parameters array_expression tuple_expression
+            field_initializer_list use_list macro_definition""",
+        "bash": """program compound_statement do_group case_item if_statement elif_clause else_clause subshell
+            case_statement array""",
+    }.items()
+}  # fmt: skip
+_FLAT = {"statement_list", "var_spec_list", "enum_body_declarations"}  # their children stand for them
+_CLAUSES = {"else_clause", "catch_clause", "finally_clause", "elif_clause", "preproc_else", "preproc_elif",
+            "preproc_elifdef", "seh_except_clause"}  # fmt: skip
+_CHAINS = {"call_expression", "method_invocation", "member_expression", "field_expression", "selector_expression",
+           "variable_declaration", "lexical_declaration", "declaration", "local_variable_declaration",
+           "binary_expression", "ternary_expression", "conditional_expression", "field_declaration", "list",
+           "pipeline", "try_expression", "await_expression", "sequence_expression"}  # fmt: skip
+_OPENING = {"{", "(", "[", ":", "=>", "then", "do", "in", "else", "<", ")", "jsx_opening_element"}
+_CLOSING = {"}", ")", "]", ">", "fi", "done", "esac", "#endif", "jsx_closing_element", ";;"}
+_STICKS: dict[str, Kind] = {
+    "comment": "orphan", "line_comment": "orphan", "block_comment": "orphan", "html_comment": "orphan",
+    "attribute_item": "orphan", "decorator": "orphan", "attribute_declaration": "orphan", "access_specifier": "head",
+}  # fmt: skip
+_FAR = {"attribute_item", "decorator", "attribute_declaration", "access_specifier"}
+_BEFORE = {
+    "modifiers",
+    "decorator",
+    "attribute_declaration",
+}  # the first children of what they are attached to
+_DEFINITION = re.compile(
+    r"function|method|class|struct|impl|trait|interface|enum|union|namespace|mod_item|type_"
+)
+_SHELL = CONTAINERS["bash"] - {"array"}
+# As statements of a shell script these say that the parser has lost its way.
+_VAGUE = {"concatenation", "string", "word"}
+_GUESSED = {
+    "if_statement",
+    "case_statement",
+    "case_item",
+    "do_group",
+}  # where these end is a guess after an error
+_SHORT = 400  # bytes: a node on one line that is shorter is not opened
+SLASHES = re.compile(rb"[ \t]*[,;]?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/(?=[ \t]*\r?$))?", re.MULTILINE)
+HASHES = re.compile(rb"[ \t]*(?:;;|;)?(?:[ \t]+#[^\n]*)?")
+
+
+def parser(kind: str) -> tree_sitter.Parser:
+    module, function = _GRAMMARS[kind]
+    return tree_sitter.Parser(
+        tree_sitter.Language(getattr(import_module(f"tree_sitter_{module}"), function)())
+    )
+
+
+def marks(kind: str, text: bytes) -> Marks:
+    """Units: statements, declarations, members, cases, arguments, elements, pairs, JSX elements."""
+    found = Marks(text, SLASHES)
+    read(found, kind, text, 0)
+    return found
+
+
+def read(found: Marks, kind: str, text: bytes, offset: int) -> None:
+    """Mark `text`, which stands in the text of `found` at `offset`."""
+    tree = parser(kind).parse(text)
+    containers = CONTAINERS[kind]
+    pending: list[tuple[tree_sitter.Node, int]] = [(tree.root_node, 0)]
+    while pending:
+        node, head = pending.pop()
+        outer = node.parent is None
+        children = [child for child in node.children if child.end_byte > child.start_byte]
+        if node.type in containers or outer:
+            items, first = _items(node.type, children, text, offset)
+            last = children[-1] if children else None
+            close = None
+            if last is not None and not outer and last.type in _CLOSING:
+                clauses = [child.end_byte for child in children if child.type in _CLAUSES]
+                close = (last.start_byte + offset, last.end_byte + offset)
+                if clauses:  # the closing word is that of the last clause
+                    found.seam(found.end_of(clauses[-1] + offset), close[1] - 1, "close", node.type)
+                    close = None
+            known = not outer and not (node.has_error and node.type in _GUESSED)
+            found.container(items, head + offset if known else None, close if known else None, node.type)
+            heads = {child.id: child.start_byte for child in first}
+        else:
+            heads = _own_heads(children, text) if node.type in _CHAINS else {}
+            _attached(found, children, offset)
+        for child in children:
+            if child.type in _CLAUSES:
+                found.unit(child.start_byte + offset, child.end_byte + offset, child.type)
+                heads[child.id] = child.start_byte
+            if child.child_count and (
+                child.start_point.row != child.end_point.row or child.end_byte - child.start_byte > _SHORT
+            ):
+                for grandchild in child.children if child.type in _FLAT else (child,):
+                    pending.append((grandchild, heads.get(grandchild.id, head)))
+
+
+def _items(
+    container: str, children: list[tree_sitter.Node], text: bytes, offset: int
+) -> tuple[list[Item], list[tree_sitter.Node]]:
+    """What stands between the brackets of a container, and the nodes of it."""
+    opened = next((number for number, child in enumerate(children) if child.type in _OPENING), -1)
+    inside = children[opened + 1 :]
+    if opened < 0 and children and children[0].type.startswith("#"):  # a preprocessor guard
+        named = [child for child in children[1:] if child.is_named]
+        inside = [child for child in named if child.start_point.row > children[0].start_point.row]
+    nodes: list[tree_sitter.Node] = []
+    for child in inside:
+        nodes.extend(child.children if child.type in _FLAT else (child,))
+    items: list[Item] = []
+    kept: list[tree_sitter.Node] = []
+    for node in nodes:
+        if not node.is_named or node.type in _CLOSING or node.type in _CLAUSES:
+            continue
+        lost = node.type == "ERROR" or (node.type in _VAGUE and container in _SHELL)
+        vague = lost or (node.has_error and not _DEFINITION.search(node.type))
+        start = node.start_byte
+        body = text[start : node.end_byte]
+        if not body.strip():
+            continue
+        end = start + len(body.rstrip())  # some nodes hold their line end
+        start += len(body) - len(body.lstrip())
+        sticks = _STICKS.get(node.type)
+        if sticks == "orphan" and items and b"\n" not in text[items[-1].end - offset : start]:
+            continue  # it ends the line of the item before
+        definition = bool(_DEFINITION.search(node.type))
+        label = f"{node.type} {_line(body)}"
+        items.append(Item(start + offset, end + offset, label, definition, sticks, node.type in _FAR, vague))
+        kept.append(node)
+    return items, kept
+
+
+def _own_heads(children: list[tree_sitter.Node], text: bytes) -> dict[int, int]:
+    """Behind a link or a declarator that spans lines, the head of the next one is its line."""
+    heads: dict[int, int] = {}
+    spanned = False
+    for child in children:
+        if spanned:
+            heads[child.id] = text.rfind(b"\n", 0, child.start_byte) + 1
+        spanned = spanned or child.start_point.row != child.end_point.row
+    return heads
+
+
+def _attached(found: Marks, children: list[tree_sitter.Node], offset: int) -> None:
+    """Annotations and decorators that are part of the node that they are about."""
+    for child, follower in pairwise(children):
+        if child.type in _BEFORE:
+            last = found.start_of(follower.start_byte + offset)
+            found.seam(child.start_byte + offset + 1, last, "orphan", child.type)
+
+
+def _line(body: bytes) -> str:
+    return body.lstrip()[:50].split(b"\n")[0].decode(errors="replace")

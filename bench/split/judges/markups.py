@@ -1,0 +1,206 @@
+"""HTML and XML: a scanner of tags, with the end tags that HTML lets out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from bench.split.judges.brackets import SLASHES
+from bench.split.judges.brackets import read as read_script
+from bench.split.judges.styles import TRAILING as STYLE
+from bench.split.judges.styles import read as read_style
+from bench.split.marks import Item, Marks
+
+_TOKEN = re.compile(
+    rb"""<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?.*?(?:\?>|\Z)|<!(?:[^>\[]|\[[^\]]*\])*>"""
+    rb"""|</(?P<shut>[A-Za-z_][^\s>/]*)[^>]*>|<(?P<open>[A-Za-z_][^\s>/]*)(?:[^>"']|"[^"]*"|'[^']*')*>|[^<]+|<""",
+    re.DOTALL,
+)
+_NOTHING = re.compile(rb"")
+_VOID = set(b"area base br col embed hr img input link meta param source track wbr".split())
+_RAW = (b"script", b"style", b"textarea", b"title")
+_INLINE = set(
+    b"""a abbr acronym b bdi bdo big br button cite code data del dfn em font i img input ins kbd label map mark meter
+    output q rp rt ruby s samp select small span strike strong sub sup time tt u var wbr rdef rfc2119 rref pref sref
+    pdef""".split()
+)
+_BLOCKS = set(
+    b"""address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2
+    h3 h4 h5 h6 header hgroup hr main menu nav ol p pre section summary table ul""".split()
+)
+# What ends an open element of the key: a start tag of these, but not beyond a `_SCOPE`.
+_ENDS = {
+    b"p": _BLOCKS, b"li": {b"li"}, b"dt": {b"dt", b"dd"}, b"dd": {b"dt", b"dd"}, b"option": {b"option", b"optgroup"},
+    b"tr": {b"tr", b"tbody", b"tfoot", b"thead"}, b"td": {b"td", b"th", b"tr", b"tbody", b"tfoot"},
+    b"th": {b"td", b"th", b"tr", b"tbody", b"tfoot"}, b"thead": {b"tbody", b"tfoot"}, b"tbody": {b"tbody", b"tfoot"},
+    b"head": {b"body"}, b"optgroup": {b"optgroup"}, b"rt": {b"rt", b"rp"}, b"rp": {b"rt", b"rp"},
+}  # fmt: skip
+_SCOPE = {
+    b"table",
+    b"ul",
+    b"ol",
+    b"dl",
+    b"div",
+    b"section",
+    b"select",
+    b"template",
+    b"body",
+    b"html",
+    b"article",
+}
+_HEADINGS = {b"h1", b"h2", b"h3", b"h4", b"h5", b"h6"}
+
+
+@dataclass
+class _Element:
+    name: bytes
+    start: int
+    content: int  # where its start tag ends
+    end: int = -1
+    close: int = -1  # where its end tag begins, -1 without one
+    children: list[_Element | tuple[str, int, int]] = field(default_factory=list)
+
+
+def marks(kind: str, text: bytes) -> Marks:
+    """Units: elements, comments, and in HTML runs of text with what is inline in it."""
+    html = kind == "html"
+    found = Marks(text, _NOTHING)
+    pending = [_read(text, html)]
+    while pending:
+        element = pending.pop()
+        inner = [child for child in element.children if isinstance(child, _Element)]
+        pending.extend(inner)
+        _mark(found, element, html)
+    return found
+
+
+def _read(text: bytes, html: bool) -> _Element:
+    root = _Element(b"", 0, 0, len(text))
+    stack = [root]
+    at = 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        assert token is not None
+        start, at = token.span()
+        name = token["open"] or token["shut"]
+        name = name.lower() if html and name else name
+        if token["open"]:
+            if html:
+                _imply(stack, name, _trimmed(text, start))
+            element = _Element(name, start, at)
+            stack[-1].children.append(element)
+            if token[0].endswith(b"/>") or (html and name in _VOID):
+                element.end = at
+                continue
+            stack.append(element)
+            if html and name in _RAW:
+                closing = re.compile(rb"</" + name + rb"\b", re.IGNORECASE).search(text, at)
+                stop = closing.start() if closing else len(text)
+                element.children.append(("raw", at, stop))
+                at = stop
+        elif token["shut"]:
+            if any(one.name == name for one in stack[1:]):
+                while stack[-1].name != name:
+                    stack.pop().end = _trimmed(text, start)
+                stack[-1].close, stack[-1].end = start, at
+                stack.pop()
+        elif token[0].startswith(b"<!--"):
+            stack[-1].children.append(("comment", start, at))
+        elif token[0].strip():
+            body = token[0]
+            first, last = start + len(body) - len(body.lstrip()), at - len(body) + len(body.rstrip())
+            stack[-1].children.append(("text", first, last))
+    for element in stack[1:]:
+        element.end = len(text)
+    return root
+
+
+def _trimmed(text: bytes, end: int) -> int:
+    while end and text[end - 1 : end].isspace():
+        end -= 1
+    return end
+
+
+def _imply(stack: list[_Element], name: bytes, start: int) -> None:
+    """End what the start tag `name` ends."""
+    for number in range(len(stack) - 1, 0, -1):
+        open_one = stack[number].name
+        if name in _ENDS.get(open_one, ()):
+            for element in stack[number:]:
+                element.end = start
+            del stack[number:]
+            _imply(stack, name, start)
+            return
+        if open_one in _SCOPE:
+            return
+
+
+def _mark(found: Marks, element: _Element, html: bool) -> None:
+    """The children of an element as units, and its seams."""
+    raw = next((child for child in element.children if isinstance(child, tuple) and child[0] == "raw"), None)
+    close = (element.close, element.end) if element.close >= 0 else None
+    head = element.start if element.name else None
+    if raw is not None:
+        _raw(found, element, raw[1], raw[2], close)
+        return
+    found.container(_items(found, element, html), head, close, element.name.decode(errors="replace"))
+
+
+def _items(found: Marks, element: _Element, html: bool) -> list[Item]:
+    items: list[Item] = []
+    run: list[Item] = []  # text and what is inline in it
+
+    def done() -> None:
+        if run:
+            items.append(Item(run[0].start, run[-1].end, "text" if len(run) > 1 else run[0].label))
+            if len(run) > 1:
+                items_of_run.append(list(run))
+            run.clear()
+
+    items_of_run: list[list[Item]] = []
+    for child in element.children:
+        if isinstance(child, _Element):
+            item = Item(child.start, child.end, f"<{child.name.decode(errors='replace')}>")
+            inline = html and child.name in _INLINE
+            heading = html and child.name in _HEADINGS
+        else:
+            item = Item(child[1], child[2], child[0], sticks="orphan" if child[0] == "comment" else None)
+            inline, heading = html and child[0] == "text", False
+        if inline:
+            if run and b"\n\n" in found.text[run[-1].end : item.start].replace(b"\r", b""):
+                done()
+            run.append(item)
+            continue
+        done()
+        if heading:
+            item = Item(item.start, item.end, item.label, sticks="head", far=True)
+        items.append(item)
+    done()
+    for each in items_of_run:
+        for one in each:
+            if one.label != "text":
+                found.unit(one.start, one.end, one.label)
+    return items
+
+
+def _raw(found: Marks, element: _Element, start: int, end: int, close: tuple[int, int] | None) -> None:
+    """A script or a style sheet: what is in it has its own judge."""
+    body = found.text[start:end]
+    if not body.strip():
+        return
+    tag = found.text[element.start : element.content]
+    first = start + len(body) - len(body.lstrip())
+    last = end - len(body) + len(body.rstrip())
+    found.seam(element.start + 1, found.start_of(first), "head", "raw")
+    if close:
+        found.seam(found.end_of(last), close[1] - 1, "close", "raw")
+    trailing = found.trailing
+    found.trailing = SLASHES
+    if element.name == b"script" and not re.search(
+        rb"type\s*=\s*[\"']?(?!module|text/javascript|text/babel)", tag
+    ):
+        read_script(found, "javascript", body, start)
+    elif element.name == b"style":
+        found.trailing = STYLE
+        found.container(read_style(found, start, end))
+    found.trailing = trailing

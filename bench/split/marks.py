@@ -1,0 +1,172 @@
+"""What a cut may do harm to in a file (units and seams, as byte ranges), and the verdict on a cut."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["inside", "orphan", "head", "close"]
+_REST_IS_BLANK = re.compile(rb"[ \t\f]*(?:\r\n|\n|\r)")
+_INDENT = b" \t\f"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing in a container, as the parser gave it. What has a `sticks` kind (a comment, an attribute) belongs to
+    the next item: at any distance if `far`, otherwise if no blank line is between. A `vague` one may be cut: the parser
+    did not understand it."""
+
+    start: int
+    end: int
+    label: str = ""
+    definition: bool = False
+    sticks: Kind | None = None
+    far: bool = False
+    vague: bool = False
+
+
+@dataclass(frozen=True)
+class Unit:
+    """From the line that its comments begin on to the end of its last line."""
+
+    start: int
+    end: int
+    label: str
+    definition: bool = False
+
+
+@dataclass(frozen=True)
+class Seam:
+    """No cut from `first` to `last`, both included, unless what must stay together (`sizes`: the head and the first
+    thing of the body) does not fit, and the second alone does."""
+
+    first: int
+    last: int
+    kind: Kind
+    label: str
+    sizes: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`kinds` is empty for a good cut. `definition`: it is inside a definition that would have fitted."""
+
+    offset: int
+    kinds: tuple[Kind, ...]
+    label: str = ""
+    definition: bool = False
+
+
+@dataclass
+class Marks:
+    """Collects units and seams of `text`; `trailing` matches what may follow an item on its line and belongs to it."""
+
+    text: bytes
+    trailing: re.Pattern[bytes]
+    units: list[Unit] = field(default_factory=list)
+    seams: list[Seam] = field(default_factory=list)
+
+    def start_of(self, offset: int) -> int:
+        """The start of the line if only blanks are before on it."""
+        line = max(self.text.rfind(b"\n", 0, offset), self.text.rfind(b"\r", 0, offset)) + 1
+        return line if not self.text[line:offset].strip(_INDENT) else offset
+
+    def end_of(self, offset: int) -> int:
+        """Behind separator, trailing comment and line end."""
+        while offset and self.text[offset - 1 : offset] in (b"\n", b"\r"):
+            offset -= 1  # some nodes hold their line end
+        found = self.trailing.match(self.text, offset)
+        if found:
+            offset = found.end()
+        rest = _REST_IS_BLANK.match(self.text, offset)
+        return rest.end() if rest else offset
+
+    def unit(self, start: int, end: int, label: str, definition: bool = False) -> None:
+        self.units.append(Unit(self.start_of(start), self.end_of(end), label, definition))
+
+    def seam(self, first: int, last: int, kind: Kind, label: str, sizes: tuple[int, int] = (0, 0)) -> None:
+        if first <= last:
+            self.seams.append(Seam(first, last, kind, label, sizes))
+
+    def container(
+        self,
+        items: Sequence[Item],
+        head: int | None = None,
+        close: tuple[int, int] | None = None,
+        label: str = "",
+    ) -> None:
+        """What stands in a pair of brackets or in a file. `head` is where the head of it begins, `close` the range from
+        its closing bracket to the end of that."""
+        groups = list(self._groups(items))
+        for start, end, item in groups:
+            if not item.vague:
+                self.units.append(Unit(start, end, item.label, item.definition))
+        if not groups:
+            return
+        first, last = groups[0], groups[-1]
+        if head is not None:
+            begin = self.start_of(head)
+            self.seam(begin + 1, first[0], "head", label, (first[0] - begin, first[1] - first[0]))
+        if close is not None:
+            self.seam(min(last[1], close[0]), close[1] - 1, "close", label)
+
+    def _groups(self, items: Sequence[Item]) -> Iterator[tuple[int, int, Item]]:
+        """The items with what sticks to them."""
+        begin: int | None = None
+        for number, item in enumerate(items):
+            start, end = self.start_of(item.start), self.end_of(item.end)
+            if begin is None:
+                begin = start
+            follower = items[number + 1] if number + 1 < len(items) else None
+            if item.sticks and follower and (item.far or self._adjacent(item, follower)):
+                after = self.start_of(follower.start)
+                self.seam(start + 1, min(end, after) - 1, item.sticks, follower.label, (end - start, 0))
+                self.seam(min(end, after), after, item.sticks, follower.label)
+                continue
+            yield begin, end, item
+            begin = None
+
+    def _adjacent(self, comment: Item, follower: Item) -> bool:
+        between = self.text[comment.end : follower.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = between.count(b"\n") + (self.text[comment.end - 1 : comment.end] == b"\n")
+        if between.strip(b" \t\f\n,;") or lines > 1:
+            return False
+        indent = self._column(comment.start), self._column(follower.start)
+        return lines == 0 or indent[0] <= indent[1]
+
+    def _column(self, offset: int) -> int:
+        return len(self.text[self.text.rfind(b"\n", 0, offset) + 1 : offset].expandtabs(8))
+
+
+def settled(text: bytes, cut: int) -> int:
+    """A cut among the blanks around a line end is a cut at that line end."""
+    line = max(text.rfind(b"\n", 0, cut), text.rfind(b"\r", 0, cut)) + 1
+    if not text[line:cut].strip(_INDENT):
+        return line
+    rest = _REST_IS_BLANK.match(text, cut)
+    return rest.end() if rest else cut
+
+
+def judged(marks: Marks, cuts: Sequence[int], target: int) -> list[Verdict]:
+    """The verdict on each of `cuts` (offsets, ascending), for segments of at most `target` bytes."""
+    at = [settled(marks.text, cut) for cut in cuts]
+    kinds: list[dict[Kind, str]] = [{} for _ in cuts]
+    definition = [False] * len(cuts)
+    for unit in marks.units:
+        if unit.end - unit.start <= target:
+            for number in range(bisect_right(at, unit.start), bisect_left(at, unit.end)):
+                kinds[number]["inside"] = unit.label
+                definition[number] |= unit.definition
+    for seam in marks.seams:
+        head, body = seam.sizes
+        if head > target or (body <= target < head + body):
+            continue
+        for number in range(bisect_left(at, seam.first), bisect_right(at, seam.last)):
+            kinds[number][seam.kind] = seam.label
+    return [
+        Verdict(cut, tuple(found), "; ".join(found.values()), inside)
+        for cut, found, inside in zip(cuts, kinds, definition, strict=True)
+    ]

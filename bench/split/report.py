@@ -1,0 +1,182 @@
+"""The figures as a table, the targets, and the cuts that were bad."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from bench.split.corpus import File
+from bench.split.run import TINY, Result
+from bench.split.splitters import GRAMMARS, OURS
+
+
+def good(results: Sequence[Result]) -> float:
+    """Percent of cuts."""
+    cuts = [verdict for one in results for verdict in one.verdicts]
+    return 100 * sum(not verdict.kinds for verdict in cuts) / len(cuts) if cuts else 100.0
+
+
+def orphans(results: Sequence[Result]) -> float:
+    """Percent of cuts that part a comment from what it is about."""
+    cuts = [verdict for one in results for verdict in one.verdicts]
+    return 100 * sum("orphan" in verdict.kinds for verdict in cuts) / len(cuts) if cuts else 0.0
+
+
+def in_definitions(results: Sequence[Result]) -> int:
+    return sum(verdict.definition for one in results if one.kind == "python" for verdict in one.verdicts)
+
+
+def fill(results: Sequence[Result], target: int) -> float:
+    """Mean of size / target over all segments but the last of each file."""
+    sizes = [size / target for one in results for size in one.sizes[:-1]]
+    return statistics.fmean(sizes) if sizes else 0.0
+
+
+def tiny(results: Sequence[Result], target: int) -> float:
+    """Percent of all segments, the last ones too."""
+    sizes = [size for one in results for size in one.sizes]
+    return 100 * sum(size < target / TINY for size in sizes) / len(sizes) if sizes else 0.0
+
+
+def mean_of(results: Sequence[Result], figure: Callable[[Result], list[int]]) -> float | None:
+    values = [value for one in results for value in figure(one)]
+    return statistics.fmean(values) if values else None
+
+
+def over_parse(results: Sequence[Result]) -> float | None:
+    """CPU time of all splits over that of all parses."""
+    timed = [one for one in results if one.parse]
+    return sum(one.cpu for one in timed) / sum(one.parse for one in timed) if timed else None
+
+
+def middle_over_parse(results: Sequence[Result]) -> float | None:
+    """The median over the files of the ratio of one file."""
+    ratios = [one.cpu / one.parse for one in results if one.parse]
+    return statistics.median(ratios) if ratios else None
+
+
+def _cell(value: float | None, form: str = ".2f") -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _edited(own: Sequence[Result]) -> str:
+    anew, kept = mean_of(own, lambda one: one.changed), mean_of(own, lambda one: one.refreshed)
+    return f"{_cell(anew):>9}{_cell(kept):>6}"
+
+
+def splitters(results: Sequence[Result], target: int) -> Iterator[str]:
+    """A line for each splitter, over all files."""
+    names = list(dict.fromkeys(one.splitter for one in results))
+    ours = good([one for one in results if one.splitter == OURS])
+    yield (
+        f"{'':24}{'exact %':>8}{'good %':>8}{'ours x':>8}{'bad':>7}{'orphans %':>11}{'in defs':>9}{'fill':>6}"
+        f"{'tiny %':>8}{'over':>6}{'changed':>9}{'kept':>6}{'ms/MB':>8}"
+    )
+    for name in names:
+        own = [one for one in results if one.splitter == name]
+        exact = 100 * sum(one.exact for one in own) / len(own)
+        share = good(own)
+        bad = sum(bool(verdict.kinds) for one in own for verdict in one.verdicts)
+        rate = 1e9 * sum(one.cpu for one in own) / sum(one.size for one in own)
+        yield (
+            f"{name:24}{exact:8.1f}{share:8.2f}{ours / share if share else 0:8.2f}{bad:7}{orphans(own):11.2f}"
+            f"{in_definitions(own):9}{fill(own, target):6.2f}{tiny(own, target):8.2f}{sum(one.over for one in own):6}"
+            f"{_edited(own)}{rate:8.0f}"
+        )
+
+
+def kinds(results: Sequence[Result], target: int) -> Iterator[str]:
+    """A line for each kind: ours in all figures, the others in good cuts."""
+    names = [name for name in dict.fromkeys(one.splitter for one in results) if name != OURS]
+    yield (
+        f"{'':12}{'files':>6}{'cuts':>6}{'good %':>8}{'orphans %':>11}{'fill':>6}{'tiny %':>8}{'over':>6}{'changed':>9}"
+        f"{'kept':>6}{'x parse':>9}{'median':>8}{'MiB':>6}   " + "  ".join(names)
+    )
+    for kind in dict.fromkeys(one.kind for one in results):
+        own = [one for one in results if one.kind == kind and one.splitter == OURS]
+        memory = [one.memory for one in own if one.memory is not None]
+        others = "  ".join(
+            f"{good([one for one in results if one.kind == kind and one.splitter == name]):{len(name)}.1f}"
+            for name in names
+        )
+        yield (
+            f"{kind:12}{len(own):6}{sum(len(one.verdicts) for one in own):6}{good(own):8.2f}{orphans(own):11.2f}"
+            f"{fill(own, target):6.2f}{tiny(own, target):8.2f}{sum(one.over for one in own):6}"
+            f"{_edited(own)}{_cell(over_parse(own)):>9}{_cell(middle_over_parse(own)):>8}"
+            f"{_cell(max(memory, default=None), '.1f'):>6}   {others}"
+        )
+
+
+def targets(results: Sequence[Result], target: int) -> Iterator[tuple[str, bool]]:
+    """Each target in words, and whether it was reached; what was not measured is left out."""
+    own = [one for one in results if one.splitter == OURS]
+    by_kind = {
+        kind: [one for one in own if one.kind == kind] for kind in dict.fromkeys(one.kind for one in own)
+    }
+    exact = 100 * sum(one.exact for one in own) / len(own)
+    yield f"exact {exact:.1f} % (100)", exact == 100
+    share = good(own)
+    yield f"good cuts {share:.2f} % (97)", share >= 97
+    for kind, each in by_kind.items():
+        least = 90 if kind == "html" else 95
+        if good(each) < least:
+            yield f"good cuts in {kind} {good(each):.2f} % ({least})", False
+    inside = in_definitions(own)
+    yield f"cuts inside a Python definition that would have fitted {inside} (0)", not inside
+    yield f"orphaned comments {orphans(own):.2f} % (0.5)", orphans(own) <= 0.5
+    yield f"fill {fill(own, target):.3f} (0.80)", fill(own, target) >= 0.8
+    yield f"segments below an eighth {tiny(own, target):.2f} % (2)", tiny(own, target) <= 2
+    for label, value, limit in (
+        ("changed segments per edit, refreshed", mean_of(own, lambda one: one.refreshed), 1.3),
+        ("changed segments per edit, anew", mean_of(own, lambda one: one.changed), 2.0),
+        ("times the parse over all", over_parse(own), 1.25),
+    ):
+        if value is not None:
+            yield f"{label} {value:.2f} ({limit})", value <= limit
+    for kind, each in by_kind.items():
+        ratio = over_parse(each)
+        if ratio is not None and ratio > 1.5:
+            yield f"times the parse in {kind} {ratio:.2f} (1.5)", False
+    large = [1e6 * one.cpu / one.size for one in own if one.size >= 1 << 20 and one.parse]
+    if large:
+        slowest: float = max(large)
+        yield f"slowest file of 1 MB and more: {slowest:.2f} s for a MB (0.5)", slowest < 0.5
+    memory = [one.memory for one in own if one.memory is not None]
+    if memory:
+        yield f"memory over the parse at most {max(memory):.1f} MiB (20)", max(memory) <= 20
+
+
+def failures(file: File, result: Result) -> Iterator[str]:
+    """Each bad cut with three lines before and after it."""
+    if not result.exact:
+        yield f"{'=' * 20} {file.source.name}: the segments joined are not the source\n"
+    begun = 0
+    for number, verdict in enumerate(result.verdicts):
+        size, begun = verdict.offset - begun, verdict.offset
+        if verdict.kinds:
+            yield shown(
+                file,
+                verdict.offset,
+                f"{','.join(verdict.kinds)} [{verdict.label}] segment {size}, next {result.sizes[number + 1]}",
+            )
+
+
+def shown(file: File, cut: int, about: str) -> str:
+    data = file.data
+    line = data.count(b"\n", 0, cut) + 1
+    before = data[max(0, cut - 1500) : cut].splitlines()[-3:]
+    after = data[cut : cut + 1500].splitlines()[:3]
+    quoted = [
+        *(_quoted("  ", one) for one in before),
+        "  -------- cut",
+        *(_quoted("  ", one) for one in after),
+    ]
+    return f"{'=' * 20} {file.source.name}:{line} {about}\n" + "\n".join(quoted) + "\n"
+
+
+def _quoted(mark: str, line: bytes) -> str:
+    return mark + line[:150].decode(errors="replace")
+
+
+def parsed(results: Iterable[Result]) -> list[Result]:
+    return [one for one in results if one.kind in GRAMMARS]

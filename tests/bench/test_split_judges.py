@@ -1,0 +1,569 @@
+"""The judge of bench/split on small sources with cuts that a person calls good or bad.
+
+In the sources below `@ok` at the start of a line says that a cut there is good, `@inside`, `@orphan`, `@head` or `@close`
+that it is bad in this way (others may be said too).
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bench.split.judges import KINDS, Unjudged, marks_of
+from bench.split.marks import Marks, judged, settled
+
+_SIGN = re.compile(rb"^@(ok|inside|orphan|head|close) ?", re.MULTILINE)
+
+# kind -> (target, source)
+SOURCES: dict[str, tuple[int, str]] = {
+    "python": (
+        95,
+        """\
+import os
+@ok
+@ok # What it is about.
+@orphan @decorated
+@orphan def first(one):
+@inside     return one
+@ok
+
+class Long:
+@head     '''A class that is longer than the target.'''
+
+@ok     # A comment,
+@orphan     # of two lines.
+@orphan     def method(self):
+@head         first(1)
+@inside         return 1
+@ok
+    def other(self):
+@head         # Why.
+@orphan         first(
+@inside             2,
+        )
+@ok         # Because.
+@orphan         first(3)
+@ok         if self.one:
+@head             first(4)
+@ok             first(5)
+        else:
+@inside             first(6)
+@ok         TABLE = [
+@head             'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',
+@ok             'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'cccccccccccccccc',
+@ok             # Last.
+@orphan             'dddddddddddddddddddddddddddddd',
+@close         ]
+@ok         try:
+@head             first(7)
+@inside         except ValueError:
+@head             first(8)
+@ok         match self.two:
+@head             case 1:
+@head                 first(999999999999999999)
+@ok             case 2:
+@head                 first(999999999999999999)
+""",
+    ),
+    "javascript": (
+        80,
+        """\
+@ok import one from 'one';
+@ok
+@ok /** What it does. */
+@orphan function first(a) {
+@inside   return a;
+@close }
+@ok
+@ok describe('much', () => {
+@head   it('is short', () => {
+@inside     first(1);
+@inside   });
+@ok
+  // About the second.
+@orphan   it('is short too', () => {
+    first(2);
+@inside   });
+@close });
+@ok const table = {
+@head   one: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',
+@ok   two: 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+@close };
+@ok if (table) {
+@head   first(111111111111111111111111111111111);
+@ok   first(22222222222222222222222222222222);
+@close } else {
+@head   first(333333333333333333333333333333333);
+@ok   first(44444444444444444444444444444444);
+@close }
+""",
+    ),
+    "typescript": (
+        80,
+        """\
+@ok interface First {
+@inside   one: string;
+}
+@ok export class Second {
+@head   private aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: string;
+@ok
+@ok   @Input()
+@orphan   bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1;
+@ok   method(): void {
+@inside     this.one();
+@inside   }
+@close }
+""",
+    ),
+    "tsx": (
+        100,
+        """\
+export function Page() {
+@head   return (
+@head     <div className="page">
+@head       <Title text="aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" />
+@ok       <Part>
+@inside         <b>one</b>
+@inside       </Part>
+@ok       {list.map((one) => (
+@inside         <Row one={one} />
+@inside       ))}
+@close     </div>
+@close   );
+@close }
+""",
+    ),
+    "java": (
+        100,
+        """\
+@ok package one;
+@ok
+@ok /**
+@orphan  * What it is.
+ */
+@orphan @Deprecated
+@orphan public class First {
+@head     private int one;
+@ok
+    /** Two. */
+@orphan     @Override
+@orphan     public int two() {
+@inside         return 2;
+    }
+@ok
+    public int three(int what) {
+@head         switch (what) {
+@head             case 1:
+@head                 return 1111111111111111111111;
+@ok             default:
+@head                 return 3333333333333333333333;
+@close         }
+@close     }
+@close }
+""",
+    ),
+    "go": (
+        90,
+        """\
+@ok package main
+@ok
+import (
+@inside 	"fmt"
+)
+@ok
+@ok // First says it.
+@orphan func First() {
+@inside 	fmt.Println(1)
+}
+@ok
+func Second() {
+@head 	fmt.Println("aaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+@ok 	// Why.
+@orphan 	if one() {
+@inside 		two()
+	}
+@ok 	for _, each := range all {
+@head 		fmt.Println("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+@ok 		fmt.Println("bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")
+@close 	}
+@close }
+""",
+    ),
+    "rust": (
+        80,
+        """\
+@ok use one::two;
+@ok
+@ok /// What it is.
+@orphan #[derive(Debug)]
+@orphan pub struct First {
+@inside     one: u8,
+}
+@ok
+impl First {
+@head     /// One.
+@orphan     pub fn one(&self) -> u8 {
+@inside         self.one
+    }
+@ok
+    // Two.
+@orphan     pub fn two(&self) -> u8 {
+@inside         2
+    }
+@close }
+""",
+    ),
+    "c": (
+        80,
+        """\
+@ok #include <one.h>
+@ok
+/* What it does. */
+@orphan static int first(void)
+@inside {
+@inside 	return 1;
+}
+@ok
+int second(void)
+@head {
+@head 	int one = first();
+@ok 	/* why */
+@orphan 	if (one)
+@inside 		one++;
+@ok 	one = first() + first() + first();
+@close }
+@ok
+#ifdef THREE
+@head int third_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;
+@ok int third_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb;
+@close #endif
+""",
+    ),
+    "cpp": (
+        90,
+        """\
+namespace one {
+@head
+// What it is.
+@orphan template <class T>
+@inside class First {
+@inside  public:
+@inside   T one;
+};
+@ok
+class Second {
+ public:
+@head   int one() {
+@inside     return 1;
+  }
+@ok   int two_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;
+@ok  private:
+@head   int three;
+@close };
+@close }
+""",
+    ),
+    "bash": (
+        70,
+        """\
+#!/bin/sh
+@ok
+@ok # What it does.
+@orphan first() {
+@inside 	echo one
+@inside }
+@ok
+second() {
+@head 	echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+@ok 	# Why.
+@orphan 	if one; then
+@inside 		two
+	fi
+@ok 	for one in two; do
+@head 		echo bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+@ok 		echo cccccccccccccccccccccccccccccccc
+@close 	done
+@close }
+""",
+    ),
+    "json": (
+        60,
+        """\
+{
+@head   "one": {
+@inside     "two": 2
+@inside   },
+@ok   "three": [
+@head     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+@ok     "bbb}bbbbbb]bbb,bbbbbbbbb\\"bbb",
+@ok     // Why.
+@orphan     {
+@inside       "four": 4
+    },
+@ok     5
+@close   ],
+@ok   "six": 6
+@close }
+""",
+    ),
+    "yaml": (
+        60,
+        """\
+@ok # All of it.
+@orphan one:
+@inside   two: 2
+@ok # Why.
+@orphan three:
+@head   - aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+@ok   - four: 4
+@inside     five: 5
+@ok   # Six.
+@orphan   - six: |
+@inside       # no comment
+@inside       text
+@ok seven:
+@inside   {eight: 8,
+@inside    nine: 9}
+@ok
+ten: 10
+""",
+    ),
+    "xml": (
+        60,
+        """\
+<?xml version="1.0"?>
+@ok <all>
+@head   <!-- What it is. -->
+@orphan   <one a="1"
+@inside        b="2"/>
+@ok   <two>
+@inside     text
+@inside   </two>
+@ok   <three>
+@head     <four>aaaaaaaaaaaaaaaaaaaaaaaaaaaa</four>
+@ok     <five>bbbbbbbbbbbbbbbbbbbbbbbbbbbb</five>
+@close   </three>
+@close </all>
+""",
+    ),
+    "html": (
+        80,
+        """\
+<!DOCTYPE html>
+@ok <body>
+@head <h1>Title</h1>
+@head <p>A paragraph that has no end tag,
+@inside but two lines.
+@ok <p>Another <b>one</b>
+@inside with <br> something in it.
+@ok <ul>
+@head <li>aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+@ok <li>bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+@inside still
+@close </ul>
+@ok <script>
+@head function first() {
+@inside   return '</b>';
+}
+@ok function second_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa() {}
+@close </script>
+@ok <style>
+@head b { color: red }
+@ok i {
+@inside   color: red }
+@ok u { color: #aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa }
+@close </style>
+@close </body>
+""",
+    ),
+    "css": (
+        75,
+        """\
+@ok /* About the first. */
+@orphan .first {
+@inside   color: red; /* yes */
+@close }
+@ok
+.second { color: blue }
+@ok @media (max-width: 1px) {
+@head   .third { background: url(data:a;b{c) }
+@ok   .fourth::after { content: "}"; }
+@close }
+""",
+    ),
+    "markdown": (
+        60,
+        """\
+# Title
+
+@head A paragraph
+@inside of two lines.
+
+@ok ## Section
+
+@head - one
+@inside   still one
+@inside - two
+
+@ok ```python
+@head # no title
+@ok code = 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'
+@close ```
+
+@ok | a | b |
+@head |---|---|
+@head | aaaaaaaaaaaaaaaaaaaaaaaaa | b |
+@ok | ccccccccccccccccccccccccc | d |
+
+@ok ### Short
+
+@inside Text.
+""",
+    ),
+    "rst": (
+        60,
+        """\
+Title
+@inside =====
+
+@head A paragraph
+@inside of two lines::
+
+@inside     code
+@ok
+@ok .. note:: Look
+@inside    here.
+
+@inside    And here.
+
+@ok Second
+------
+
+@inside Text.
+""",
+    ),
+    "text": (
+        60,
+        """\
+A paragraph
+@inside of two lines.
+@ok
+@ok A list that is longer than the target can be cut
+@ok at any line, as it would not have fitted anyhow,
+@ok whatever is done.
+""",
+    ),
+}
+
+
+def _read(source: str) -> tuple[bytes, list[tuple[int, str]]]:
+    """The text without its signs, and what was said at which offset."""
+    text, said, at = b"", [], 0
+    raw = source.encode()
+    for found in _SIGN.finditer(raw):
+        text += raw[at : found.start()]
+        said.append((len(text), found[1].decode()))
+        at = found.end()
+    return text + raw[at:], said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_judge_says_what_a_person_says(kind: str) -> None:
+    target, source = SOURCES[kind]
+    text, said = _read(source)
+    verdicts = judged(marks_of(kind, text), [offset for offset, _ in said], target)
+    wrong = []
+    for (offset, word), verdict in zip(said, verdicts, strict=True):
+        if word not in (verdict.kinds or ("ok",)):
+            line = text[offset:].split(b"\n")[0].decode()
+            wrong.append(f"{line}: {word}, but the judge says {verdict.kinds} {verdict.label}")
+    assert not wrong, "\n" + "\n".join(wrong)
+    assert len({word for _, word in said}) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_windows_line_ends_and_a_missing_last_one_change_no_verdict(kind: str) -> None:
+    target, source = SOURCES[kind]
+    text, said = _read(source)
+    cuts = [offset for offset, _ in said]
+    moved = [cut + text[:cut].count(b"\n") for cut in cuts]
+    windows = text.replace(b"\n", b"\r\n")
+    # sizes grow with the line ends: ask for targets that are beyond all units and below all of them
+    for size in (1, 10_000):
+        here = [bool(one.kinds) for one in judged(marks_of(kind, text), cuts, size)]
+        there = [bool(one.kinds) for one in judged(marks_of(kind, windows), moved, size)]
+        assert here == there
+    last = [bool(one.kinds) for one in judged(marks_of(kind, text.rstrip()), cuts, target)]
+    assert last == [bool(one.kinds) for one in judged(marks_of(kind, text), cuts, target)]
+
+
+def test_a_cut_inside_a_python_definition_that_fits_is_told_from_one_in_a_statement() -> None:
+    text = b"def one():\n    two()\n\nthree = [\n    4,\n]\n"
+    marks = marks_of("python", text)
+    assert [
+        one.definition for one in judged(marks, [text.index(b"    two"), text.index(b"    4")], 1000)
+    ] == [True, False]
+
+
+def test_a_definition_with_its_comments_above_the_maximum_may_be_opened() -> None:
+    text = b"# why\ndef one():\n    two()\n    three()\n"
+    cut = text.index(b"    three")
+    (fits,) = judged(marks_of("python", text), [cut], len(text))
+    (opened,) = judged(marks_of("python", text), [cut], len(text) - 1)
+    assert fits.kinds == ("inside",) and not opened.kinds
+
+
+def test_a_head_is_parted_from_a_first_member_that_would_not_fit_beside_it() -> None:
+    text = b"class One:\n    def two(self):\n        three()\n        four()\n"
+    cut = text.index(b"    def")
+    (fits,) = judged(marks_of("python", text), [cut], len(text) - 1)
+    (must_open,) = judged(marks_of("python", text), [cut], 20)
+    assert not fits.kinds and must_open.kinds == ("head",)
+
+
+def test_a_comment_with_a_blank_line_below_or_at_the_end_of_a_deeper_block_stands_alone() -> None:
+    text = b"one = 1\n# apart\n\nif two:\n    three()\n    # inner\nfour = 4\n"
+    cuts = [text.index(b"if two"), text.index(b"four")]
+    assert [one.kinds for one in judged(marks_of("python", text), cuts, 10)] == [(), ()]
+
+
+def test_blanks_around_a_line_end_make_no_difference() -> None:
+    text = b"one\n  two  \n\nthree\n"
+    assert [settled(text, cut) for cut in (4, 5, 6, 9, 10, 12)] == [4, 4, 4, 12, 12, 12]
+    assert settled(text, 7) == 7
+
+
+def test_what_the_judge_can_not_read_is_said() -> None:
+    for kind, text in (("python", b"def (\n"), ("yaml", b"a: [\n"), ("yaml", b"\xff\xfe")):
+        with pytest.raises(Unjudged):
+            marks_of(kind, text)
+
+
+def test_shell_functions_are_known_where_the_parser_loses_its_way() -> None:
+    text = b"""first() {
+  if [[ $1 =~ (25[0-5]|2[0-4][0-9]|1[0-9][0-9]) ]]; then
+    echo "${1//'&'/$'&'amp;}"
+}
+
+# What it does.
+second() {
+  echo $((16#ff)) | grep -q '<<'
+  echo 2
+}
+"""
+    cuts = [text.index(line) for line in (b"}\n\n", b"# What", b"second", b"  echo $", b"  echo 2")]
+    verdicts = judged(marks_of("bash", text), cuts, 100)
+    assert [one.kinds[:1] for one in verdicts[1:]] == [(), ("inside",), ("inside",), ("inside",)]
+    assert "orphan" in verdicts[2].kinds and "close" in verdicts[0].kinds
+
+
+def test_one_line_is_cut_between_items() -> None:
+    text = b'{"one":[1,22,333],"two":{"three":3}}'
+    cuts = [text.index(b"22"), text.index(b"333") + 1, text.index(b'"two"'), len(text) - 1]
+    verdicts = judged(marks_of("json", text), cuts, 12)
+    assert [one.kinds for one in verdicts] == [(), ("inside",), (), ("close",)]
+
+
+def test_no_marks_no_harm() -> None:
+    assert [one.kinds for one in judged(Marks(b"a\nb\n", re.compile(b"")), [2], 100)] == [()]
