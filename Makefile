@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
 
-.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history reference clean
+.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large reference clean
 
 test: lint unit
 
@@ -42,6 +42,13 @@ bench-cochange: $(VENV)/.ready
 
 bench-history: $(VENV)/.ready
 	$(BIN)/python -m bench.history $(ARGS)
+
+# make bench-split ARGS="--per-kind 2 --large 0 --no-times --edits 0 --no-baselines" is quick; without, it needs .[bench]
+bench-split: $(VENV)/.ready
+	$(BIN)/python -m bench.split $(ARGS)
+
+bench-large: $(VENV)/.ready
+	$(BIN)/python -m bench.large $(ARGS)
 
 reference: $(VENV)/.ready
 	$(BIN)/python docs/reference.py
