@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from repoagent.agent import Tool, protocol_text
-from repoagent.config import Settings
+from repoagent.agent import Tool
 from repoagent.edit import context
-from repoagent.edit.conventions import repository_parts
+from repoagent.edit.compose import Gathered, prompt_for
 from repoagent.edit.draft import Draft
 from repoagent.edit.forms import (
     ASKED_LINES,
@@ -18,18 +17,14 @@ from repoagent.edit.forms import (
     Asked,
     Form,
     choose,
-    fence_grammar,
     fits_whole,
     reminder,
 )
-from repoagent.edit.large.blocks import Around, long_files
-from repoagent.edit.large.recent import Touched
 from repoagent.edit.proposal import edit_tool
 from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import WhyNot
-from repoagent.edit.small.excerpt import excerpt, fence_mark, shown_text, whole_text
+from repoagent.edit.small.excerpt import fence_mark, shown_text
 from repoagent.edit.small.unasked import RENAMES
-from repoagent.edit.small.windows import Window, answered_windows, find_models, find_windows, question
+from repoagent.edit.small.windows import Window, answered_windows, find_windows, question
 from repoagent.edit.tools import (
     Workbench,
     history_tool,
@@ -39,30 +34,9 @@ from repoagent.edit.tools import (
     read_tool,
     search_tool,
 )
-from repoagent.llm import Part, estimate_tokens
+from repoagent.llm import estimate_tokens
 from repoagent.memory import Memory
-from repoagent.repo import Facts, Source, WorkTree, layout
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """What is known before it is decided how a model is asked."""
-
-    worktree: WorkTree
-    settings: Settings
-    request: EditRequest
-    why_not: WhyNot
-    sources: dict[str, Source]
-    editable: set[str]
-    facts: Facts
-    memories: dict[str, Memory]
-    history: str
-    neighbors: str
-    remembered: str
-    recent: Mapping[str, tuple[Touched, ...]] = field(
-        default_factory=dict
-    )  # lines, of files that may be too long
-    asked: Asked = field(default_factory=Asked)
+from repoagent.repo import Source
 
 
 @dataclass(frozen=True)
@@ -156,87 +130,12 @@ def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Pr
     )
 
 
-def prompt_for(
-    gathered: Gathered,
-    bench: Workbench,
-    tools: Sequence[Tool],
-    paths: Sequence[str],
-    marks: Mapping[str, str],
-    *,
-    note: str = "",
-    plain: bool = False,
-) -> context.Prompt:
-    """The prompt for `paths`, all of the request's or one of them; `note` comes after the request. `plain` is another
-    wording, for who gave the same bad answer twice."""
-    request, sources, form, short = gathered.request, gathered.sources, bench.form, bench.short
-    windows = {path: bench.windows[path] for path in paths if path in bench.windows}
-    others = {path for path in request.paths if path not in paths}
-    last = reminder(form, paths, windows, marks, plain=plain) if short else ""
-    alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
-    protocol = context.prompt_text("plain") if plain else _protocol(tools, form, short=short)
-    repository = () if short else _repository(gathered)
-    facts = "" if short else context.facts_block(gathered.facts)
-    history = "" if short else gathered.history
-    neighbors = "" if short else gathered.neighbors
-    excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
-    beside = (facts, history, neighbors, gathered.remembered, request.instruction, note, last)
-    texts = (protocol, *beside, *excerpts.values(), *(part.text for part in repository))
-    shown = [source for source in sources.values() if source.path not in others]
-    long = long_files(
-        [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
-        request,
-        Around(
-            gathered.settings.whole("edit.inline_limit"),
-            gathered.asked.window,
-            gathered.asked.output_tokens,
-            sum(map(estimate_tokens, texts)),
-            short,
-            gathered.recent,
-        ),
-    )
-    for path, block in long.items():
-        bench.seen[path] = [*bench.seen.get(path, ()), *block.lines]
-    return context.build(
-        protocol=protocol,
-        repository=repository,
-        facts=facts,
-        history=history,
-        neighbors=neighbors,
-        memory=gathered.remembered,
-        sources=sorted(shown, key=lambda source: source.path in long),
-        request=request,
-        reminder=last,
-        afresh=short,
-        excerpts={**excerpts, **{path: block.text for path, block in long.items()}},
-        about_files=context.prompt_text("large") + "\n" if long and not short else "",
-        grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
-        note=note,
-    )
-
-
 def _reply_tokens(
     sources: Mapping[str, Source], paths: Sequence[str], windows: Mapping[str, Sequence[Window]]
 ) -> int:
     """Room for half as much again as the longest of what is asked for, and for an explanation."""
     longest = max(estimate_tokens(shown_text(sources[path], windows.get(path, ()))) for path in paths)
     return longest + longest // 2 + 400
-
-
-def _excerpts(
-    request: EditRequest,
-    sources: Mapping[str, Source],
-    paths: Sequence[str],
-    windows: Mapping[str, Sequence[Window]],
-) -> dict[str, str]:
-    found = {}
-    for path in paths:
-        source = sources[path]
-        if path not in windows:
-            found[path] = whole_text(source)
-            continue
-        models = find_models(path, source.data or b"", request.instruction, WHOLE_LINES)
-        found[path] = excerpt(source, windows[path], models)
-    return found
 
 
 def _windows(
@@ -271,22 +170,6 @@ def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[
     return "\n\n".join(filter(None, asked))
 
 
-def _repository(gathered: Gathered) -> list[Part]:
-    place, request = layout(gathered.worktree), gathered.request
-    further = gathered.settings.texts("context")
-    return repository_parts(gathered.worktree.top, place.root, further, request.paths, gathered.why_not)
-
-
 def _tools(bench: Workbench) -> tuple[Tool, ...]:
     looking = (read_tool, search_tool, outline_tool, history_tool, neighbors_tool)
     return edit_tool(bench), *(tool(bench) for tool in looking)
-
-
-def _protocol(tools: Sequence[Tool], form: Form, *, short: bool) -> str:
-    if not short:
-        return context.prompt_text("edit") + "\n" + protocol_text(tools)
-    return (
-        context.prompt_text(form)
-        if form in LOOSE
-        else context.prompt_text("short") + "\n" + context.prompt_text(form)
-    )

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from repoagent.config import Settings
 from repoagent.edit import context
-from repoagent.edit.assemble import Gathered, Prepared, assembled
+from repoagent.edit.assemble import Prepared, assembled
+from repoagent.edit.compose import Gathered
 from repoagent.edit.forms import Asked
 from repoagent.edit.large.recent import recently_touched
 from repoagent.edit.large.room import limit_for

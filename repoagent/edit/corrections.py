@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.agent import fence
-from repoagent.edit.assemble import Prepared, prompt_for
+from repoagent.edit.assemble import Prepared
 from repoagent.edit.check_output import start_of
 from repoagent.edit.commit import output_of
+from repoagent.edit.compose import prompt_for
 from repoagent.edit.context import Prompt, warmth
 from repoagent.edit.forms import LOOSE, UNCHANGED
 from repoagent.edit.small.excerpt import fence_mark, shown_text
