@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.split.languages import UTF16_MARKS, grammar, language_of
@@ -17,6 +18,8 @@ CHECK_SECONDS = 2.0
 # A split gives up on a grammar that takes so many seconds of processor time, and so many more for each megabyte.
 SPLIT_SECONDS = 2.0
 _CHUNK = 1 << 16
+# The last large texts with their trees: an edit asks for one as outline, for segments and for a check.
+_recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 _UNWATCHED = 1 << 18  # a parse of less than this is not watched, which costs a few percent
 
 
@@ -69,23 +72,8 @@ def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree
     Slice `source_text(data)` for the text of a node: `Node.text` copies a chunk of the file for each node
     here.
     """
-    import tree_sitter
-
-    text = source_text(data)
-    if len(text) < _CHUNK:
-        return tree_sitter.Parser(grammar(language)).parse(text)
     end = time.monotonic() + seconds
-
-    def read(offset: int, _: tuple[int, int]) -> bytes:  # bytes: with a memoryview the binding crashes
-        return text[offset : offset + _CHUNK]
-
-    def too_late(_offset: int, _has_error: bool) -> bool:
-        return time.monotonic() > end
-
-    try:
-        return tree_sitter.Parser(grammar(language)).parse(read, progress_callback=too_late)
-    except ValueError:
-        return None
+    return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
 
 
 def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
@@ -93,20 +81,33 @@ def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
 
     Raises UsageError for a language without a grammar.
     """
+    end = time.process_time() + SPLIT_SECONDS * (1 + len(text) / 1_000_000)
+    return _parsed(text, language, _UNWATCHED, lambda: time.process_time() > end)
+
+
+def _parsed(
+    text: bytes, language: str, unwatched: int, too_late: Callable[[], bool]
+) -> tree_sitter.Tree | None:
+    """The tree, unless it is `too_late` before; a text shorter than `unwatched` is not looked at that closely."""
     import tree_sitter
 
+    for known, of, tree in _recent:
+        if of == language and known == text:
+            return tree
     parser = tree_sitter.Parser(grammar(language))
-    if len(text) < _UNWATCHED:
+    if len(text) < unwatched:
         return parser.parse(text)
-    end = time.process_time() + SPLIT_SECONDS * (1 + len(text) / 1_000_000)
 
-    def read(offset: int, _: tuple[int, int]) -> bytes:
+    def read(offset: int, _: tuple[int, int]) -> bytes:  # bytes: with a memoryview the binding crashes
         return text[offset : offset + _CHUNK]
 
     try:
-        return parser.parse(read, progress_callback=lambda _offset, _has_error: time.process_time() > end)
+        tree = parser.parse(read, progress_callback=lambda _offset, _has_error: too_late())
     except ValueError:
         return None
+    if len(text) <= CHECK_BYTES:
+        _recent.append((text, language, tree))
+    return tree
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:

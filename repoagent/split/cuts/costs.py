@@ -13,7 +13,6 @@ DENSE: Final = 0.6  # no blank line before it
 PART: Final = 6.0  # between the parts of one thing
 BROKEN: Final = 1.0  # in what does not parse,
 INDENTED: Final = 0.8  # and there for each column of indentation
-UNPRICED: Final = 7.0  # or where a line stands within a paragraph
 HEAD: Final = 20.0  # head from body
 DOCUMENTED: Final = 30.0  # comment from what it is about
 CLOSING: Final = 50.0  # before what ends the thing
@@ -35,7 +34,6 @@ class Frame:
         "level",
         "listed",
         "plain",
-        "prices",
         "role",
         "seen",
         "start",
@@ -51,7 +49,6 @@ class Frame:
         self.start = start
         self.half = half  # a part larger than this is opened
         self.broken = broken
-        self.prices: dict[int, float] | None = None  # in what is broken: by the place
         self.listed = False  # its first item was met
         self.plain = False  # nothing but the cost and a blank line counts for its items
         self.seen = ITEM  # what the last child was

@@ -11,6 +11,7 @@ from repoagent.split.cuts.lines import fill
 from repoagent.split.cuts.natural import unit_starts
 from repoagent.split.cuts.pack import FAIR, Candidate, packed, pruned
 from repoagent.split.cuts.setext import parsed_text
+from repoagent.split.cuts.slices import LINES, walk_slices
 from repoagent.split.cuts.units import Units, character_start, units_of
 from repoagent.split.cuts.walk import walk
 from repoagent.split.languages import language_of
@@ -61,8 +62,14 @@ def segments(
     starts: list[int] = []
     if last - first > limit or natural:
         parsed = parsed_text(units.text, language)
-        tree = parse_bytes(parsed, language) if language and len(data) <= PARSED_BYTES else None
-        if tree is not None and language is not None:
+        sliced = (
+            language == "yaml" and len(data) <= PARSED_BYTES and parsed.count(b"\n") > LINES and not natural
+        )
+        if language and len(data) <= PARSED_BYTES and not sliced:
+            tree = parse_bytes(parsed, language)
+        if sliced and walk_slices(parsed, limit, candidates):
+            candidates = _closed(candidates, units, limit)
+        elif tree is not None and language is not None:
             walk(tree, units.text, limit, candidates, (language, 0, 0, 0))
             if places and tree.root_node.has_error:
                 candidates = _with_kept(candidates, places, units.text)
@@ -71,6 +78,7 @@ def segments(
             if parsed is not data or data.startswith(_MARK):
                 tree = None  # its offsets are not those of the outline
         else:
+            candidates = []
             _fill_all(units.text, limit, candidates)
             starts = [place for place, cost, why in candidates if why == "blank" and cost < _PARAGRAPH]
         candidates = _whole_characters(candidates, data, units)

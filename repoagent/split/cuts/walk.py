@@ -11,7 +11,6 @@ from repoagent.split.cuts.costs import (
     HEAD,
     IN_LEAF,
     INDENTED,
-    UNPRICED,
     WITHIN,
     Frame,
     blank_before,
@@ -68,8 +67,6 @@ def walk(
     markup = language in _MARKUP
     frames: list[Frame] = []
     frame = Frame(LIST, level, base, limit, root.type == "ERROR")
-    if frame.broken and language != "yaml":
-        frame.prices = _prices(text, (base, base + root.end_byte), limit)
     frame.begun()
     last = found[-1][0] if found else 0  # no candidate at or before this place
     line = text.rfind(b"\n", 0, base) + 1  # the start of the line of the child before
@@ -97,6 +94,8 @@ def walk(
             else:
                 first = line == near and text[line:start].isspace()
             near = start
+        if first and language == "yaml" and role == ITEM and line > last + 1:
+            line = _above(text, line, start)
         if role == ELEMENT:
             role = element_role(text, start) if language == "html" else ITEM
         opened = size > limit
@@ -108,7 +107,7 @@ def walk(
         else:
             if frame.role == PARTS and size > frame.half and role != CONTINUATION:
                 opened = True
-            beside = markup and not first and role == ITEM and text[start - 1] == 62  # ">"
+            beside = not first and role == ITEM and frame.role == LIST and _beside(text, line, start, markup)
             if role != FILLING and (first or beside or start - line > far):
                 at = line if first else start
                 blank = first and blank_before(text, line)
@@ -118,7 +117,7 @@ def walk(
                 if not first:
                     cost += BESIDE if beside else WITHIN
                 elif frame.broken:
-                    cost = _cost_in_broken(frame, cost, start, line)
+                    cost += BROKEN + min(start - line, 6) * INDENTED
                 if (
                     first
                     and role == ITEM
@@ -146,8 +145,6 @@ def walk(
                     frames.append(frame)
                     half = size // 4 if holder == PARTS else limit
                     frame = Frame(holder, frame.level + (holder == LIST), start, half, kind == "ERROR")
-                    if frame.broken and language != "yaml":
-                        frame.prices = _prices(text, (start, start + size), limit)
                     continue
                 if size > limit:
                     within = (
@@ -164,17 +161,19 @@ def walk(
             cursor.goto_parent()
 
 
-def _prices(text: bytes, span: tuple[int, int], limit: int) -> dict[int, float]:
-    """What cuts in a broken part cost by blank lines and indentation, which a syntax error leaves as they are."""
-    found: list[Candidate] = []
-    fill(text, span, limit, found)
-    return {place: cost for place, cost, _ in found}
+def _beside(text: bytes, line: int, start: int, markup: bool) -> bool:
+    """Whether what begins there stands behind what ends the item before, on its line: `</dd><dt>`, `}, {`."""
+    if markup:
+        return text[start - 1] == 62  # ">"
+    return text[line : min(line + 80, start)].lstrip()[:1] in (b"}", b"]", b")")
 
 
-def _cost_in_broken(frame: Frame, cost: float, start: int, line: int) -> float:
-    if frame.prices is None:
-        return cost + BROKEN + min(start - line, 6) * INDENTED
-    return max(cost, frame.prices.get(line, UNPRICED)) + BROKEN
+def _above(text: bytes, line: int, start: int) -> int:
+    """The start of the comment lines right above, at the same column: the grammar of YAML has them elsewhere."""
+    mark = text[line:start] + b"#"
+    while line and text.startswith(mark, above := text.rfind(b"\n", 0, line - 1) + 1):
+        line = above
+    return line
 
 
 def _open_leaf(
