@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from repoagent.cli.terminal import has_utf8
-from repoagent.cli.text import clean, columns, paint, width
+from repoagent.cli.text import clean, columns, one_line, paint, width
 from repoagent.history.steps import NAMES, did, lines_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def fitted(text: str, room: int) -> str:
 
 def _path(path: str, room: int) -> str:
     """A path in at most `room` columns, with each of its spaces and line ends to be seen."""
-    return _cut(clean(path).replace("\n", "^J").replace("\t", "^I"), room)
+    return _cut(one_line(path), room)
 
 
 def _cut(line: str, room: int) -> str:

@@ -152,16 +152,17 @@ def _discards(terminal: Terminal, path: str, clashes: Sequence[Clash], lost: str
     if not asks:
         return True
     if not terminal.can_ask:
+        files = ", ".join(dict.fromkeys(file for clash in clashes for file in clash.files))
         raise Refused(
             f"--force would discard changes of {path}, and there is no terminal to ask on: nothing was written; "
-            "say it on a terminal, or work these changes into the segments and the source alike"
+            f"say it on a terminal; or move {files} away, let --refresh make it anew, and put your change into that"
         )
     return terminal.ask("Discard them", GO_ON) == "y"
 
 
 def _show(outcome: JoinOutcome, terminal: Terminal, said: set[str]) -> None:
     from repoagent.cli.outcome import show_landed
-    from repoagent.edit.join.gather import near
+    from repoagent.split.artifact.shown import near
 
     width = max(len(segment.file) for segment in outcome.segments)
     for segment in outcome.segments:

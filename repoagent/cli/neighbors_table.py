@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli.glance import ago, bar, columns, front, shorten
 from repoagent.cli.terminal import has_utf8
-from repoagent.cli.text import clean, paint
+from repoagent.cli.text import one_line, paint
 from repoagent.history.wording import guidance, headline, rate, scale_of, why
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ _ENOUGH_PATH = (44, 36, 28, 26, 0)  # columns for the path that make a shape goo
 
 
 def _rows(found: Neighborhood, told: Mapping[str, Told], style: Style, now: float) -> Iterator[str]:
-    names = [_one_line(os.fsdecode(row.path)) for row in found.rows]
+    names = [one_line(os.fsdecode(row.path)) for row in found.rows]
     longest = max(len(HEAD[0]), *map(columns, names))
     scale = scale_of(found.rows)
     bars = [scale(row.score) for row in found.rows]
@@ -148,8 +148,8 @@ def _behind(row: Neighbor, found: Neighborhood, told: Mapping[str, Told], style:
         if one is None:
             yield f"    {found.ids[number][:12]} is not here"
             continue
-        date, short = _one_line(one.date[:10]), _one_line(one.short)
-        line = f"    {date} {short} {_one_line(one.author)}: {_one_line(one.subject) or '(no subject)'}"
+        date, short = one_line(one.date[:10]), one_line(one.short)
+        line = f"    {date} {short} {one_line(one.author)}: {one_line(one.subject) or '(no subject)'}"
         if style.width is not None and columns(line) > style.width:
             line = front(line, style.width - 1) + ("." if style.ascii else "…")
         head = len(date) + 5
@@ -159,15 +159,11 @@ def _behind(row: Neighbor, found: Neighborhood, told: Mapping[str, Told], style:
         yield f"    and {row.together - EXPLAINED} more"
 
 
-def _one_line(text: str) -> str:
-    return clean(text).replace("\n", "^J").replace("\t", "^I")
-
-
 def _wrapped(text: str, style: Style, *styles: str) -> Iterator[str]:
     """Words in lines of the terminal's width; a word that is longer than that is cut in its middle."""
     line = ""
     room = style.width
-    for word in _one_line(text).split(" "):
+    for word in one_line(text).split(" "):
         if room is not None:
             word = shorten(word, room, "..." if style.ascii else "…")
             if line and columns(line) + 1 + columns(word) > room:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  repoagent split src/parser.c              into .repoagent/splits/src-parser.c
-  repoagent split notes.md -o parts --natural    a segment for each section
-  repoagent split --refresh parts           the source was edited meanwhile
-  repoagent split --join parts              your edits become a commit of the source
+  repoagent split lib/parser.c       into .repoagent/splits/lib-parser.c
+  repoagent split notes.md -o parts --natural  a segment for each section
+  repoagent split --refresh parts    the source was edited meanwhile
+  repoagent split --join parts       your edits become a commit
   curl -s URL | repoagent split - --language html -o page
   repoagent split data.json --json | jq '.segments[].symbols[].name'
 
@@ -89,7 +89,7 @@ def command(
 
         _refresh(terminal, index, file, Other(target, natural or None, language), as_json=as_json)
         return None
-    if file is None:
+    if not file:
         raise UsageError("name the file to split, or - for standard input (see 'repoagent split --help')")
     from repoagent.split.artifact import Ways
     from repoagent.split.segment import TARGET_BYTES
@@ -152,7 +152,10 @@ def _text(file: str, cwd: Path) -> Text:
     data = sys.stdin.buffer.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise Refused(f"standard input has more than {LARGEST:,} bytes, and repoagent splits no more")
-    return Text("", data, find_worktree(cwd))
+    try:
+        return Text("", data, find_worktree(cwd))
+    except UsageError:  # a bare repository, or one that git refuses: the text has no place in it anyway
+        return Text("", data)
 
 
 def _prepare(text: Text) -> None:

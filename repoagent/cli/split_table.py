@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli.glance import bar, columns, front, shorten
 from repoagent.cli.terminal import has_utf8
-from repoagent.cli.text import clean, paint
+from repoagent.cli.text import clean, one_line, paint
+from repoagent.split.artifact.shown import near, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,44 +43,51 @@ class _Style(NamedTuple):
 def render(index: Index, data: bytes, terminal: Terminal, cwd: Path, done: Refreshed | None = None) -> str:
     """The segments of `data` for this terminal, or for a pipe: there all of them."""
     style = _Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
-    folder = _shown_path(index.folder, cwd)
+    folder = one_line(near(index.folder, cwd))
     lines = [*_headline(index, folder, style), ""]
-    if index.segments:
-        most = len(index.segments) if style.width is None else _MOST
-        lines += [*_table(index, data, done, style, most), ""]
-        if len(index.segments) > most:
-            lines.append(f"and {len(index.segments) - most:,} more, in {folder}/index.json")
-    lines += _tail(folder, done, style)
+    shown = index.segments if done is None else _concerned(index, done)
+    if shown:
+        most = len(shown) if style.width is None else _MOST
+        lines += [*_table(index, shown[:most], data, done, style), ""]
+        if len(shown) > most:
+            lines.append(f"and {len(shown) - most:,} more, in {folder}/index.json")
+    if done is not None:
+        lines += _told(done, style)
+    elif index.segments:
+        lines.append(_command(one_line(quoted(index.folder, cwd)), style))
+    else:
+        lines.append("it is empty: there is nothing to edit")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _headline(index: Index, folder: str, style: _Style) -> Iterator[str]:
     source = index.source
     count = len(index.segments)
-    kind = ", ".join(
-        filter(
-            None, (index.language, source.encoding, source.line_ending if source.line_ending != "lf" else "")
-        )
-    )
-    name = clean(source.path or "standard input")
+    ending = "" if source.line_ending in {"lf", "none"} else source.line_ending
+    kind = ", ".join(filter(None, (index.language, source.encoding, ending)))
+    size = f"{source.size:,} byte{'s' * (source.size != 1)}"
+    name = one_line(source.path or "standard input")
     yield from _wrapped(
-        f"{count:,} segment{'s' * (count != 1)} of {name} ({source.size:,} bytes, {kind}) in {folder}",
+        f"{count:,} segment{'s' * (count != 1)} of {name} ({size}, {kind}) in {folder}",
         style,
         "bold",
     )
 
 
-def _tail(folder: str, done: Refreshed | None, style: _Style) -> Iterator[str]:
-    if done is None:
-        yield from _wrapped(f"edit them, then: repoagent split --join {folder}", style, "dim")
-        return
+def _command(folder: str, style: _Style) -> str:
+    """What to run next; the terminal wraps it, so that it can be copied."""
+    text = f"edit them, then: repoagent split --join {folder}"
+    return paint(text, "dim") if style.color else text
+
+
+def _told(done: Refreshed, style: _Style) -> Iterator[str]:
     told = (
         (done.to_merge, "yours, and the source was changed there too: will need a merge", "yellow"),
         ([name for name in done.edited if name not in done.to_merge], "yours, left as it is", "green"),
         (done.merged, "your edit is in the source by now", "green"),
-        (done.written, "has new text", ""),
-        (done.added, "is new", ""),
-        (done.removed, "is gone", ""),
+        (done.written, "new text", ""),
+        (done.added, "new", ""),
+        (done.removed, "gone", ""),
     )
     said = False
     for names, what, color in told:
@@ -95,8 +103,15 @@ def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _table(index: Index, data: bytes, done: Refreshed | None, style: _Style, most: int) -> Iterator[str]:
-    segments = index.segments[:most]
+def _concerned(index: Index, done: Refreshed) -> tuple[IndexedSegment, ...]:
+    """Of a refresh the segments that something is to be said of."""
+    names = {*done.written, *done.added, *done.edited, *done.merged}
+    return tuple(segment for segment in index.segments if segment.file in names)
+
+
+def _table(
+    index: Index, segments: Sequence[IndexedSegment], data: bytes, done: Refreshed | None, style: _Style
+) -> Iterator[str]:
     room = style.width
     cells = 10 if room is None or room >= 76 else 6 if room >= 60 else 0
     with_cut = room is None or room >= 66
@@ -170,12 +185,6 @@ def _cut(cell: str, width: int, ellipsis: str) -> str:
 
 def _fill(cell: str, width: int) -> str:
     return cell + " " * (width - columns(cell))
-
-
-def _shown_path(folder: Path, cwd: Path) -> str:
-    """The folder as a person would type it here."""
-    near = folder.relative_to(cwd) if folder.is_relative_to(cwd) else folder
-    return clean(str(near))
 
 
 def _wrapped(text: str, style: _Style, *styles: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from repoagent.cli.reply import Fold
-from repoagent.cli.text import clean, paint
+from repoagent.cli.text import clean, one_line, paint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def show(found: Sequence[FileSummary], terminal: Terminal) -> None:
         text = clean(one.summary.text)
         lines = text.split("\n")
         body = "\n".join(folded(line, width) for line in lines) if terminal.shows else text
-        name = clean(one.file.path).replace("\n", "^J").replace("\t", "^I")
+        name = one_line(one.file.path)
         head = f"{paint(name, 'bold') if terminal.color else name}\n\n" if len(found) > 1 else ""
         blocks.append(f"{head}{body}\n")
     terminal.styled("\n".join(blocks))

@@ -37,6 +37,11 @@ def clean(text: str) -> str:
     return _unsafe().sub(lambda match: glyphs.visible(match[0]), text)
 
 
+def one_line(text: str) -> str:
+    """`text` made clean, on one line: its line ends and tabs are shown too, as ^J and ^I."""
+    return clean(text).replace("\n", "^J").replace("\t", "^I")
+
+
 def paint(text: str, *styles: str) -> str:
     """`text` in these styles; they end with it. An empty text stays empty."""
     if not text or not styles:

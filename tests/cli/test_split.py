@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None
     code.write("src/code.py", SOURCE.replace(b"return 0\n", b"return None\n"))
     done = split(code.top, "--refresh", "parts/index.json")
     assert done.returncode == 0
-    assert "002.py: yours, left as it is\n001.py: has new text\n" in done.stdout
+    assert "002.py: yours, left as it is\n001.py: new text\n" in done.stdout
     code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
     told = as_json(code.top, "--refresh", "parts")["refresh"]
     assert told["edited"] == told["to_merge"] == ["002.py"] and told["written"] == ["001.py"]
@@ -143,9 +144,51 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None
 def test_a_renamed_source_is_named_to_the_refresh(code: GitRepo) -> None:
     split(code.top, "src/code.py", "-o", "parts")
     code.git("mv", "src/code.py", "moved.py")
-    assert split(code.top, "--refresh", "parts").returncode == 2
+    gone = split(code.top, "--refresh", "parts")
+    assert gone.returncode == 2 and "`repoagent split moved.py --refresh parts`" in gone.stderr
+    code.write("moved.py", SOURCE + b"# more\n")
+    code.git("add", "moved.py")
+    gone = split(code.top, "--refresh", "parts")
+    assert gone.returncode == 2 and "`repoagent split NAME --refresh parts`" in gone.stderr
     assert as_json(code.top, "moved.py", "--refresh", "parts")["source"]["path"] == "moved.py"
     assert split(code.top, "--refresh", "parts").stdout.endswith("nothing has changed\n")
+
+
+def test_the_command_that_is_shown_can_be_pasted(code: GitRepo) -> None:
+    code.commit("odd", **{"it's new\n.py": SOURCE})
+    shown = split(code.top / "src", "../it's new\n.py", "-o", "its parts").stdout
+    assert "1 segment of it's new^J.py (" in shown
+    (code.top / "src/its parts/001.py").write_bytes(SOURCE.replace(b"return 3\n", b"return 4\n"))
+    command = shlex.split(shown.partition("then: repoagent split ")[2])
+    assert command == ["--join", "its parts"] and split(code.top / "src", *command).returncode == 0
+    assert code.git("log", "-1", "--format=%s") == "Change f3 in it's new^J.py\n"
+    shown = split(code.top / "src", "code.py").stdout
+    assert shlex.split(shown.partition("then: repoagent split --join ")[2]) == [
+        "../.repoagent/splits/src-code.py"
+    ]
+
+
+def test_a_refresh_shows_the_segments_that_it_says_something_of(code: GitRepo) -> None:
+    split(code.top, "src/code.py", "--target-bytes", "400", "-o", "parts")
+    code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
+    lines = split(code.top, "--refresh", "parts").stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:] if line] == ["file", "002.py", "002.py:"]
+    assert len(split(code.top, "--refresh", "parts").stdout.splitlines()) == 3
+
+
+def test_a_file_of_a_split_is_not_taken_for_the_split(code: GitRepo) -> None:
+    split(code.top, "src/code.py", "-o", "parts")
+    for option in ("--join", "--refresh"):
+        done = split(code.top, option, "parts/001.py")
+        assert done.returncode == 2 and "name the folder of the split that it is in" in done.stderr
+
+
+def test_standard_input_is_split_in_a_bare_repository_too(tmp_path: Path, code: GitRepo) -> None:
+    bare = tmp_path / "bare.git"
+    code.git("clone", "-q", "--bare", ".", str(bare))
+    done = split(bare, "-", "--language", "python", "-o", str(tmp_path / "parts"), stdin=SOURCE)
+    assert done.returncode == 0 and (tmp_path / "parts/001").read_bytes() == SOURCE
+    assert as_json(bare, "-", "--language", "python", stdin=SOURCE)["folder"] is None
 
 
 def test_the_languages_are_listed(tmp_path: Path) -> None:
@@ -164,5 +207,7 @@ def test_the_table_fits_the_terminal(code: GitRepo, width: int) -> None:
         assert screen.end() == 0
         shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.seen)
         assert "segments of" in shown and "\x1b" not in shown
-        for line in shown.splitlines():
+        *table, command = shown.splitlines()
+        for line in table:
             assert columns(line.rpartition("\r")[2]) <= width, line
+        assert "repoagent split --join .repoagent/splits/" in command  # whole, so that it can be copied

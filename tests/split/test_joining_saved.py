@@ -87,6 +87,23 @@ def test_left_as_it_is(before: bytes, after: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (b"a\nb\n\n\n", b"x\nb\n", b"x\nb\n\n\n"),
+        (b"a\nb\n\n\n", b"x\nb\n\n", b"x\nb\n\n"),  # a person took one of them out
+        (b"a\nb\n\n\n", b"a\nb\n\n\nc\n", b"a\nb\n\n\nc\n"),  # and put something in below them
+        (b"a\nb\n\n\n", b"a\n", b"a\n"),
+    ],
+)
+def test_blank_lines_that_a_formatter_took_from_the_end_are_put_back(
+    before: bytes, after: bytes, wanted: bytes
+) -> None:
+    assert saved(before, after).data == wanted
+    facts = source_facts(before, "utf-8")
+    assert taken_over("002.c", before, after, facts, last=True) == Saved(after)
+
+
+@pytest.mark.parametrize(
     ("before", "after", "said"),
     [
         (b"a\nb\nc\n", b"a\r\nb\nc\n", "line 1 does not end in LF"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from repoagent.edit.join.gather import Gathered, near
+from repoagent.edit.join.gather import Gathered
 from repoagent.errors import RepoagentError
 from repoagent.split.artifact import refresh
+from repoagent.split.artifact.shown import near, quoted
 from repoagent.store import write_whole
 
 
@@ -31,7 +32,7 @@ def bring_up_to_date(gathered: Gathered, cwd: Path, say: Callable[[str], None]) 
     try:
         done = refresh(folder, cwd, joined=joined)
     except (RepoagentError, OSError) as error:
-        again = f"`repoagent split --refresh {near(folder, cwd)}` tries it again"
+        again = f"`repoagent split --refresh {quoted(folder, cwd)}` tries it again"
         say(f"warning: {near(folder, cwd)} could not be brought up to date ({error}); {again}")
         return False
     if done.edited:

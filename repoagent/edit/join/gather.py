@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repoagent.errors import NothingDone, Refused
+from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.patch import differing
-from repoagent.split.artifact import Index, IndexedSegment, base_bytes, edited, segment_base, segment_bytes
+from repoagent.split.artifact import (
+    Index,
+    IndexedSegment,
+    base_bytes,
+    edited,
+    segment_base,
+    segment_bytes,
+    text_of,
+)
 from repoagent.split.artifact.index import BASE, NAME, digest
+from repoagent.split.artifact.shown import near, quoted
 from repoagent.split.joining import Part, source_facts, taken_over
 from repoagent.split.joining.carry import lines_of
 
@@ -73,11 +82,6 @@ class Gathered:
         return found
 
 
-def near(path: Path, cwd: Path) -> str:
-    """`path` as a person in `cwd` would write it, where that is shorter."""
-    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
-
-
 def gather(index: Index, cwd: Path) -> Gathered:
     """Read the edited segments of a split; `cwd` is where the person is.
 
@@ -95,7 +99,7 @@ def gather(index: Index, cwd: Path) -> Gathered:
     for segment in edited(index):
         before = segment_base(index, segment) if segment.based_on else base[segment.start : segment.end]
         data = segment_bytes(index, segment)
-        saved = taken_over(segment.file, before, data, facts)
+        saved = taken_over(segment.file, before, data, facts, last=segment is index.segments[-1])
         found.append(Edited(segment, before, saved.data, digest(data), not data, saved.notes))
     gathered = Gathered(index, base, tuple(found), _strangers(index))
     if all(edit.before == edit.after for edit in found):
@@ -113,17 +117,30 @@ def _nothing(gathered: Gathered, cwd: Path) -> str:
     if gathered.edits:
         return f"nothing to join: no text was changed ({'; '.join(gathered.notes)})"
     extra = f" ({gathered.notes[0]})" if gathered.notes else ""
-    return (
-        f"nothing to join: no segment of {index.source.path} was edited since it was split{extra}; edit a file in "
-        f"{near(index.folder, cwd)} and run it again"
-    )
+    said = f"nothing to join: no segment of {index.source.path} was edited since it was split{extra}"
+    if _has_moved_on(index, cwd):
+        again = f"`repoagent split --refresh {quoted(index.folder, cwd)}`"
+        return f"{said}; the file itself has changed, and {again} brings the segments up to date"
+    return f"{said}; edit a file in {near(index.folder, cwd)} and run it again"
+
+
+def _has_moved_on(index: Index, cwd: Path) -> bool:
+    try:
+        return digest(text_of(index, cwd).data) != index.source.sha256
+    except RepoagentError:  # it is not there, or can't be read: nothing was edited all the same
+        return False
 
 
 def _strangers(index: Index) -> tuple[str, ...]:
-    """Files in the folder that are neither the split's nor made by it."""
+    """Files in the folder that are neither the split's nor made by it, nor left by an editor."""
     known = {*_OWN, *(name for one in index.segments for name in (one.file, one.kept_base))}
-    names = sorted(path.name for path in index.folder.iterdir())
-    return tuple(name for name in names if name not in known and not is_diff(name))
+    names = sorted(path.name for path in index.folder.iterdir() if not path.is_dir())
+    return tuple(name for name in names if name not in known and not is_diff(name) and not _is_litter(name))
+
+
+def _is_litter(name: str) -> bool:
+    """Whether it is what editors leave beside a file: .001.py.swp, 001.py~, #001.py#, 001.py.orig."""
+    return name.startswith((".", "#")) or name.endswith(("~", ".orig", ".bak", ".rej", ".swp"))
 
 
 def is_diff(name: str) -> bool:

@@ -13,6 +13,7 @@ from repoagent.patch import canonical_diff, differing
 from repoagent.repo import FileChange, WorkTree
 from repoagent.repo.change import REGULAR
 from repoagent.repo.merge import Conflict, merge
+from repoagent.split import parses_worse
 from repoagent.split.joining import Clash, Part, Place, join_parts
 from repoagent.split.joining.joined import How, Merge
 
@@ -62,6 +63,16 @@ def merged(
         lost += _diff(name, joined.kept, present)
     how = {edit.file: _how(edit, joined.how) for edit in gathered.edits}
     return Merged(joined.data, how, (*clashes[::-1], *joined.clashes), lost)
+
+
+def breaking(gathered: Gathered) -> list[str]:
+    """The edited files after which the text that was split, with nothing else changed, parses worse."""
+    path, base = gathered.index.source.path, gathered.base
+    return [
+        edit.file
+        for edit in gathered.edits
+        if parses_worse(path, base, base[: edit.segment.start] + edit.after + base[edit.segment.end :])
+    ]
 
 
 def _how(edit: Edited, how: Mapping[str, How]) -> How:

@@ -16,8 +16,8 @@ from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft
 from repoagent.edit.join.after import bring_up_to_date, keep_diff
 from repoagent.edit.join.clash import JoinClash
-from repoagent.edit.join.gather import Edited, Gathered, gather, near
-from repoagent.edit.join.merging import Merged, merged
+from repoagent.edit.join.gather import Edited, Gathered, gather
+from repoagent.edit.join.merging import Merged, breaking, merged
 from repoagent.edit.join.source import outside_source, present_source
 from repoagent.edit.join.words import plain_words
 from repoagent.edit.land import agreed
@@ -31,6 +31,7 @@ from repoagent.repo.transaction.refusals import refuse_operation
 from repoagent.split import parses_worse
 from repoagent.split.artifact import holding, read_index
 from repoagent.split.artifact.finding import worktree_of
+from repoagent.split.artifact.shown import near
 from repoagent.split.artifact.writing import finish
 from repoagent.split.joining import Clash
 from repoagent.split.joining.joined import How
@@ -170,7 +171,8 @@ def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards
             raise NothingDone("nothing was changed, as you said.")
     reason = parses_worse(path, present, found.data or b"")
     if reason:
-        raise Refused(f"joined, {reason}")
+        files = ", ".join(breaking(gathered)) or "the segments"
+        raise Refused(f"joined, {reason.rstrip('.')}; put that right in {files}, and join again")
     return _Job(gathered, worktree, source, found)
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from pathlib import Path
 
-from repoagent.edit.join.gather import near
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import gate
 from repoagent.errors import Refused
-from repoagent.repo import Source, WorkTree, blob_hash, git, read_source
+from repoagent.repo import Source, WorkTree, blob_hash, read_source
 from repoagent.repo.content import look
 from repoagent.split.artifact import Index
+from repoagent.split.artifact.finding import gone
 
 
 def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> Source:
@@ -22,7 +20,7 @@ def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> So
         raise Refused(reason)
     source = read_source(worktree, path)
     if source.data is None:
-        raise Refused(_gone(worktree, index))
+        raise Refused(gone(worktree, index, Path.cwd()))
     return _text(index, source)
 
 
@@ -45,26 +43,3 @@ def _text(index: Index, source: Source) -> Source:
     if narrow and source.binary and source.blob != index.source.blob:
         raise Refused(f"{index.source.path} is binary by now, and was text when it was split: split it again")
     return source
-
-
-def _gone(worktree: WorkTree, index: Index) -> str:
-    path = index.source.path
-    found = _same_elsewhere(worktree, index.source.blob)
-    if found:
-        command = (
-            f"`repoagent split {shlex.quote(found)} --refresh {shlex.quote(near(index.folder, Path.cwd()))}`"
-        )
-        return (
-            f"{path} is not there any more; {found} holds the text that was split: carry it over with {command}, "
-            "then join"
-        )
-    return f"{path} is not there any more: bring it back (`git restore` does, if git has it), and join again"
-
-
-def _same_elsewhere(worktree: WorkTree, blob: str) -> str:
-    """A tracked file with that blob, or ""."""
-    for entry in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
-        fields, _, name = entry.partition(b"\t")
-        if blob.encode() in fields.split(b" "):
-            return os.fsdecode(name)
-    return ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from repoagent.edit.join.gather import Edited, Gathered
 from repoagent.edit.message import SUBJECT_WIDTH, compose
+from repoagent.history.picture.words import shown
 from repoagent.patch import differing
 from repoagent.split import Symbol
 from repoagent.split.joining.carry import lines_of
@@ -15,15 +16,16 @@ NAMED = 3  # definitions in a subject
 
 def plain_words(gathered: Gathered) -> str:
     """A subject that names the definitions whose lines were edited, the innermost ones; or the lines."""
-    path = gathered.index.source.path
+    path = shown(gathered.index.source.path)
     found = list(dict.fromkeys(symbol for edit in gathered.edits for symbol in _symbols(gathered, edit)))
     whole = [symbol for symbol in found if symbol is not None]
+    names = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
     choices = []
     if found and len(whole) == len(found):
-        if len(found) <= NAMED:
-            choices += [_listed([one.qualified_name for one in whole]), _listed([one.name for one in whole])]
-        if len(found) > 1:
-            choices.append(f"{len(found)} parts")
+        if len(names) <= NAMED:
+            choices += [_listed(names), _listed(list(dict.fromkeys(symbol.name for symbol in whole)))]
+        if len(names) > 1:
+            choices.append(f"{len(names)} parts")
     subjects = [f"Change {what} in {where}" for what in choices for where in (path, path.rpartition("/")[2])]
     fitting = [subject for subject in subjects if len(subject) <= SUBJECT_WIDTH]
     return compose(fitting[0] if fitting else f"Change {_lines(gathered)} of {path}", "")

@@ -14,18 +14,18 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from repoagent.split.common import common_prefix, common_suffix
+from repoagent.split.marks import WIDE_MARKS
+
 _LONG = 4096  # bytes; in lines as long as this, what ends with one of `_STOPS` is looked at instead
 _STOPS = b"\n\r;{},>"
 _PIECE = re.compile(rb"[^\n\r;{},>]*(?:\r\n|[\n\r;{},>]|\Z)")
 _FARTHEST = 1000  # lines that a change is moved by
 _SLACK = 2000  # bytes beside all changes that they may be moved over
 _CLOSE = 10_000  # pairs of lines that are compared each with each
-WIDE = (
-    (b"\xff\xfe\0\0", b"\n\0\0\0"),
-    (b"\0\0\xfe\xff", b"\0\0\0\n"),
-    (b"\xff\xfe", b"\n\0"),
-    (b"\xfe\xff", b"\0\n"),
-)
+WIDE = tuple(
+    (mark, "\n".encode(name)) for mark, name in WIDE_MARKS.items()
+)  # and the newline that goes with it
 
 
 Range = tuple[int, int, int, int]  # start and end in both
@@ -102,35 +102,10 @@ def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     return [Change(old_at[a], old_at[b], new_at[c], new_at[d]) for a, b, c, d in found]
 
 
-def common_prefix(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with, by halving: a loop over bytes is slow."""
-    low, high = 0, min(len(one), len(other))
-    first, second = memoryview(one), memoryview(other)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[low:middle] == second[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_suffix(one: bytes, other: bytes, most: int) -> int:
-    low, high = 0, most
-    first, second = memoryview(one), memoryview(other)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if first[len(one) - middle : len(one) - low] == second[len(other) - middle : len(other) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
 def _same_ends(old: bytes, new: bytes, unit: int, *, stops: bytes) -> tuple[int, int]:
     """How many bytes of the start and of the end are the same and made of whole pieces, and are not looked at."""
     head = common_prefix(old, new)
-    tail = _common_suffix(old, new, min(len(old), len(new)) - head)
+    tail = common_suffix(old, new, min(len(old), len(new)) - head)
     head, tail = max(head - _SLACK, 0), max(tail - _SLACK, 0)
     if unit:
         return head - head % unit, tail - tail % unit

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_MARKS = (
-    (b"\xef\xbb\xbf", "utf-8"),
-    (b"\xff\xfe\0\0", "utf-32-le"),
-    (b"\0\0\xfe\xff", "utf-32-be"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-)
+from repoagent.split.marks import UTF8_MARK, WIDE_MARKS
+
+_MARKS = {UTF8_MARK: "utf-8", **WIDE_MARKS}
 _LOOK = 8000  # bytes; as many as git looks at to tell text from binary
 
 
@@ -37,7 +33,7 @@ def facts_of(data: bytes) -> Facts:
 
 
 def _encoding(data: bytes) -> tuple[str, bool]:
-    for mark, name in _MARKS:
+    for mark, name in _MARKS.items():
         if data.startswith(mark):
             if name == "utf-32-le" and len(data) % 4:
                 continue  # UTF-16 whose first character is NUL

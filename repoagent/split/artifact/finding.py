@@ -10,10 +10,12 @@ from hashlib import sha1
 from pathlib import Path
 
 from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.repo.run import git
 from repoagent.repo.source import LARGEST, blob_hash, read_source
 from repoagent.repo.worktree import NoWorkTree, WorkTree, layout, open_worktree, relative
 from repoagent.split.artifact.index import Index
 from repoagent.split.artifact.reading import read_index
+from repoagent.split.artifact.shown import near, quoted
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,48 @@ def find_text(name: str, cwd: Path) -> Text:
 
 
 def text_of(index: Index, cwd: Path) -> Text:
-    """The source of a split as it is now. Raises UsageError when it is gone, or was standard input."""
+    """The source of a split as it is now. Raises UsageError when it was standard input, or is gone (and says where
+    it may be)."""
     path = index.source.path
     if not path:
-        raise UsageError(f"{index.folder} was split from standard input: give the new text as `-`")
+        raise UsageError(f"{near(index.folder, cwd)} was split from standard input: give the new text as `-`")
     if path.startswith("/"):
         return Text(path, _read_anywhere(Path(path), path))
     worktree = worktree_of(index, cwd)
     if worktree is None:
-        raise UsageError(f"{path}, the source of {index.folder}, is a file of a repository: run this in it")
-    return _in_worktree(worktree, path, path)
+        raise UsageError(
+            f"{path}, the source of {near(index.folder, cwd)}, is a file of a repository: run this in it"
+        )
+    source = read_source(worktree, path)
+    if source.data is None:
+        raise UsageError(gone(worktree, index, cwd))
+    return Text(path, source.data, worktree)
+
+
+def gone(worktree: WorkTree, index: Index, cwd: Path) -> str:
+    """What to do when the source is not there any more, as a sentence."""
+    path = index.source.path
+    at = quoted(index.folder, cwd)
+    for entry in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
+        fields, _, name = entry.partition(b"\t")
+        if index.source.blob.encode() in fields.split(b" "):
+            found = worktree.top / os.fsdecode(name)
+            return (
+                f"{path} is not there any more; {os.fsdecode(name)} holds the text that was split: carry the split "
+                f"over with `repoagent split {quoted(found, cwd)} --refresh {at}`"
+            )
+    return (
+        f"{path} is not there any more: bring it back (`git restore` does, if git has it), or, where it was renamed, "
+        f"say its new name: `repoagent split NAME --refresh {at}`"
+    )
 
 
 def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
-    """The work tree that the path of the source is relative to: the one around `cwd` if the split is in it or in the
-    `.repoagent` that it shares with others, else the one around the split, else the one around `cwd` after all."""
+    """The work tree that the path of the source is relative to: the one around `cwd` if the split is in the
+    `.repoagent` that it shares with others, else the one around the split (which may be a submodule of the other), else
+    the one around `cwd` after all."""
     here = find_worktree(cwd)
-    if here and any(index.folder.is_relative_to(top) for top in (here.top, layout(here).root)):
+    if here and index.folder.is_relative_to(layout(here).root):
         return here
     return find_worktree(index.folder) or here
 

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from repoagent.split.artifact.carry import Carried, common_prefix
+from repoagent.split.artifact.carry import Carried
 from repoagent.split.artifact.index import Index, IndexedSegment
+from repoagent.split.common import common_prefix, common_suffix
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,7 @@ def _bounds(segment: IndexedSegment, text: bytes, base: bytes, carried: Carried)
     """The part of the new text that an edited segment has. What the source has got at its edge is not part of it,
     unless the edit is at this edge too: then the two have to be merged."""
     at_start = common_prefix(base, text) < (base.find(b"\n") + 1 or len(base)) or not base
-    at_end = (
-        common_prefix(base[::-1], text[::-1]) < len(base) - base.rfind(b"\n", 0, len(base) - 1) - 1
-        or not base
-    )
+    at_end = common_suffix(base, text) < len(base) - base.rfind(b"\n", 0, len(base) - 1) - 1 or not base
     start = carried.low if at_start or _within(carried, segment.start) else carried.high
     end = carried.high if at_end or _within(carried, segment.end) else carried.low
     return start(segment.start), end(segment.end)

@@ -11,6 +11,7 @@ from pathlib import Path
 from repoagent.errors import Refused, UsageError
 from repoagent.split.artifact.index import BASE, NAME, Index, IndexedSegment, digest
 from repoagent.split.artifact.schema import broken, parse_index
+from repoagent.split.artifact.shown import quoted
 from repoagent.store import locked, read_regular
 
 STAGED = ".staged"  # the folder in which a change is made ready, and from which it is put in place
@@ -47,8 +48,10 @@ def read_index(path: Path, *, missing_ok: bool = False) -> Index:
 
 
 def index_path(path: Path) -> Path:
-    """The index that a person meant by `path`, absolute."""
+    """The index that a person meant by `path`, absolute. Raises UsageError for another file."""
     full = Path(os.path.normpath(Path.cwd() / path))
+    if full.name != NAME and full.is_file():
+        raise UsageError(f"{path} is a file: name the folder of the split that it is in, or the {NAME} there")
     return full / NAME if full.is_dir() or full.name != NAME else full
 
 
@@ -72,9 +75,8 @@ def _check_file(index: Index, segment: IndexedSegment, *, missing_ok: bool) -> N
     except FileNotFoundError:
         if missing_ok or segment.file in index.pending:
             return
-        raise Refused(
-            f"{path} is missing: put it back, or let `repoagent split --refresh {index.folder}` make it again"
-        ) from None
+        again = f"`repoagent split --refresh {quoted(index.folder, Path.cwd())}`"
+        raise Refused(f"{path} is missing: put it back, or let {again} make it again") from None
     except OSError as error:
         raise Refused(f"{path} can't be read: {error.strerror}") from error
     if not stat.S_ISREG(mode):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from repoagent.split.common import common_prefix, common_suffix
+
 Range = tuple[int, int, int, int]
 Differing = Callable[[Sequence[bytes], Sequence[bytes]], Sequence[Range]]
 
@@ -146,8 +148,8 @@ def _within(line: int, cut: int, touch: Touch, moved: _Moved, same: dict[int, tu
             start, end = moved.old_at[i1], moved.old_at[i2]
             if number not in same:
                 was, now = moved.base[start:end], moved.present[moved.new_at[j1] : moved.new_at[j2]]
-                head = common(was, now)
-                same[number] = head, common(was[head:][::-1], now[head:][::-1])
+                head = common_prefix(was, now)
+                same[number] = head, common_suffix(was, now, min(len(was), len(now)) - head)
             head, tail = same[number]
             if cut - start < head:
                 return cut - start + moved.new_at[j1]
@@ -155,15 +157,3 @@ def _within(line: int, cut: int, touch: Touch, moved: _Moved, same: dict[int, tu
         if zone.high <= line:
             by = j2 - i2
     return cut - moved.old_at[line] + moved.new_at[line + by]
-
-
-def common(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with, by halving: a loop over bytes is slow."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

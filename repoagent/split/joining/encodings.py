@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
-
 from repoagent.errors import Refused
+from repoagent.split.marks import UTF8_MARK, WIDE_MARKS
 
-MARK = codecs.BOM_UTF8
-_WIDE_MARKS = {  # the longer ones first: UTF-32 begins as UTF-16 does
-    codecs.BOM_UTF32_LE: "utf-32-le",
-    codecs.BOM_UTF32_BE: "utf-32-be",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
 _NAMES = {"utf-8": "UTF-8", "latin-1": "Latin-1", "cp1252": "Windows-1252"}
 _EIGHT_BIT = ("cp1252", "latin-1")
 
@@ -21,7 +13,7 @@ Read = tuple[bytes, tuple[str, ...]]
 
 def is_wide(encoding: str) -> bool:
     """Whether its units are of more than one byte."""
-    return encoding in _WIDE_MARKS.values()
+    return encoding in WIDE_MARKS.values()
 
 
 def encoding_of(data: bytes) -> str:
@@ -63,7 +55,7 @@ def with_own_encoding(file: str, before: bytes, after: bytes, encoding: str) -> 
     """
     if is_wide(encoding):
         return _wide(file, before, after, encoding)
-    for mark, wide in _WIDE_MARKS.items():
+    for mark, wide in WIDE_MARKS.items():
         if after.startswith(mark) and not before.startswith(mark):
             text = _text(after, wide)
             return _converted(file, text, _name(wide), encoding, before)
@@ -76,19 +68,19 @@ def with_own_encoding(file: str, before: bytes, after: bytes, encoding: str) -> 
 def with_own_mark(file: str, before: bytes, after: bytes) -> Read:
     """`after` with a byte-order mark where `before` has one, and none else. Both are UTF-8, or of one byte a
     character."""
-    if after.startswith(MARK) and not before.startswith(MARK):
-        return after.removeprefix(MARK), (f"{file}: a byte-order mark at its head was taken out",)
-    if after and before.startswith(MARK) and not after.startswith(MARK):
-        return MARK + after, (f"{file}: the byte-order mark at its head was put back",)
+    if after.startswith(UTF8_MARK) and not before.startswith(UTF8_MARK):
+        return after.removeprefix(UTF8_MARK), (f"{file}: a byte-order mark at its head was taken out",)
+    if after and before.startswith(UTF8_MARK) and not after.startswith(UTF8_MARK):
+        return UTF8_MARK + after, (f"{file}: the byte-order mark at its head was put back",)
     return after, ()
 
 
 def _wide(file: str, before: bytes, after: bytes, encoding: str) -> Read:
-    mark = next((mark for mark in _WIDE_MARKS if after.startswith(mark)), b"")
+    mark = next((mark for mark in WIDE_MARKS if after.startswith(mark)), b"")
     own = _name(encoding)
-    if mark and _WIDE_MARKS[mark] != encoding:
-        text = _text(after, _WIDE_MARKS[mark])
-        other = _name(_WIDE_MARKS[mark])
+    if mark and WIDE_MARKS[mark] != encoding:
+        text = _text(after, WIDE_MARKS[mark])
+        other = _name(WIDE_MARKS[mark])
         how = "of the other byte order" if other == own else "and not as before"
         said: tuple[str, ...] = (f"{file}: it was saved as {other} {how}, and was turned back",)
     elif after and b"\0" not in after and (text := _text(after, "utf-8")) is not None:

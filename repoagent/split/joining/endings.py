@@ -85,8 +85,12 @@ def _changed(before: bytes, after: bytes) -> int:
     return 0
 
 
-def with_own_end(file: str, before: bytes, after: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """`after` ended as `before` is: with its final newline, or without one, and what was done.
+def with_own_end(
+    file: str, before: bytes, after: bytes, *, last: bool = False
+) -> tuple[bytes, tuple[str, ...]]:
+    """`after` ended as `before` is: with its final newline, or without one, and what was done. `last`: nothing follows
+    it in the source; else blank lines at its end stand between it and the next segment, and a formatter, which takes it
+    for a whole file, leaves none.
 
     Raises Refused where it looks like what a save leaves that broke off.
     """
@@ -104,11 +108,24 @@ def with_own_end(file: str, before: bytes, after: bytes) -> tuple[bytes, tuple[s
         more = len(_ENDING.findall(old)) - 1
         blank = f" and the blank line{'s' * (more > 1)} before it were" if more else " was"
         return after + old, (f"{file}: its final newline{blank} put back",)
+    blanks = len(_ENDING.findall(old)) - 1
+    trimmed = blanks > 0 and len(_ENDING.findall(new)) == 1 and _last_line(before) == _last_line(after)
+    if trimmed and not last:
+        lines = "blank lines at its end were" if blanks > 1 else "blank line at its end was"
+        return after[: -len(new)] + old, (
+            f"{file}: the {lines} put back, they part it from the next segment",
+        )
     if new and not old:
         return after[: -len(new)], (
             f"{file}: the newline at its end was taken out, as the text there had none",
         )
     return after, ()
+
+
+def _last_line(data: bytes) -> bytes:
+    """The last line with anything on it; nothing where that is long."""
+    lines = data[-4096:].splitlines()
+    return next((line for line in reversed(lines) if line), b"")
 
 
 def _tail(data: bytes) -> bytes:

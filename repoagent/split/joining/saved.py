@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from repoagent.errors import Refused
-from repoagent.split.joining.encodings import MARK, encoding_of, is_wide, narrowed, widened, with_own_encoding
+from repoagent.split.joining.encodings import encoding_of, is_wide, narrowed, widened, with_own_encoding
 from repoagent.split.joining.endings import endings, with_own_end, with_own_endings
+from repoagent.split.marks import UTF8_MARK
 
 BINARY = "binary"
 _CONFLICT = re.compile(rb"^(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|) .*", re.MULTILINE)
@@ -38,22 +39,22 @@ def source_facts(base: bytes, encoding: str) -> SourceFacts:
     return SourceFacts(encoding, frozenset(endings(narrowed("the text that was split", base, encoding))))
 
 
-def taken_over(file: str, before: bytes, after: bytes, facts: SourceFacts) -> Saved:
+def taken_over(file: str, before: bytes, after: bytes, facts: SourceFacts, *, last: bool = False) -> Saved:
     """The segment `file`, which was the bytes `before` and holds `after` by now, in the form of the source.
 
-    Encoding, byte-order mark, line endings and the end are those of `before`; what was put right is said. Raises
-    Refused where that can't be told, and for a merge that nobody has finished.
+    Encoding, byte-order mark, line endings and the end are those of `before`, the end of the `last` one less strictly;
+    what was put right is said. Raises Refused where that can't be told, and for a merge that nobody has finished.
     """
     if after == before or facts.encoding == BINARY:
         return Saved(after)
     old = narrowed(file, before, facts.encoding)
     if not after:  # what says how the rest is encoded stays
-        return Saved(widened(MARK if old.startswith(MARK) else b"", facts.encoding))
+        return Saved(widened(UTF8_MARK if old.startswith(UTF8_MARK) else b"", facts.encoding))
     new, notes = with_own_encoding(file, old, after, facts.encoding)
     _refuse_conflict(file, old, new)
     new, more = with_own_endings(file, old, new, set(facts.endings))
     notes += more
-    new, more = with_own_end(file, old, new)
+    new, more = with_own_end(file, old, new, last=last)
     notes += more
     return Saved(widened(new, facts.encoding), notes)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from repoagent.split.artifact import base_bytes, edited, read_index
 from tests.cli.applying import Done, program
+from tests.conftest import GitRepo
 from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
 
 
@@ -143,6 +144,7 @@ def test_a_formatting_hook_has_its_say_and_the_folder_follows(split: Split) -> N
     ("edit", "note"),
     [
         (lambda data: data.rstrip(b"\n"), "its final newline and the blank lines before it were put back"),
+        (lambda data: data.rstrip(b"\n") + b"\n", "the blank lines at its end were put back"),
         (lambda data: data.replace(b"\n", b"\r\n"), "its line endings were CRLF, and are LF again"),
         (lambda data: b"\xef\xbb\xbf" + data, "a byte-order mark at its head was taken out"),
         (lambda data: data.decode().encode("utf-16"), "it was saved as UTF-16, and is UTF-8 again"),
@@ -195,10 +197,13 @@ def test_segments_of_a_utf_16_source_may_be_saved_as_editors_do(make_split: Make
 
 def test_an_emptied_segment_takes_its_text_out_and_other_files_are_left_alone(split: Split) -> None:
     split.file(3).write_bytes(b"")
-    (split.folder / "003.py~").write_bytes(b"backup")
+    litter = ("003.py~", ".003.py.swp", "#003.py#", "003.py.orig")
+    for name in (*litter, "006.py"):
+        (split.folder / name).write_bytes(b"another")
+    (split.folder / "__pycache__").mkdir()
     done = split.join()
     assert done.code == 0 and "003.py is empty: its 7 lines are taken out" in done.err
-    assert "left out: 003.py~" in done.err and (split.folder / "003.py~").exists()
+    assert "left out: 006.py\n" in done.err and all((split.folder / name).exists() for name in litter)
     assert b"def check" not in split.source.read_bytes() and split.source.read_bytes().count(b"def ") == 4
 
 
@@ -237,6 +242,31 @@ def test_a_linked_work_tree_has_its_own_source(split: Split) -> None:
     done = split.program("--join", str(folder), cwd=side)
     assert done.code == 0, done.err
     assert b"side" in (side / "src/big.py").read_bytes() and split.source.read_bytes() == SOURCE
+
+
+def test_the_split_of_a_repository_inside_of_another_is_joined_in_its_own(
+    split: Split, make_repo: Callable[[str], GitRepo]
+) -> None:
+    inner = make_repo("repo/inner")
+    inner.commit("the file of the same name", **{"src/big.py": SOURCE})
+    assert split.program("src/big.py", "--target-bytes", "110", "-o", "parts", cwd=inner.top).code == 0
+    path = inner.top / "parts/002.py"
+    path.write_bytes(path.read_bytes().replace(b"second = first", b"second = inner"))
+    done = split.program("--join", "inner/parts", cwd=split.repo.top)
+    assert done.code == 0, done.err
+    assert b"inner" in inner.read("src/big.py") and split.source.read_bytes() == SOURCE
+
+
+def test_a_prototype_and_its_function_are_named_once(make_split: MakeSplit) -> None:
+    body = "".join(f"    total = total * {n} + 1;\n" for n in range(6))
+    split = make_split(
+        f"int sum(int total);\n\nint sum(int total)\n{{\n{body}    return total;\n}}\n".encode(), "a.c"
+    )
+    for path in split.folder.glob("0*.c"):
+        path.write_bytes(path.read_bytes().replace(b"int sum(", b"long sum("))
+    done = split.join()
+    assert done.code == 0, done.err
+    assert split.repo.git("log", "-1", "--format=%s") == "Change sum in a.c\n"
 
 
 def test_outside_of_a_repository_the_file_is_written(tmp_path: Path, program: Callable[..., Done]) -> None:

@@ -17,6 +17,9 @@ def test_nothing_edited(split: Split) -> None:
     done = split.join()
     assert done.code == 1 and "no segment of src/big.py was edited" in done.err
     assert split.everything() == before
+    split.change(b"second = first", b"second = theirs")  # or an undo of the last join
+    done = split.join()
+    assert done.code == 1 and "has changed, and `repoagent split --refresh parts` brings" in done.err
 
 
 def test_the_same_lines_are_named_in_both_files(split: Split) -> None:
@@ -46,8 +49,13 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
     before = split.everything()
     done = split.join("--force")
     assert done.code == 3 and "there is no terminal to ask on" in done.err
+    assert "or move 002.py away, let --refresh make it anew" in done.err
     assert "+    second = theirs\n" in done.err and "-    second = first\n" in done.err
     assert split.everything() == before
+    split.file(2).rename(split.repo.top / "mine.py")
+    assert split.program("--refresh", "parts").code == 0
+    split.edit(2, b"second = theirs", b"second = theirs + ours")
+    assert split.join("--no-commit").code == 0 and b"second = theirs + ours" in split.source.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +66,10 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
         (lambda data: data[:40], "breaks off in its line 3"),
         (lambda data: data + b"\0\0", "NUL bytes"),
         (lambda data: data.replace(b"value", b"v\xe4lue"), "is no UTF-8 any more (line 1)"),
-        (lambda data: data.replace(b"return third", b"return ((third"), "no longer parse as python"),
+        (
+            lambda data: data.replace(b"return third", b"return ((third"),
+            "; put that right in 003.py, and join",
+        ),
     ],
 )
 def test_a_segment_that_can_not_be_taken_over(
