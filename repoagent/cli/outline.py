@@ -24,15 +24,16 @@ KINDS = (
 
 EXAMPLES = """\b
 Examples:
-  repoagent outline src/parser.c              its functions, types and macros
-  repoagent outline src --depth 1 --kind class    all classes below a folder
-  repoagent outline app.py::Server.run        one definition, and what is in it
+  repoagent outline src/parser.c           its functions, types and macros
+  repoagent outline src --depth 1 --kind class  all classes below a folder
+  repoagent outline app.py::Server.run     a definition, and what is in it
   git show v1.0:app.py | repoagent outline - --language python
   repoagent outline README.md --json | jq '.files[].symbols[].name'
 
 Each line has the lines of a definition, with the comments and decorators that
 belong to it, and its head; what it holds is below it, indented. Of a Markdown
-or text file it has the headings, of JSON, YAML and XML the first two levels.
+or text file it has the headings, of JSON, YAML and XML the first two levels,
+and more where these are large.
 
 Of a folder it takes the files that git tracks, and leaves out, in one line,
 what there is no grammar for. Exit code 1 says that nothing was found."""

@@ -134,10 +134,10 @@ _BY_PROGRAM = {program: name for name, spec in _ALL for program in spec.shebangs
 # The program of `#!/usr/bin/env -S VAR=1 python3.12 -u` or `#!/bin/sh -e`.
 _SHEBANG = re.compile(rb"#![ \t]*(?:\S*/env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*)?(\S+)")
 _CPP_IN_HEADER = re.compile(
-    rb"^\s*(?:class\s+\w[^;()]*[{:]|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)"
-    rb"|\bstd::|\bconstexpr\b|\bnoexcept\b",
-    re.MULTILINE,
+    rb"\n[ \t]*(?:class\s+\w[^;()]*[{:]|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)"
 )
+_CPP_WORD = re.compile(rb"\b(?:std::|constexpr\b|noexcept\b)")
+_CPP_WORDS = (b"std::", b"constexpr", b"noexcept")
 _SNIFF = 8000  # bytes looked at, as git does to tell text from binary
 _HEADER_SNIFF = 64_000
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -173,11 +173,18 @@ def written_in(path: str, data: bytes) -> str | None:
     found = _BY_NAME.get(name) or _BY_SUFFIX.get(suffix)
     if shebang and found in (None, "bash"):
         found = _by_program(shebang[1])
-    if found == "c" and suffix == ".h" and _CPP_IN_HEADER.search(data[:_HEADER_SNIFF]):
+    if found == "c" and suffix == ".h" and _is_cpp(b"\n" + data[:_HEADER_SNIFF]):
         return "cpp"
     if found == "typescript" and data.lstrip()[:5] in (b"<?xml", b"<!DOC"):
         return "xml"  # Qt translations
     return found
+
+
+def _is_cpp(head: bytes) -> bool:
+    # The search for the words alone takes milliseconds.
+    if any(word in head for word in _CPP_WORDS) and _CPP_WORD.search(head):
+        return True
+    return _CPP_IN_HEADER.search(head) is not None
 
 
 def _by_program(program: bytes) -> str | None:
@@ -197,5 +204,5 @@ def grammar(language: str) -> tree_sitter.Language:
         return load(language)
     spec = LANGUAGES.get(language)
     if spec is None:
-        raise UsageError(f"There is no grammar for {language!r}; there are: {', '.join(sorted(LANGUAGES))}.")
+        raise UsageError(f"there is no grammar for {language!r}; there are: {', '.join(sorted(LANGUAGES))}")
     return tree_sitter.Language(getattr(import_module(spec.module), spec.function)())

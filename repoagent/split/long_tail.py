@@ -1,8 +1,9 @@
 """The languages whose grammars come with the extra `[languages]`: how they are recognised, where a grammar is.
 
-Two packages have them. `tree-sitter-languages` (Python before 3.13) is one shared library; its own loader fails with
-today's tree-sitter, so the library is opened here. `tree-sitter-language-pack` fetches each grammar from the network
-when it is first asked for; here only those are used that somebody has fetched.
+Three kinds of package have them. The newest grammar of a language is a package of its own, `tree-sitter-ruby`: what of
+these is installed is used first. `tree-sitter-languages` (Python before 3.13) is one shared library; its own loader
+fails with today's tree-sitter, so the library is opened here. `tree-sitter-language-pack` fetches each grammar from the
+network when it is first asked for; here only those are used that somebody has fetched.
 """
 
 from __future__ import annotations
@@ -22,6 +23,22 @@ if TYPE_CHECKING:
 EXTRA = "pip install 'git-repoagent[languages]'"
 LIBRARY = "tree_sitter_languages"
 PACK = "tree_sitter_language_pack"
+
+
+# The languages whose grammar is a package of its own that works here, `tree_sitter_` and the name; with the function
+# that gives it.
+OWN = {
+    **dict.fromkeys(
+        (
+            "ruby", "kotlin", "scala", "swift", "lua", "perl", "elixir", "haskell", "dart", "sql", "toml", "make",
+            "cmake", "dockerfile", "hcl", "graphql", "svelte", "scss", "zig", "julia", "groovy", "csharp",
+        ),
+        "language",
+    ),
+    "php": "language_php",
+    "ocaml": "language_ocaml",
+}  # fmt: skip
+_OWN_NAMES = {"csharp": "c_sharp"}
 
 
 class Tail(NamedTuple):
@@ -116,7 +133,7 @@ LONG_TAIL: dict[str, Tail] = dict(
 def at_hand(language: str) -> bool:
     """Whether the grammar of a language of the long tail can be loaded without a download."""
     tail = LONG_TAIL[language]
-    return bool(tail.library and _library() is not None) or tail.pack in _fetched()
+    return bool(_own(language) or (tail.library and _library() is not None)) or tail.pack in _fetched()
 
 
 def load(language: str) -> tree_sitter.Language:
@@ -124,6 +141,8 @@ def load(language: str) -> tree_sitter.Language:
     import tree_sitter
 
     tail, library = LONG_TAIL[language], _library()
+    if own := _own(language):
+        return tree_sitter.Language(getattr(import_module(own), OWN[language])())
     if tail.library and library is not None:
         maker = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{tail.library}")
         maker.restype = ctypes.c_void_p
@@ -140,11 +159,24 @@ def load(language: str) -> tree_sitter.Language:
 def how_to_get(language: str) -> str:
     """What a person can do to have the grammar of this language, as a clause."""
     tail = LONG_TAIL[language]
+    if language in OWN and (find_spec(PACK) is not None or _library() is not None):
+        return f"pip install tree-sitter-{_own_name(language).replace('_', '-')}"
     if find_spec(PACK) is not None:
         return f"fetch it with python -c 'import {PACK} as pack; pack.download([\"{tail.pack}\"])'"
     if _library() is not None:
         return "it is not in tree-sitter-languages; pip install tree-sitter-language-pack, which has it, and fetch it"
     return EXTRA
+
+
+def _own_name(language: str) -> str:
+    return _OWN_NAMES.get(language, language)
+
+
+@cache
+def _own(language: str) -> str:
+    """The package that is this grammar alone, where it is installed; else ""."""
+    module = f"tree_sitter_{_own_name(language)}"
+    return module if language in OWN and find_spec(module) is not None else ""
 
 
 @cache

@@ -61,6 +61,8 @@ def _matches(symbols: Sequence[Symbol], name: str) -> list[Symbol]:
         )
         if whole or tail:
             return whole or tail
+    if name.startswith("#"):  # a heading of a page is called by its words, and has its id in its head
+        return [s for s in symbols if s.kind == "heading" and f' id="{name[1:]}"' in s.signature]
     return []
 
 

@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     import tree_sitter
 
 WIDTH = 160
-_TAG = re.compile(rb"<[^>]*>?")
-_HEADING = re.compile(rb"<[hH][1-6]\b")
-_ID = re.compile(rb"\s[iI][dD]\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>\"']+)")
+PAGES = frozenset({"html", "svelte", "vue"})
 _GENERIC = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|\([^()]*\)")
 
 
 def clean(text: bytes, width: int = WIDTH) -> str:
     """`text` as one printable line of at most `width` characters: names and signatures go to terminals and
     prompts."""
-    line = " ".join(text.decode("utf-8", "replace").split())
+    line = text.decode("utf-8", "replace").strip()
+    if not line.isprintable() or "  " in line:
+        line = " ".join(line.split())
     if not line.isprintable():
         line = "".join(c if c.isprintable() else "�" for c in line)
     return line if len(line) <= width else line[: width - 1] + "…"
@@ -39,9 +39,13 @@ def name_parts(
     """The name of `node` as parts, outermost first; empty when it turns out to be no definition."""
     if name is None:
         head = _of(node, text).split(b"{", 1)[0]  # an at-rule is called as it begins
-        return (clean(head if language == "css" else head.split(b"\n", 1)[0], 80),)
-    if language == "html":
-        _, title = html_name(text, node)
+        if language == "make" and head.startswith(b".PHONY"):
+            return ()
+        return (clean(head.split(b"\n", 1)[0], 80),)
+    if language in PAGES:
+        from repoagent.split.symbols.pages import page_part
+
+        _, title = page_part(text, node)
         return (title,) if title else ()
     if language in ("c", "cpp"):
         return _declared(text, node, name)
@@ -60,21 +64,6 @@ def name_parts(
     if language in ("typescript", "tsx") and name.type == "nested_identifier":
         return tuple(called.split("."))
     return (called,)
-
-
-def html_name(text: bytes, node: tree_sitter.Node) -> tuple[str, str]:
-    """The kind of an element, "" for one that is no symbol, and its name: the words of `<h2>One <b>two</b></h2>`, the
-    id of another. Read from the text: asking the tree takes ten times as long."""
-    start = node.start_byte
-    end = text.find(b">", start, start + 2000) + 1
-    if end == 0:
-        return "", ""
-    if _HEADING.match(text, start):
-        return "heading", clean(_TAG.sub(b"", text[end : min(node.end_byte, end + 1000)]), 80)
-    found = _ID.search(text, start, end)
-    if found is None:
-        return "", ""
-    return "element", "#" + clean(found[1].strip(b"\"'"), 80)
 
 
 def _of(node: tree_sitter.Node, text: bytes) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.split.languages import language_of
 from repoagent.split.symbols.keys import LANGUAGES_WITH_KEYS, key_symbols
-from repoagent.split.symbols.names import clean
+from repoagent.split.symbols.names import PAGES, clean
 from repoagent.split.symbols.rules import RULES
 from repoagent.split.symbols.symbol import Symbol
 from repoagent.split.symbols.walk import Found, definitions_in
@@ -22,10 +22,11 @@ OUTLINE_SECONDS = 5.0
 _FUNCTIONS = frozenset({"function", "method"})
 _HOLDERS = frozenset({"class", "struct", "union", "enum", "interface", "impl"})
 _NOT_LOCAL = frozenset({"declaration", "constant", "variable"})
-_NAME_IS_ALL = frozenset({"selector"})
+SHEETS = frozenset({"css", "scss"})
 _LEADS = re.compile(rb"([(\[<])\s*\n\s*")
 _TRAILS = re.compile(rb",?\s*\n\s*([)\]>])")
 _NOTE = re.compile(rb"#|//|/\*")
+_WITH_TYPES = frozenset({"type_alias_declaration"})
 _NO_HEAD = frozenset({"decorator", "comment"})
 
 
@@ -73,21 +74,33 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
     root = tree.root_node
     if language in LANGUAGES_WITH_KEYS:
         return key_symbols(root, language, text)
-    rules = RULES.get(language)
+    if language in SHEETS:
+        from repoagent.split.symbols.sheets import sheet_symbols
+
+        return sheet_symbols(root, text)
+    rules = RULES.get("html" if language in PAGES else language)
     if rules is None:
         from repoagent.split.symbols.tail import tail_rules
 
         rules = tail_rules(language)
-    return _nest(definitions_in(root, rules, language, text), text.split(b"\n"), text)
+    found = definitions_in(root, rules, language, text)
+    if language in PAGES:
+        from repoagent.split.symbols.pages import page_symbols
+
+        return page_symbols(found, text)
+    return _nest(found, text.split(b"\n"), text)
 
 
 def _nest(found: list[Found], lines: list[bytes], text: bytes) -> tuple[Symbol, ...]:
     symbols: list[Symbol] = []
-    holders: list[tuple[int, Symbol, tuple[str, ...]]] = []  # end byte, symbol, the path that its name gives
+    # end byte, symbol, the path that its name gives, its node
+    holders: list[tuple[int, Symbol, tuple[str, ...], tree_sitter.Node]] = []
     for node, outer, kind, parts, notes, body in found:
         end = node.end_byte
         while holders and holders[-1][0] < end:
             holders.pop()
+        if holders and node.type == "assignment_expression" and _is_value(node, holders[-1][3]):
+            holders.pop()  # `exports.a = exports.b = function …`: side by side
         parent, path = (holders[-1][1], holders[-1][2]) if holders else (None, ())
         inside = parent.kind if parent else ""
         if inside in _FUNCTIONS and (
@@ -95,6 +108,8 @@ def _nest(found: list[Found], lines: list[bytes], text: bytes) -> tuple[Symbol, 
             or (node.type == "assignment_expression" and not text.startswith(b"this.", node.start_byte))
         ):
             continue  # a local prototype or variable, or a handler hung on some object
+        if node.type in _MEMBERS and inside in _WITH_HANDLERS and _handed_over(node, text):
+            continue
         if kind == "function" and inside in _HOLDERS:
             kind = "method"
         first, last = _rows(outer, notes, lines)
@@ -107,7 +122,7 @@ def _nest(found: list[Found], lines: list[bytes], text: bytes) -> tuple[Symbol, 
             qualified_name=".".join(full),
             first_line=first,
             last_line=max(first, last),
-            signature=parts[-1] if kind in _NAME_IS_ALL else _signature(outer, node, body, text) or parts[-1],
+            signature=_signature(outer, node, body, text) or parts[-1],
             depth=parent.depth + 1 if parent else 0,
         )
         if kind == "impl":
@@ -115,8 +130,32 @@ def _nest(found: list[Found], lines: list[bytes], text: bytes) -> tuple[Symbol, 
                 symbol, name=symbol.signature, qualified_name=".".join((*path, symbol.signature))
             )
         symbols.append(symbol)
-        holders.append((end, symbol, full))
+        holders.append((end, symbol, full, node))
     return tuple(symbols)
+
+
+_MEMBERS = frozenset({"pair", "method_definition"})
+_WITH_HANDLERS = _FUNCTIONS | {"constant", "variable"}
+_TAKERS = frozenset({"arguments", "array", "jsx_expression"})
+_CHAINED = frozenset({"assignment_expression", "variable_declarator"})
+
+
+def _is_value(node: tree_sitter.Node, holder: tree_sitter.Node) -> bool:
+    if holder.type not in _CHAINED or holder.end_byte != node.end_byte:
+        return False
+    value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
+    return value is not None and value.start_byte == node.start_byte
+
+
+def _handed_over(node: tree_sitter.Node, text: bytes) -> bool:
+    """Whether it is a function of one line in an object without a name that is given to a call or is in a list."""
+    if node.end_point[0] > node.start_point[0]:
+        return False
+    holder = node.parent
+    around = holder.parent if holder is not None else None
+    if around is None or around.type not in _TAKERS:
+        return False
+    return not text[max(around.start_byte - 20, 0) : around.start_byte].endswith((b"assign", b"extend"))
 
 
 def _rows(
@@ -150,6 +189,7 @@ def _signature(
     if outer is not node or text.startswith(b"@", start):
         start = next((c.start_byte for c in outer.children if c.type not in _NO_HEAD), start)
     holder = node
+    value = None
     if body is None:  # `const name = (a) => {…}`
         value = node.child_by_field_name("value") or node.child_by_field_name("right")
         if value is not None:
@@ -158,7 +198,11 @@ def _signature(
         holder = node
         body = next((c for c in node.children if c.type in ("block", "keyframe_block_list")), None)
     if body is None:
-        return clean(text[start : min(outer.end_byte, start + 400)].split(b"\n", 1)[0]).rstrip("{;,").rstrip()
+        head = text[start : min(outer.end_byte, start + 400)].split(b"\n", 1)[0]
+        if value is not None and head.rstrip().endswith((b"<", b"(")) and holder.type in _WITH_TYPES:
+            joined = text[start : value.start_byte][:400]  # `type T<`, a line for each parameter, `> = …`
+            head = _LEADS.sub(rb"\1", _TRAILS.sub(rb"\1", joined))
+        return clean(head).rstrip("{;,").rstrip()
     stop = body.start_byte
     head = text[start : max(start, stop)][:1000]
     if _NOTE.search(head):  # a comment between head and body is no part of it

@@ -211,18 +211,17 @@ RULES: dict[str, Rules] = {
         hints=(*_C.hints, *_hints(rb"class\b[^;{}()]*\{")),
         wrappers=_C.wrappers,
     ),
-    "css": Rules(
-        kinds=_kinds(
-            **{_ASK: "rule_set"},
-            rule="media_statement supports_statement keyframes_statement at_rule",
-        ),
-        opened=_set("stylesheet ERROR"),
-        hints=_hints(rb"\{"),
-    ),
     "html": Rules(
         kinds={"element": _ASK, "script_element": _ASK, "style_element": _ASK},
         opened=_set("document"),
-        hints=_hints(rb"id\s*=", rb"ID\s*=", rb"Id\s*=", rb"<h[1-6]\b", rb"<H[1-6]\b"),
+        hints=_hints(
+            rb"id\s*=",
+            rb"ID\s*=",
+            rb"Id\s*=",
+            rb"<h[1-6]\b",
+            rb"<H[1-6]\b",
+            rb"<(?:main|nav|header|footer|article|aside|form|dialog|template|script|style)\b",
+        ),
     ),
     "bash": Rules(
         kinds={"function_definition": "function"},

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from repoagent.split.symbols.names import html_name, nth
+from repoagent.split.symbols.names import nth
+from repoagent.split.symbols.pages import page_part
+from repoagent.split.symbols.special_tail import TAIL_BY_TEXT as _BY_TEXT
+from repoagent.split.symbols.special_tail import TAIL_BY_TYPE
+from repoagent.split.symbols.values import module_value
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -19,17 +23,21 @@ _FIELDS = {
     "assignment_expression": ("left", "right"),
     "pair": ("key", "value"),
     "left_assignment": ("name", "value"),
+    "equals_assignment": ("name", "value"),
 }
 
 
 def special(node: tree_sitter.Node, type_: str, outer: tree_sitter.Node | None, text: bytes) -> Match | None:
     """What `node` defines, None for nothing; `outer` is what wraps it."""
     if type_ in _HTML:
-        kind, _ = html_name(text, node)
+        kind, _ = page_part(text, node)
         return (kind, node, None) if kind else None
-    if type_ == "call":
-        return _elixir_call(node, text)
-    return _BY_TYPE[type_](node, outer)
+    if (reads := _BY_TEXT.get(type_)) is not None:
+        return reads(node, text)
+    match = _BY_TYPE[type_](node, outer)
+    if match is None and outer is not None and type_ in ("variable_declarator", "assignment_expression"):
+        return module_value(node, outer, text)
+    return match
 
 
 def _assigned(node: tree_sitter.Node, outer: tree_sitter.Node | None) -> Match | None:
@@ -52,8 +60,9 @@ def _value_kind(value: tree_sitter.Node | None) -> str | None:
         "as_expression",
         "satisfies_expression",
         "parenthesized_expression",
+        "assignment_expression",  # `exports.a = exports.b = function …`
     ):
-        value = nth(value, 0)
+        value = nth(value, 1 if value.type == "assignment_expression" else 0)
     if value is None:
         return None
     if value.type in _FUNCTIONS or value.type == "function_definition":
@@ -163,33 +172,7 @@ def _c_declaration(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> M
     return "declaration", name, None
 
 
-def _css_rule(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
-    first = nth(node, 0)
-    return ("selector", first, None) if first is not None and first.type == "selectors" else None
-
-
 _HTML = frozenset({"element", "script_element", "style_element"})
-
-
-_ELIXIR = {
-    b"def": "function", b"defp": "function", b"defmacro": "macro", b"defmacrop": "macro", b"defmodule": "namespace",
-    b"defprotocol": "interface", b"defimpl": "impl", b"defguard": "macro", b"defdelegate": "function",
-}  # fmt: skip
-
-
-def _elixir_call(node: tree_sitter.Node, text: bytes) -> Match | None:
-    target, arguments = node.child_by_field_name("target"), nth(node, 1)
-    kind = _ELIXIR.get(text[target.start_byte : target.end_byte]) if target is not None else None
-    name = nth(arguments, 0) if kind is not None and arguments is not None else None
-    while name is not None and name.type in ("binary_operator", "call"):  # `def f(x) when x > 1`
-        name = nth(name, 0)
-    return None if kind is None or name is None else (kind, name, None)
-
-
-def _ocaml_binding(node: tree_sitter.Node, _outer: tree_sitter.Node | None) -> Match | None:
-    name = node.child_by_field_name("pattern")
-    takes = any(child.type == "parameter" for child in node.named_children)
-    return ("function" if takes else "variable", name, None) if name is not None else None
 
 
 _BY_TYPE: dict[str, Callable[[tree_sitter.Node, tree_sitter.Node | None], Match | None]] = {
@@ -197,7 +180,8 @@ _BY_TYPE: dict[str, Callable[[tree_sitter.Node, tree_sitter.Node | None], Match 
     "assignment_expression": _assigned,
     "pair": _assigned,
     "left_assignment": _assigned,
-    "let_binding": _ocaml_binding,
+    "equals_assignment": _assigned,
+    **TAIL_BY_TYPE,
     "field_definition": _class_field,
     "public_field_definition": _class_field,
     "export_statement": _export,
@@ -214,5 +198,4 @@ _BY_TYPE: dict[str, Callable[[tree_sitter.Node, tree_sitter.Node | None], Match 
     "enum_specifier": _c_body,
     "class_specifier": _c_body,
     "type_definition": _c_typedef,
-    "rule_set": _css_rule,
 }

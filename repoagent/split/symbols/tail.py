@@ -32,6 +32,7 @@ _WORDS = (
 _DEFINES = re.compile(r"(?:_definition|_declaration|_def|_decl|_item|_clause|_defn)$")
 _NO_DEFINITION = re.compile(
     r"^use_|_use_|namespace_use|call|signature_help|invocation|argument|parameter|_type$|body|import|enum_entry|constructor_declarator"
+    r"|aliasing|enum_value"
 )
 _ALONE = frozenset({"class", "module", "method", "singleton_method", "function", "subroutine"})
 # What the names of the nodes do not say.
@@ -40,10 +41,37 @@ _MORE: dict[str, dict[str, str]] = {
     "make": {"rule": "rule"},
     "hcl": {"block": "rule"},
     "dockerfile": {"from_instruction": "rule"},
-    "sql": dict.fromkeys(
-        [f"create_{what}_statement" for what in ("table", "function", "view", "type", "procedure")], "rule"
-    ),
+    "sql": {
+        f"create_{what}{end}": kind
+        for end in ("", "_statement")
+        for what, kind in (
+            ("table", "struct"),
+            ("view", "struct"),
+            ("materialized_view", "struct"),
+            ("type", "type"),
+            ("function", "function"),
+            ("procedure", "function"),
+            ("trigger", "function"),
+            ("index", "rule"),
+        )
+    },
+    "perl": {"subroutine_declaration_statement": "function", "package_statement": "namespace"},
+    "zig": {"variable_declaration": "?", "test_declaration": "?"},
+    "dart": {
+        "mixin_declaration": "class",
+        "extension_declaration": "class",
+        "function_signature": "function",
+        "getter_signature": "function",
+        "setter_signature": "function",
+        "constructor_signature": "method",
+    },
+    "cmake": {"function_def": "?", "macro_def": "?", "normal_command": "?"},
+    "kotlin": {"type_alias": "type"},
+    "swift": {"init_declaration": "?", "typealias_declaration": "type"},
+    "graphql": {"operation_definition": "function", "fragment_definition": "function"},
     "lua": {
+        "assignment_statement": "?",
+        "field": "?",
         "function_definition_statement": "function",
         "local_function_definition_statement": "function",
         "function_declaration": "function",
@@ -51,9 +79,27 @@ _MORE: dict[str, dict[str, str]] = {
     "ocaml": {"let_binding": "?", "module_binding": "namespace", "type_binding": "type"},
     "elixir": {"call": "?"},
     "elm": {"value_declaration": "function", "type_declaration": "type", "type_alias_declaration": "type"},
-    "haskell": {"adt": "type", "newtype": "type", "type_alias": "type"},
-    "r": {"left_assignment": "?"},
+    "haskell": {
+        "adt": "type",
+        "newtype": "type",
+        "type_alias": "type",
+        "data_type": "type",
+        "type_synonym": "type",
+        "class": "interface",
+        "function": "?",
+        "bind": "?",
+    },
+    "r": {"left_assignment": "?", "equals_assignment": "?"},
 }
+# What the names of the nodes say wrongly.
+_LESS = {
+    "ocaml": ("constructor_declaration", "module_definition", "type_definition"),
+    "haskell": ("class_decl", "constructor_pattern"),
+    "lua": ("function_definition",),
+    "zig": ("struct_declaration", "enum_declaration", "union_declaration"),
+    "dart": ("function_declaration",),
+}
+_WRAPPERS = {"ocaml": ("value_definition", "type_definition", "module_definition")}
 
 
 @cache
@@ -72,4 +118,6 @@ def tail_rules(language: str) -> Rules:
             kind = next((kind for word, kind in _WORDS if word in type_), None)
             if kind is not None:
                 kinds.setdefault(type_, kind)
-    return Rules(kinds, notes=frozenset(comments), deep=True)
+    for type_ in _LESS.get(language, ()):
+        kinds.pop(type_, None)
+    return Rules(kinds, notes=frozenset(comments), deep=True, wrappers=frozenset(_WRAPPERS.get(language, ())))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.split.symbols.macros import items_in
 from repoagent.split.symbols.names import name_parts
 from repoagent.split.symbols.rules import Rules
 from repoagent.split.symbols.special import Match, special
+from repoagent.split.symbols.values import LANGUAGES_WITH_VALUES, members
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -67,10 +69,10 @@ def definitions_in(root: tree_sitter.Node, rules: Rules, language: str, text: by
                 kind, name = match[0], match[1]
                 body = child.child_by_field_name("body")
                 found.append(Found(child, wrapped, kind, parts, run, body))
+                if kind in _VALUES and end - start > _LARGE and language in LANGUAGES_WITH_VALUES:
+                    found.extend(_members(child, text, language, kinds))
                 if body is not None and kind not in _OPEN:
                     start = body.start_byte
-                elif kind == "selector":
-                    start = text.find(b"{", start) + 1
                 else:
                     start = start + 1 if name is None or name is child else max(start, name.end_byte)
                 if kind in _OPEN or deep or hints[bisect_left(hints, start)] < end:
@@ -81,7 +83,7 @@ def definitions_in(root: tree_sitter.Node, rules: Rules, language: str, text: by
                 type_ in opened
                 or deep
                 or kind in _OPEN  # it has no name: `namespace {`
-                or (outer is not None and type_ in rules.lists)
+                or (type_ in rules.lists and (outer is not None or node is root))
                 or hints[bisect_left(hints, start)] < end
             ):
                 single = type_ in around or (
@@ -97,8 +99,16 @@ def definitions_in(root: tree_sitter.Node, rules: Rules, language: str, text: by
 _CLOSED = frozenset(
     {"string", "template_string", "string_literal", "raw_string_literal", "interpreted_string_literal"}
 )
+_VALUES = frozenset({"constant", "variable", "object"})
+_LARGE = 8192
 _SHORTEST = 8  # bytes that a definition has at least
 _OPEN = frozenset({"class", "struct", "union", "interface", "enum", "impl", "namespace", "object"})
+
+
+def _members(node: tree_sitter.Node, text: bytes, language: str, kinds: dict[str, str]) -> Iterator[Found]:
+    for member, kind, name in members(node, text):
+        if member.type not in kinds or special(member, member.type, None, text) is None:
+            yield Found(member, member, kind, (name,), (), None)
 
 
 def _plain(node: tree_sitter.Node, kind: str, deep: bool) -> Match | None:
@@ -114,11 +124,20 @@ _NAMES = ("identifier", "name", "constant")
 
 
 def _name_within(node: tree_sitter.Node) -> tree_sitter.Node | None:
-    """The name of a definition whose grammar has no field for it: a child, or one of its head's."""
-    children = node.named_children
-    if (name := next((child for child in children if child.type.endswith(_NAMES)), None)) or not children:
-        return name
-    head = children[0]
-    return head.child_by_field_name("name") or next(
-        (c for c in head.named_children if c.type.endswith(_NAMES)), None
-    )
+    """The name of a definition whose grammar has no field for it: a child, or one of its head's, or of its head's
+    head."""
+    for _ in range(3):
+        children = node.named_children
+        named = next((child for child in children if child.type.endswith(_NAMES)), None)
+        if named is not None or not children:
+            return named
+        heads = [child for child in children[:4] if not child.type.startswith("keyword")]
+        if not heads or any(word in heads[0].type for word in _NO_HEADS):
+            return None
+        node = heads[0]
+        if (named := node.child_by_field_name("name")) is not None:
+            return named
+    return None
+
+
+_NO_HEADS = ("param", "argument", "body", "block", "type")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -49,6 +50,26 @@ def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_d
         "None ruby ()",
         "None None",
         "there is no grammar for ruby here: pip install 'git-repoagent[languages]'",
+    ]
+
+
+def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
+    code = (
+        "from repoagent.split import grammar, language_of, outline\n"
+        "from repoagent.split.long_tail import how_to_get\n"
+        "print(language_of('a.zig', b''), grammar('zig').name, language_of('a.nim', b''))\n"
+        "print(how_to_get('csharp'), '|', how_to_get('nim'))\n"
+    )
+    (tmp_path / "tree_sitter_language_pack.py").write_text("def downloaded_languages(): return []\n")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "zig python None",
+        "pip install tree-sitter-c-sharp | fetch it with "
+        "python -c 'import tree_sitter_language_pack as pack; pack.download([\"nim\"])'",
     ]
 
 
@@ -107,7 +128,12 @@ def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) ->
             "package p\nclass A(val x: Int) : B() {\n  fun m(): Int = 1\n}\n// doc\nobject O {\n  fun n() {}\n}\n",
             [("class", "A", 2, 4), ("method", "A.m", 3, 3), ("class", "O", 5, 8), ("method", "O.n", 7, 7)],
         ),
-        ("Makefile", "# all\nall: a\n\ttrue\n", [("rule", "all: a", 1, 3)]),
+        ("b.php", "<?php\nuse X as Y;\nfunction f() {}\n", [("function", "f", 3, 3)]),
+        ("a.ml", "let f x = 1\nlet () = f 2\nmodule M = struct let y = 1 end\ntype t = A | B\n",
+         [("function", "f", 1, 1), ("namespace", "M", 3, 3), ("variable", "M.y", 3, 3), ("type", "t", 4, 4)]),
+        ("a.sql", "CREATE TABLE a (b int);\nCREATE VIEW v AS SELECT 1;\n", [("struct", "a", 1, 1), ("struct", "v", 2, 2)]),
+        ("a.r", "f <- function(x) 1\ng = function(y) 2\n", [("function", "f", 1, 1), ("function", "g", 2, 2)]),
+        ("Makefile", "# all\nall: a\n\ttrue\n.PHONY: all\n", [("rule", "all: a", 1, 3)]),
         ("a.ex", "defmodule A do\n  def f(x) when x do\n    1\n  end\nend\n",
          [("namespace", "A", 1, 5), ("function", "A.f", 2, 4)]),
     ],
@@ -119,5 +145,7 @@ def test_golden(path: str, text: str, expected: list[tuple[str, str, int, int]])
 @LIBRARY
 def test_what_the_library_lacks_is_said() -> None:
     if find_spec("tree_sitter_language_pack") is None:
-        with pytest.raises(UsageError, match="zig here: it is not in tree-sitter-languages"):
-            grammar("zig")
+        with pytest.raises(UsageError, match="nim here: it is not in tree-sitter-languages"):
+            grammar("nim")
+        with pytest.raises(UsageError, match="swift here: pip install tree-sitter-swift"):
+            grammar("swift")
