@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
 
-.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large reference clean
+.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall reference clean
 
 test: lint unit
 
@@ -49,6 +49,12 @@ bench-split: $(VENV)/.ready
 
 bench-large: $(VENV)/.ready
 	$(BIN)/python -m bench.large $(ARGS)
+
+bench-memory: $(VENV)/.ready
+	$(BIN)/python -m bench.memory $(ARGS)
+
+bench-recall: $(VENV)/.ready
+	$(BIN)/python -m bench.recall $(ARGS)
 
 reference: $(VENV)/.ready
 	$(BIN)/python docs/reference.py

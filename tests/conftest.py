@@ -89,6 +89,9 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    rules = tmp_path_factory.getbasetemp().parent / "rules"  # compiled once for all tests: it takes seconds
+    rules.mkdir(exist_ok=True)
+    monkeypatch.setenv("KF_RULE_CACHE_DIR", str(rules))
     return home
 
 
