@@ -214,6 +214,8 @@ class _Run:
         meta = {"kind": seen.kind, "ok": "yes" if seen.ok else "no"}
         meta |= {"final": "yes"} if seen.final else {}
         meta |= {"extra": extra} if extra else {}
+        reasons = seen.data.get("reasons")
+        meta |= {"reasons": " ".join(map(str, reasons))} if isinstance(reasons, list) and reasons else {}
         self.state = self.state.with_turn(Turn("observation", text, meta))
         self.on_event(LoopEvent("observation", observation=seen))
         if self.failure and self.failures(seen.kind) > RETURNS:

@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "summarize": ("repoagent.cli.summarize:command", "Say what a file is for, with a model."),
     "outline": ("repoagent.cli.outline:command", "Show what files define, and on which lines."),
     "split": ("repoagent.cli.split:command", "Split a file into segments to edit one by one."),
+    "recall": ("repoagent.cli.recall:command", "Search what is remembered of the files."),
+    "context": ("repoagent.cli.context:command", "Show the prompt that an edit would send."),
     "mine": ("repoagent.cli.mine:command", "Read the repository's history into an index."),
     "init": ("repoagent.cli.init:command", "Set up .repoagent/ for a team to share."),
     "config": ("repoagent.cli.config:command", "Show options, or set one."),

@@ -98,7 +98,8 @@ def command(session: Session, /, **options: Any) -> Exit:
         layout(worktree), {key: getattr(given, name) for name, key in SETTINGS.items()}
     )
     from repoagent.cli.dialogue import Talk
-    from repoagent.cli.outcome import show_outcome, show_prompt
+    from repoagent.cli.outcome import show_outcome
+    from repoagent.cli.prompt import prompt_of, show_texts
     from repoagent.cli.settle import settle
     from repoagent.edit.means import means
     from repoagent.edit.run import edit
@@ -106,7 +107,8 @@ def command(session: Session, /, **options: Any) -> Exit:
     settle(worktree, terminal)
     ask = partial(_request, given, worktree, terminal, settings)
     if given.show_prompt:
-        show_prompt(worktree, ask(), settings, terminal, as_json=given.as_json, count=given.count)
+        shown = prompt_of(worktree, ask(), settings, count=given.count)
+        show_texts(shown, terminal, as_json=given.as_json, count=given.count)
         return Exit.DONE
     if not (given.yes or given.dry_run or terminal.can_ask):
         raise UsageError(

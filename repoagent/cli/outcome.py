@@ -1,21 +1,17 @@
-"""How an edit ended, for a person in one line and for a program as JSON; and the prompt it would send."""
+"""How an edit ended, for a person in one line and for a program as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from repoagent.cli.text import clean, paint
-from repoagent.errors import ModelError
 
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
-    from repoagent.config import Settings
-    from repoagent.edit import EditOutcome, EditRequest
+    from repoagent.edit import EditOutcome
     from repoagent.edit.commit import Landed
-    from repoagent.llm import Part
-    from repoagent.repo import WorkTree
 
 VERSION = 1
 
@@ -125,70 +121,3 @@ def landed_object(landed: Landed | None) -> dict[str, object]:
         if landed and landed.check
         else None,
     }
-
-
-def show_prompt(
-    worktree: WorkTree,
-    request: EditRequest,
-    settings: Settings,
-    terminal: Terminal,
-    *,
-    as_json: bool,
-    count: bool,
-) -> None:
-    """Print exactly what the first call would send, block by block, and the tokens of each: estimated, and with `count`
-    in all as the provider counts them."""
-    from repoagent.edit import prepare
-    from repoagent.edit.means import asked_for
-    from repoagent.llm import Part, estimate_tokens
-
-    prepared = prepare(worktree, request, settings, asked_for(settings, _spec(settings)))
-    if prepared.question:
-        blocks = [("user", Part(prepared.question, "question"))]
-        terminal.note("A small model is asked first which part of the file it is about:", "dim")
-    else:
-        blocks = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
-        blocks += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
-    rows = [
-        {
-            "role": role,
-            "name": part.name,
-            "tokens": estimate_tokens(part.text),
-            "cache": part.cache,
-            "text": part.text,
-        }
-        for role, part in blocks
-    ]
-    whole = _by_provider(settings, blocks) if count else None
-    if as_json:
-        terminal.result(json.dumps({"version": VERSION, "counted": whole, "blocks": rows}, indent=2) + "\n")
-        return
-    for row in rows:
-        terminal.result(str(row["text"]))
-    terminal.note("")
-    for row in rows:
-        breakpoint_ = "  cache breakpoint" if row["cache"] else ""
-        terminal.note(f"{row['tokens']:>8,}  {row['role']:<6}  {row['name']}{breakpoint_}")
-    terminal.note(f"{sum(estimate_tokens(part.text) for _, part in blocks):>8,}  tokens in all, estimated")
-    if count:
-        terminal.note(
-            f"{whole:>8,}  as the provider counts" if whole else "the provider of this model does not count"
-        )
-
-
-def _by_provider(settings: Settings, blocks: Sequence[tuple[str, Part]]) -> int | None:
-    from repoagent.llm import Message, Request, counted, open_model
-
-    system = tuple(part for role, part in blocks if role == "system")
-    message = Message("user", tuple(part for role, part in blocks if role == "user"))
-    return counted(open_model(settings), Request(system, (message,)))
-
-
-def _spec(settings: Settings) -> str:
-    """The model whose prompt is shown: nothing is sent, so it needs no key."""
-    from repoagent.llm import DEFAULT_MODEL, chosen
-
-    try:
-        return chosen(settings).spec
-    except ModelError:
-        return DEFAULT_MODEL

@@ -13,7 +13,7 @@ from repoagent.edit.means import Means
 from repoagent.edit.remember import keep_sent, now
 from repoagent.llm import Message, Part, Reply, Request, complete
 from repoagent.llm.naming import shown
-from repoagent.memory import search as search_memory
+from repoagent.memory import search_memory
 from repoagent.repo import layout
 
 PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant

@@ -20,6 +20,7 @@ from repoagent.edit.forms import (
     fits_whole,
     reminder,
 )
+from repoagent.edit.masking import masked_tool
 from repoagent.edit.proposal import edit_tool
 from repoagent.edit.request import EditRequest
 from repoagent.edit.small.excerpt import fence_mark, shown_text
@@ -32,11 +33,13 @@ from repoagent.edit.tools import (
     outline_tool,
     read_limit,
     read_tool,
+    recall_tool,
     search_tool,
 )
 from repoagent.llm import estimate_tokens
 from repoagent.memory import Memory
 from repoagent.repo import Source
+from repoagent.store.masking import mask
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Pr
         if short and (form not in LOOSE or len(request.paths) == 1)
         else "",
     )
-    tools = (edit_tool(bench),) if short else _tools(bench)
+    tools = tuple(masked_tool(tool, bench) for tool in ((edit_tool(bench),) if short else _tools(bench)))
     asks = answer is None and asked.form in LOOSE and form == "search"
     return Prepared(
         bench,
@@ -123,7 +126,7 @@ def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Pr
         gathered.memories,
         gathered,
         asked,
-        _question(request, edited, whole) if asks else "",
+        mask(_question(request, edited, whole)) if asks else "",
         _reply_tokens(sources, request.paths, windows)
         if form in LOOSE and len(edited) == len(request.paths)
         else None,
@@ -171,5 +174,5 @@ def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[
 
 
 def _tools(bench: Workbench) -> tuple[Tool, ...]:
-    looking = (read_tool, search_tool, outline_tool, history_tool, neighbors_tool)
+    looking = (read_tool, search_tool, outline_tool, history_tool, neighbors_tool, recall_tool)
     return edit_tool(bench), *(tool(bench) for tool in looking)

@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
-from repoagent.config import Settings
+from repoagent.config import Settings, user_file
 from repoagent.edit import context
 from repoagent.edit.assemble import Prepared, assembled
 from repoagent.edit.compose import Gathered
+from repoagent.edit.context_files.finding import USER_FILE, Found, collect
 from repoagent.edit.forms import Asked
 from repoagent.edit.large.recent import recently_touched
 from repoagent.edit.large.room import limit_for
@@ -22,14 +23,19 @@ from repoagent.edit.summaries import purposes, summary_of
 from repoagent.errors import Refused, UsageError
 from repoagent.history import Look, Neighborhood, candidates_block, neighborhood
 from repoagent.memory import Memory, block, resolve
+from repoagent.memory.prompt import notes_block
+from repoagent.memory.stale import older_texts
+from repoagent.memory.turns import told
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
+from repoagent.store.masking import mask
 
 __all__ = ["Prepared", "prepare", "read_sources"]
 
 T = TypeVar("T")
 
 NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 10, 8
-MEMORY_TOKENS = 2_000
+MEMORY_TOKENS = 2_000  # for the notes on a file
+EARLIER_TOKENS = 1_500  # for what was asked and said of it before
 
 
 def prepare(
@@ -41,6 +47,7 @@ def prepare(
     Refused for what may not be sent or edited, and for an operation in progress unless `no_commit` is given.
     """
     why_not = gate(worktree.top, (*request.paths, *request.read))
+    request = replace(request, instruction=mask(request.instruction))
     with ExitStack() as running:
         histories = {
             path: running.enter_context(
@@ -92,10 +99,25 @@ def prepare(
         remembered=_join(
             _remembered(worktree, request, sources, memories, short=bool(asked and asked.is_short)), str
         ),
+        earlier="" if asked and asked.is_short else _join(_earlier(request, memories), str),
         recent=recent,
         asked=asked or Asked(),
+        context_files=Found() if asked and asked.is_short else _context(worktree, request, settings, why_not),
     )
     return assembled(gathered, asked or Asked())
+
+
+def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_not: WhyNot) -> Found:
+    """What the person and the repository say to every assistant."""
+    return collect(
+        worktree.top,
+        layout(worktree).root,
+        settings.texts("context"),
+        request.paths,
+        why_not,
+        user=user_file(os.environ).with_name(USER_FILE),
+        budget=settings.whole("context_limit"),
+    )
 
 
 def _around(worktree: WorkTree, request: EditRequest, *, short: bool) -> Neighborhood | None:
@@ -189,12 +211,28 @@ def _remembered(
     *,
     short: bool,
 ) -> dict[str, str]:
-    """What is known of each file: notes and edits, and what it is for."""
+    """What is known of each file, whatever is asked: notes, and what it is for; a small model is told the last edits
+    too, and no more of what was said."""
     found = {}
+    tell = block if short else notes_block
+    older = older_texts(worktree)
     for path in request.paths:
-        said = block(memories[path], MEMORY_TOKENS) if path in memories and not request.fresh else ""
+        known = path in memories and not request.fresh
+        data = sources[path].data
+        said = tell(memories[path], MEMORY_TOKENS, data=data, older=older) if known else ""
         found[path] = said + ("" if short else summary_of(worktree, sources[path]))
     return found
+
+
+def _earlier(request: EditRequest, memories: Mapping[str, Memory]) -> dict[str, str]:
+    """What was asked of each file before, and what came of it, as far as it matters for this request."""
+    if request.fresh:
+        return {}
+    words = " ".join([request.instruction, *(target.symbol or "" for target in request.targets)])
+    return {
+        path: told(memories[path], words, EARLIER_TOKENS) if path in memories else ""
+        for path in request.paths
+    }
 
 
 def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:

@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from repoagent.agent import Tool, protocol_text
 from repoagent.config import Settings
 from repoagent.edit import context
-from repoagent.edit.conventions import repository_parts
+from repoagent.edit.context_files import Found, context_parts
 from repoagent.edit.forms import LOOSE, WHOLE_LINES, Asked, Form, fence_grammar, reminder
 from repoagent.edit.large.blocks import Around, long_files
 from repoagent.edit.large.recent import Touched
+from repoagent.edit.masking import masked_prompt
 from repoagent.edit.request import EditRequest
 from repoagent.edit.scope import WhyNot
 from repoagent.edit.small.excerpt import excerpt, whole_text
 from repoagent.edit.small.windows import Window, find_models
 from repoagent.edit.tools import Workbench
-from repoagent.llm import Part, estimate_tokens
+from repoagent.llm import estimate_tokens
 from repoagent.memory import Memory
-from repoagent.repo import Facts, Source, WorkTree, layout
+from repoagent.repo import Facts, Source, WorkTree
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,12 @@ class Gathered:
     history: str
     neighbors: str
     remembered: str
+    earlier: str = ""
     recent: Mapping[str, tuple[Touched, ...]] = field(
         default_factory=dict
     )  # lines, of files that may be too long
     asked: Asked = field(default_factory=Asked)
+    context_files: Found = field(default_factory=Found)
 
 
 def prompt_for(
@@ -61,12 +64,21 @@ def prompt_for(
     last = reminder(form, paths, windows, marks, plain=plain) if short else ""
     alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
     protocol = context.prompt_text("plain") if plain else _protocol(tools, form, short=short)
-    repository = () if short else _repository(gathered)
+    repository = () if short else context_parts(gathered.context_files)
     facts = "" if short else context.facts_block(gathered.facts)
     history = "" if short else gathered.history
     neighbors = "" if short else gathered.neighbors
     excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
-    beside = (facts, history, neighbors, gathered.remembered, request.instruction, note, last)
+    beside = (
+        facts,
+        history,
+        neighbors,
+        gathered.remembered,
+        gathered.earlier,
+        request.instruction,
+        note,
+        last,
+    )
     texts = (protocol, *beside, *excerpts.values(), *(part.text for part in repository))
     shown = [source for source in sources.values() if source.path not in others]
     long = long_files(
@@ -83,7 +95,7 @@ def prompt_for(
     )
     for path, block in long.items():
         bench.seen[path] = [*bench.seen.get(path, ()), *block.lines]
-    return context.build(
+    prompt = context.build(
         protocol=protocol,
         repository=repository,
         facts=facts,
@@ -98,7 +110,9 @@ def prompt_for(
         about_files=context.prompt_text("large") + "\n" if long and not short else "",
         grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
         note=note,
+        earlier=gathered.earlier,
     )
+    return masked_prompt(prompt)
 
 
 def _excerpts(
@@ -116,12 +130,6 @@ def _excerpts(
         models = find_models(path, source.data or b"", request.instruction, WHOLE_LINES)
         found[path] = excerpt(source, windows[path], models)
     return found
-
-
-def _repository(gathered: Gathered) -> list[Part]:
-    place, request = layout(gathered.worktree), gathered.request
-    further = gathered.settings.texts("context")
-    return repository_parts(gathered.worktree.top, place.root, further, request.paths, gathered.why_not)
 
 
 def _protocol(tools: Sequence[Tool], form: Form, *, short: bool) -> str:

@@ -14,6 +14,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.llm import Message, Part, Request, Turn, estimate_tokens, to_messages
 from repoagent.patch import decode
 from repoagent.repo import Facts, Source
+from repoagent.store.masking import mask
 
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
 WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
@@ -104,8 +105,10 @@ def build(
     grammar: str,
     note: str = "",
     about_files: str = "",
+    earlier: str = "",
 ) -> Prompt:
-    """Order the blocks. Empty ones are left out; breakpoints stand after what stays the same between edits.
+    """Order the blocks. Empty ones are left out; breakpoints stand after what stays the same between edits. What was
+    asked `earlier` is chosen by the request, and so comes after them.
 
     A file with an entry in `excerpts` is shown as that text; `about_files` comes after all files.
     """
@@ -131,6 +134,8 @@ def build(
     blocks = [part for part in blocks if part.text]
     if blocks:
         blocks[-1] = replace(blocks[-1], cache=True)
+    if earlier:
+        blocks.append(Part(_quoted("Earlier", earlier), "earlier"))
     blocks.append(Part(request_block(request) + note + reminder, "request"))
     return Prompt(tuple(system), tuple(blocks), reminder, afresh, grammar)
 
@@ -148,7 +153,8 @@ def facts_block(facts: Facts) -> str:
 
 
 def shown(data: bytes) -> str:
-    """A file as a model sees it: decoded, lines ended by a plain newline, bytes that are no text as U+FFFD.
+    """A file as a model sees it: decoded, lines ended by a plain newline, bytes that are no text as U+FFFD,
+    keys and tokens masked.
 
     Raises Refused for a binary file.
     """
@@ -156,7 +162,7 @@ def shown(data: bytes) -> str:
     if text is None:
         raise Refused("this file is binary; only text can be shown and edited")
     whole = "\n".join(text.lines) + ("\n" if text.final_newline and text.lines else "")
-    return whole.encode("utf-8", "replace").decode() if text.errors != "strict" else whole
+    return mask(whole.encode("utf-8", "replace").decode() if text.errors != "strict" else whole)
 
 
 def file_block(source: Source, role: str) -> str:

@@ -9,6 +9,7 @@ from repoagent.edit.commit import Landed, SentBack, commit
 from repoagent.edit.dialogue import Decision, Dialogue, Proposal
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing import Bench
+from repoagent.edit.lessons import SAID_NO
 from repoagent.edit.readback import DiffStat, read_back
 from repoagent.edit.sensitive import concerns, described
 from repoagent.edit.unseen import unseen
@@ -163,7 +164,7 @@ def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) 
         elif decision.kind == "no" and decision.reason:
             raise SentBack("person", f"The person did not accept the change: {decision.reason}")
         elif decision.kind == "no" or decision.changes == ():
-            raise NothingDone("nothing was changed, as you said.")
+            raise NothingDone(f"{SAID_NO}.")
         else:
             return proposal.changes if decision.changes is None else decision.changes
 
@@ -181,7 +182,7 @@ def _agreed_apart(bench: Bench, proposal: Proposal, dialogue: Dialogue, edit_id:
         raise Refused(
             f"{described(unasked)}, and that was not asked for: say --allow-sensitive if it is meant; {kept}"
         )
-    raise NothingDone(f"nothing was changed, as you said; {kept}")
+    raise NothingDone(f"{SAID_NO}; {kept}")
 
 
 def _keep(bench: Bench, diff: str, edit_id: str) -> str:

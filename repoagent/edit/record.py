@@ -18,6 +18,7 @@ from repoagent.errors import RepoagentError
 from repoagent.llm.naming import public
 from repoagent.repo import FileChange, head_blobs, layout
 from repoagent.repo.run import uninterrupted
+from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
 
 
@@ -95,7 +96,10 @@ class Record:
         state = open_state(conversation_file(layout(bench.worktree), self.edit_id))
         story = self._story(state, landed, ended, answer)
         if self.means.settings.switch("memory.enabled"):
-            remember(bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths)
+            remember(
+                bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths,
+                limit=self.means.settings.whole("memory.limit"),
+            )  # fmt: skip
 
     def _story(self, state: State, landed: Landed | None, ended: str, answer: str) -> Story:
         _, notes = account(self.prepared.tools, state)
@@ -105,7 +109,7 @@ class Record:
             turns=state.turns,
             notes=notes,
             ended=ended,
-            answer=without_secrets(answer),
+            answer=mask(without_secrets(answer)),
             landed=landed,
             model=self.who(state),
             usage=self.means.meter.usage,

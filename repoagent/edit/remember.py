@@ -9,12 +9,17 @@ from datetime import datetime, timezone
 from hashlib import sha256
 
 from repoagent.edit.commit import Landed
+from repoagent.edit.lessons import happened, is_overtaken, offered
 from repoagent.llm import Request, Turn, Usage, render
 from repoagent.llm.conversation import append
-from repoagent.memory import EditRecord, Memory, add_note, append_edit, read_edits, read_notes
+from repoagent.memory import EditRecord, Memory, append_edit, read_edits, read_notes
 from repoagent.memory import remember as tie
+from repoagent.memory.notes import add_notes, drop_note, made_note
+from repoagent.memory.stale import staleness
+from repoagent.memory.turns import compact_above
 from repoagent.repo import FileChange, Source, WorkTree, blob_hash, layout
 from repoagent.store import Layout, write_whole
+from repoagent.store.masking import mask
 
 DAY_SECONDS = 86_400
 
@@ -55,7 +60,7 @@ class Story:
 
 def keep_sent(place: Layout, request: Request) -> str:
     """Keep the exact text of a request in `sent/`; returns its name there, a hash of the text."""
-    text = render(request).encode("utf-8", "surrogateescape")
+    text = mask(render(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]
     path = place.sent / f"{name}.txt"
     if not path.exists():
@@ -86,18 +91,24 @@ def remember(
     sources: Mapping[str, Source],
     memories: Mapping[str, Memory],
     targets: Iterable[str],
+    *,
+    limit: int = 0,
 ) -> None:
-    """Write `story` to the memory of every file it touched, or, where nothing landed, was asked to touch."""
+    """Write `story` to the memory of every file it touched, or, where nothing landed, was asked to touch.
+
+    Conversations of more than `limit` bytes are compacted then; 0 is for no limit.
+    """
     landed = story.landed
     done = None if landed is None else done_of(landed)
-    told = remember_done(worktree, story, done, memories)
+    told = remember_done(worktree, story, done, memories, limit=limit)
     for path in targets:
         source = sources.get(path)
         if path in told or source is None or source.data is None:
             continue
         memory = tie(layout(worktree), worktree, path, source.data, memory=memories.get(path))
         same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
-        _tell(memory, story, done, _record(worktree, story, done, same))
+        _tell(memory, story, done, _record(worktree, story, done, same), data=source.data)
+        compact_above(memory, limit)
 
 
 def done_of(landed: Landed) -> Done:
@@ -117,6 +128,7 @@ def remember_done(
     memories: Mapping[str, Memory],
     *,
     again: bool = False,
+    limit: int = 0,
 ) -> set[str | None]:
     """Write `story` to the memory of every file that was written; their paths. `again`: a crash may have come in
     between, and what is remembered already is not remembered twice."""
@@ -139,30 +151,52 @@ def remember_done(
             layout(worktree), worktree, change.path, data, memory=old, commit=done.commit if done else None
         )
         result = change.after if again else data
-        _tell(memory, story, done, replace(record, result_blob=_blob(worktree, result)), again=again)
+        _tell(
+            memory, story, done, replace(record, result_blob=_blob(worktree, result)), data=data, again=again
+        )
+        compact_above(memory, limit)
     return told
 
 
 def _tell(
-    memory: Memory, story: Story, done: Done | None, record: EditRecord, *, again: bool = False
+    memory: Memory,
+    story: Story,
+    done: Done | None,
+    record: EditRecord,
+    *,
+    data: bytes | None = None,
+    again: bool = False,
 ) -> None:
+    """`data` is what the file holds now, None where it is gone."""
     outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
     if story.turns:
         last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
-        append(memory.conversation, *story.turns[:-1], last, again=again)
-    notes = [(note, record.result_blob) for note in story.notes]
-    if record.state in ("refused", "failed"):
-        notes.append((f"tried and not done: {story.request} ({story.answer})"[:400], record.source_blob))
-    for text, blob in notes:
-        if not (again and _is_noted(memory, text, blob)):
-            add_note(memory.notes, text, blob=blob)
+        turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
+        append(memory.conversation, *turns, again=again)
+    _note(memory, story, done, record, data)
     if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
         append_edit(memory.edits, record)
 
 
-def _is_noted(memory: Memory, text: str, blob: str) -> bool:
-    words = " ".join(text.split())
-    return any(note.text == words and blob.startswith(note.blob) for note in read_notes(memory.notes))
+def _note(memory: Memory, story: Story, done: Done | None, record: EditRecord, data: bytes | None) -> None:
+    """Add what is worth a note, about the file as it is now."""
+    contents = {
+        change.name: change.after or b"" for change in (done.changes if done and done.written else ())
+    }
+    found = [
+        *offered(story.notes, story.model, record.path, contents),
+        *happened(story.request, story.turns, record.state, story.answer, story.model),
+    ]
+    if record.commit or record.state == "written":
+        for note in read_notes(memory.notes):
+            if is_overtaken(note, story.request):
+                drop_note(memory.notes, note.text)
+    blob = record.result_blob or record.source_blob
+    add_notes(
+        memory.notes,
+        [made_note(mask(each.text), blob=blob, source=each.source) for each in found],
+        is_stale=None if data is None else staleness(memory, data),
+    )
 
 
 def _record(worktree: WorkTree, story: Story, done: Done | None, change: FileChange) -> EditRecord:

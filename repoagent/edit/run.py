@@ -50,6 +50,7 @@ from repoagent.repo.transaction import Unsettled
 from repoagent.repo.transaction.archive import edit_folder
 from repoagent.store import ensure
 from repoagent.store.folders import SystemFailed
+from repoagent.store.masking import mask
 
 REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
 
@@ -89,9 +90,11 @@ def edit(
         dialogue.say(f"took back the edit {request.instead_of} (`repoagent redo` makes it again)")
     prepared = prepare(worktree, request, settings, asked.form)
     refuse_untracked(worktree, request, prepared.bench.draft)
+    for warning in prepared.gathered.context_files.warnings:
+        dialogue.say(f"warning: {warning}")
     place = layout(worktree)
     ensure(place)
-    key = request_key(request.instruction, prepared.blobs, 0)
+    key = request_key(prepared.bench.request.instruction, prepared.blobs, 0)
     before = unfinished(place, key)
     if before and (
         request.fresh or edit_folder(worktree, before).exists()
@@ -238,7 +241,7 @@ class _Run:
             self.landed = land(self.prepared.bench, self.edit_id, self.message, self.dialogue, self.explain)
         except SentBack as setback:
             self.setback = setback
-            text = f"{setback}\n{self.prepared.reminder}".rstrip()
+            text = mask(f"{setback}\n{self.prepared.reminder}".rstrip())
             error = (
                 CheckFailed(str(setback)) if setback.kind == "hook" else None
             )  # a check is the user's to limit

@@ -156,6 +156,25 @@ def neighbors_tool(bench: Workbench) -> Tool:
     )
 
 
+def recall_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.memory.recall import search as search_memories
+        from repoagent.memory.recall import told
+
+        query = (action.args.get("query") or action.body).strip()
+        if not query:
+            return Observation("recall", "Say what to search for.", ok=False)
+        found = search_memories(layout(bench.worktree), query)
+        lines = [told(hit) for hit in found if not (hit.file and bench.why_not(hit.file))]
+        return Observation("recall", fence("\n".join(lines), "memories") if lines else "Nothing fits.")
+
+    return Tool(
+        "recall",
+        '<recall query="WORDS"/> searches what was noted, asked and done before, of all files.',
+        _reporting("recall", perform),
+    )
+
+
 def known_or_read(bench: Workbench, path: str) -> Source:
     """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
     path = path.strip().removeprefix("./")

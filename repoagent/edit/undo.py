@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from repoagent.edit.lessons import taken_back
 from repoagent.edit.pending import STATES, pending
 from repoagent.edit.remember import now
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Turn
 from repoagent.llm.conversation import read
-from repoagent.memory import Memory, append_edit, memories, read_edits, resolve
+from repoagent.memory import Memory, add_note, append_edit, memories, read_edits, resolve
 from repoagent.memory import remember as tie
+from repoagent.memory.notes import drop_note
 from repoagent.repo import Options, WorkTree, layout, read_source
 from repoagent.repo.run import uninterrupted
 from repoagent.repo.undo import Edit, UndoResult, find_edit, list_edits
@@ -125,4 +127,9 @@ def tell(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: st
         told.add(memory.folder)
         for record in read_edits(memory.edits):
             if record.id == edit.id and record.state != state:
+                lesson = taken_back(record.request)
+                if state == STATES["undo"]:
+                    add_note(memory.notes, lesson.text, blob=record.source_blob, source=lesson.source)
+                else:
+                    drop_note(memory.notes, lesson.text)
                 append_edit(memory.edits, replace(record, time=now(), state=state))

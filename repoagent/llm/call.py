@@ -12,6 +12,7 @@ from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage
 from repoagent.llm.seam import join
 from repoagent.llm.usage import Meter, estimate
+from repoagent.store.masking import mask
 
 ATTEMPTS = 5
 CONTINUATIONS = 3
@@ -43,6 +44,8 @@ def complete(
 ) -> Reply:
     """The whole reply to `request`: its `stop` is "end", its `usage` that of all attempts, failed ones too.
 
+    What is sent has no keys and tokens in it (`store.masking`).
+
     `on_text` gets the text as it arrives; at the seam of a continuation it may repeat a few words that the
     reply does not. `on_void(text)` says that this text, streamed by an attempt that broke, does not count.
     `on_wait(seconds, reason)` is called before each pause. Without `continues` a reply that was cut is not gone on
@@ -53,7 +56,7 @@ def complete(
     """
     text = ""
     usage = Usage()
-    asked = request
+    asked = request = masked(request)
     hooks = _Hooks(on_text, on_wait, on_void, sleep, jitter)
     for _ in range(1 + CONTINUATIONS):
         reply, used = _attempts(model, asked, meter, hooks)
@@ -71,6 +74,18 @@ def complete(
     raise ModelError(
         f"the reply of {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
         "change, or name fewer files"
+    )
+
+
+def masked(request: Request) -> Request:
+    """The request without keys and tokens."""
+    messages = [replace(message, parts=_masked(message.parts)) for message in request.messages]
+    return replace(request, system=_masked(request.system), messages=tuple(messages))
+
+
+def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(
+        part if (text := mask(part.text)) == part.text else replace(part, text=text) for part in parts
     )
 
 

@@ -78,6 +78,11 @@ def loads(text: str) -> Conversation:
     return Conversation(nonce, tuple(turns))
 
 
+def starts(text: str) -> tuple[int, ...]:
+    """Where the heading of each turn begins in `text`. Raises as `loads`."""
+    return tuple(heading.start() for heading in _headings(_nonce(text)).finditer(text))
+
+
 def read(path: Path) -> Conversation | None:
     """The conversation in a file, None when there is no file.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from repoagent.memory.identity import Identity, Memory
 from repoagent.memory.notes import Note, add_note, read_notes
-from repoagent.memory.recall import block, search
+from repoagent.memory.prompt import block
+from repoagent.memory.recall import search, search_memory
 from repoagent.memory.records import EditRecord, append_edit, read_edits
-from repoagent.memory.remember import memories, orphans, remember, resolve
+from repoagent.memory.relink import relink
+from repoagent.memory.remember import copy_of, listing, memories, orphans, remember, resolve
 
 __all__ = [
     "EditRecord",
@@ -16,11 +18,15 @@ __all__ = [
     "add_note",
     "append_edit",
     "block",
+    "copy_of",
+    "listing",
     "memories",
     "orphans",
     "read_edits",
     "read_notes",
+    "relink",
     "remember",
     "resolve",
     "search",
+    "search_memory",
 ]

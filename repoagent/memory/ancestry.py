@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator
 
 from repoagent.repo.run import GitError, git
 from repoagent.repo.worktree import WorkTree
@@ -12,23 +12,36 @@ _DEPTH = 500  # commits
 _RENAMES = ("-M", "--diff-filter=R", "--name-status", "-z")
 
 
-def renamed_from(worktree: WorkTree, path: str, gone: Mapping[str, str | None]) -> str | None:
+def renamed_from(
+    worktree: WorkTree, path: str, gone: Container[str], commits: Collection[str | None]
+) -> str | None:
     """Which of the paths `gone` became `path` by renames, in the index or in a commit; None for none of them.
 
-    `gone` has the commit that each was last seen at, where that is known. History is read, at most _DEPTH
-    commits of it, only where `path` is younger than one of these.
+    `commits` are those that the gone files were last seen at, None for one that is not known; history is read, at most
+    _DEPTH commits of it, only where `path` is younger than one of these.
     """
     found = _follow(path, gone, _in_index(worktree))
     if found is not None:
         return found
-    known = {commit for commit in gone.values() if commit}
-    younger = _lacking(worktree, path, known)
-    if not younger:
+    known = {commit for commit in commits if commit}
+    unknown = None in commits
+    limit = _limit(worktree) if unknown else None
+    asked = {*known, limit} if limit else known
+    if (limit or not unknown) and not _lacking(worktree, path, asked):
         return None
-    return _follow(path, gone, _in_history(worktree, known.pop() if len(known) == 1 else None))
+    since = next(iter(known)) if len(known) == 1 and not unknown else None
+    return _follow(path, gone, _in_history(worktree, since, _limit(worktree) if limit is None else limit))
 
 
-def _follow(path: str, gone: Collection[str], pairs: Iterator[tuple[str, str]]) -> str | None:
+def in_head(worktree: WorkTree, path: str) -> bytes | None:
+    """What HEAD has at `path`; None for nothing."""
+    try:
+        return git(worktree.top, "cat-file", "blob", f"HEAD:{path}")
+    except GitError:
+        return None
+
+
+def _follow(path: str, gone: Container[str], pairs: Iterator[tuple[str, str]]) -> str | None:
     """From `path` back through the renames (old, new), newest first, to the first name that is in `gone`."""
     old_of: dict[str, str] = {}
     for old, new in pairs:
@@ -54,7 +67,7 @@ def _lacking(worktree: WorkTree, path: str, commits: Collection[str]) -> set[str
 
 def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
     """Whether `path` is one file in git's eyes from commit `since` to HEAD: there in both, never removed
-    nor added on the way between them, and `data` is what HEAD has."""
+    nor added on the way between them, its text not gone to another name, and `data` is what HEAD has."""
     try:
         names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in (since, "HEAD"))
         before, now = git(worktree.top, "cat-file", "--batch-check", stdin=names).splitlines()
@@ -62,9 +75,41 @@ def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str)
         if b" blob " not in before or not now.startswith(blob + b" "):
             return False
         log = ("log", "-1", "--format=%H", "--no-renames", "--diff-filter=AD", f"{since}...HEAD", "--", path)
-        return not git(worktree.top, *log)
+        if git(worktree.top, *log):
+            return False
     except (GitError, ValueError):  # an unborn HEAD, a commit that is gone; a path with a line break
         return False
+    return all(old != path for old, _ in renames_since(worktree, since))
+
+
+def changed_files(worktree: WorkTree) -> Iterator[str]:
+    """The files that are not as HEAD has them, or that it does not have (ignored ones left out)."""
+    yield from _names(git(worktree.top, "ls-files", "-o", "--exclude-standard", "-z"))
+    try:
+        yield from _names(git(worktree.top, "diff-index", "--no-renames", "--name-only", "-z", "HEAD", "--"))
+    except GitError:  # an unborn HEAD: all of the index is new
+        yield from _names(git(worktree.top, "ls-files", "-z"))
+
+
+def _names(out: bytes) -> Iterator[str]:
+    return (os.fsdecode(name) for name in out.split(b"\0") if name)
+
+
+def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
+    """(old, new) of what has another name in HEAD than in `commit`, also where another text has the old name by now:
+    to git that is a change of the old name, marked as a rewriting, and a copy."""
+    tree = ("diff-tree", "-r", "-B", "-M", "--name-status", "-z", commit, "HEAD", "--")
+    try:
+        fields = iter([os.fsdecode(part) for part in git(worktree.top, *tree).split(b"\0") if part])
+    except GitError:  # an unborn HEAD, a commit that is gone
+        return []
+    changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]
+    rewritten = {old for letter, old, _ in changed if letter.startswith("M") and letter != "M"}
+    return [
+        (old, new)
+        for letter, old, new in changed
+        if letter[0] == "R" or (letter[0] == "C" and old in rewritten)
+    ]
 
 
 def _in_index(worktree: WorkTree) -> Iterator[tuple[str, str]]:
@@ -74,10 +119,17 @@ def _in_index(worktree: WorkTree) -> Iterator[tuple[str, str]]:
         return iter(())
 
 
-def _in_history(worktree: WorkTree, since: str | None) -> Iterator[tuple[str, str]]:
+def _limit(worktree: WorkTree) -> str:
+    """The commit that reading history ends at; "" where there are not so many."""
+    try:
+        return git(worktree.top, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--").decode().strip()
+    except GitError:  # an unborn HEAD
+        return ""
+
+
+def _in_history(worktree: WorkTree, since: str | None, limit: str) -> Iterator[tuple[str, str]]:
     """The renames of at most _DEPTH commits. Not by path: git can't pair names that it is not shown."""
     try:
-        limit = git(worktree.top, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--").decode().strip()
         bounds = [f"^{commit}" for commit in (since, limit) if commit]
         return _pairs(git(worktree.top, "log", *_RENAMES, "--format=", "HEAD", *bounds, "--"))
     except GitError:  # an unborn HEAD, or `since` is gone

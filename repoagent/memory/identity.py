@@ -1,26 +1,20 @@
-"""What a memory knows of its file: `identity.json`, and the content it last saw.
-
-The last seen content is kept here (`seen.z`, zlib) and not looked up among git's objects: it is the raw
-bytes of the work tree, which need not be an object at all (filters, line endings, uncommitted work), and
-an object may be gone when it is needed most (an undone edit after `git gc`).
-"""
+"""What a memory knows of its file: `identity.json`."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from repoagent.store import Warn, document, read_regular, to_stderr, write_whole
+from repoagent.store import Warn, document, to_stderr
 
 VERSION = 1
-_KEYS = 8  # work trees and machines remembered
+FILE = "identity.json"
+_KEYS = 8  # inodes remembered, and work trees
 _BLOBS = 30  # versions remembered by their hash
 _REKEYINGS = 100
 REWRITTEN = "rewritten in place"
-_SEEN_LIMIT = 4 * 1024 * 1024  # a larger file is known again by its blob and by git only
 
 
 @dataclass(frozen=True)
@@ -35,11 +29,21 @@ class Rekeying:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The path and the blob that a file had when it was last seen in one work tree."""
+
+    path: str
+    blob: str
+
+
+@dataclass(frozen=True)
 class Identity:
     """The file of a memory. Paths are relative to the top of the work tree.
 
-    `keys` maps "<device>:<inode>" to the work tree it was seen in, oldest first. `blobs` are the versions
-    seen, the last one last. `commit` is HEAD when it was last edited.
+    `path` is where it was last seen, in whatever work tree; `places` has for each work tree (its top) what was last
+    seen in that one: on another branch a file may have another name and text. `keys` maps "<device>:<inode>" to the
+    work tree it was seen in, oldest first. `blobs` are the versions seen, the last one last. `commit` is HEAD when it
+    was last edited.
     """
 
     path: str
@@ -48,6 +52,13 @@ class Identity:
     blobs: tuple[str, ...] = ()
     commit: str | None = None
     rekeyings: tuple[Rekeying, ...] = ()
+    places: Mapping[str, Seen] = field(default_factory=dict)
+    strangers: tuple[str, ...] = ()  # paths that a person has said are not this file's
+
+    def path_in(self, place: str) -> str:
+        """Where the file is in the work tree `place`."""
+        seen = self.places.get(place)
+        return self.path if seen is None else seen.path
 
     @property
     def blob(self) -> str:
@@ -65,11 +76,14 @@ class Identity:
         newer = self.blobs[self.blobs.index(rewriting.blob) :]
         return not any(one.startswith(blob) for one in newer)
 
-    def seen(self, blob: str) -> Identity:
-        """With `blob` as the last seen one."""
-        if blob == self.blob:
+    def seen(self, blob: str, place: str) -> Identity:
+        """With `blob` as the last seen one, in the work tree `place`; its path there is now `path_in(place)`."""
+        here = Seen(self.path_in(place), blob)
+        if self.places.get(place) == here:
             return self
-        return replace(self, blobs=(*(b for b in self.blobs if b != blob), blob)[-_BLOBS:])
+        others = [(name, seen) for name, seen in self.places.items() if name != place]
+        blobs = (*(b for b in self.blobs if b != blob), blob)[-_BLOBS:]
+        return replace(self, blobs=blobs, places=dict([*others, (place, here)][-_KEYS:]))
 
     def keyed(self, key: str, place: str) -> Identity:
         """With `key` for the work tree `place`; another key it had there on the same device is dropped."""
@@ -85,12 +99,16 @@ class Identity:
         """Without `key`: that inode has proved to be another file."""
         return replace(self, keys={k: place for k, place in self.keys.items() if k != key})
 
-    def at(self, path: str) -> Identity:
-        """With `path` as its path; the former one becomes an earlier path."""
-        if path == self.path:
-            return self
-        earlier = (*(p for p in self.earlier_paths if p not in (path, self.path)), self.path)
-        return replace(self, path=path, earlier_paths=earlier)
+    def at(self, path: str, place: str) -> Identity:
+        """With `path` as its path, in the work tree `place` above all; the former ones become earlier paths."""
+        former = dict.fromkeys(old for old in (self.path, self.path_in(place)) if old != path)
+        earlier = (*(old for old in self.earlier_paths if old != path and old not in former), *former)
+        places = (
+            {**self.places, place: Seen(path, self.places[place].blob)}
+            if place in self.places
+            else self.places
+        )
+        return replace(self, path=path, earlier_paths=earlier, places=places)
 
     def noted(self, rekeying: Rekeying) -> Identity:
         return replace(self, rekeyings=(*self.rekeyings, rekeying)[-_REKEYINGS:])
@@ -119,7 +137,7 @@ class Memory:
 
 
 def identity_file(folder: Path) -> Path:
-    return folder / "identity.json"
+    return folder / FILE
 
 
 def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
@@ -148,6 +166,8 @@ def to_dict(identity: Identity) -> dict[str, Any]:
         "keys": dict(identity.keys),
         "blobs": list(identity.blobs),
         "commit": identity.commit,
+        "places": {place: vars(seen) for place, seen in identity.places.items()},
+        "strangers": list(identity.strangers),
         "rekeyings": [vars(rekeying) for rekeying in identity.rekeyings],
     }
 
@@ -167,39 +187,29 @@ def from_dict(value: Mapping[str, Any]) -> Identity | None:
         return None
     if not all(isinstance(item, str | None) for item in (commit, *keys.values())):
         return None
-    if not isinstance(rekeyings, list) or not all(_is_rekeying(item) for item in rekeyings):
+    if not isinstance(rekeyings, list) or not all(_has(item, _REKEYING) for item in rekeyings):
         return None
-    return Identity(path, earlier, keys, blobs, commit, tuple(Rekeying(**item) for item in rekeyings))
+    places = value.get("places", {})
+    if not isinstance(places, dict) or not all(_has(item, _SEEN) for item in places.values()):
+        return None
+    strangers = _texts(value.get("strangers", []))
+    if strangers is None:
+        return None
+    noted = tuple(Rekeying(**item) for item in rekeyings)
+    seen = {top: Seen(**item) for top, item in places.items()}
+    return Identity(path, earlier, keys, blobs, commit, noted, seen, strangers)
 
 
 def _texts(value: object) -> tuple[str, ...] | None:
     return tuple(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
 
 
-def _is_rekeying(value: object) -> bool:
+def _has(value: object, names: set[str]) -> bool:
     return (
         isinstance(value, dict)
-        and value.keys() == {"time", "reason", "path", "key", "blob"}
+        and value.keys() == names
         and all(isinstance(item, str) for item in value.values())
     )
 
 
-def keep_content(folder: Path, data: bytes) -> None:
-    """Keep `data` as the last seen content of the memory in `folder`."""
-    write_whole(folder / "seen.z", zlib.compress(data if len(data) <= _SEEN_LIMIT else b"", 6))
-
-
-def last_content(folder: Path) -> bytes | None:
-    """The last seen content; None when it was not kept or can't be read: then only equality and git
-    decide."""
-    packed = read_regular(folder / "seen.z")
-    if packed is None:
-        return None
-    unpacker = zlib.decompressobj()
-    try:
-        content = unpacker.decompress(
-            packed, _SEEN_LIMIT
-        )  # the limit keeps a forged file from filling the memory
-    except zlib.error:
-        return None
-    return content or None
+_REKEYING, _SEEN = ({each.name for each in fields(kind)} for kind in (Rekeying, Seen))

@@ -1,161 +1,160 @@
-"""Find memories without reading all of them: `index.json`.
+"""Find memories without reading all of them.
 
-The index is derived: each entry carries the time and size of the identity file it was made from, and one that
-does not fit is read again. So a lost, broken or stale index costs time and nothing else, and identity
-files may be edited, copied or deleted by hand.
+The identity files are the truth. What stands here are hints: which memory folders may have to do with a path, a
+key or a blob. A hint too many costs one small read, for who asks loads the identity and looks; a hint that is
+missing would make a known file a stranger. So the hints of what will be are written before the identity is, beside
+those of what was, and a kill in between does no harm.
+
+A few memories are simply read. Many have their hints in `memory.db` (shelf.py).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Protocol
 
 from repoagent.errors import Refused
-from repoagent.memory.identity import Identity, identity_file, load
-from repoagent.store import Layout, Warn, document
-from repoagent.store.document import Newer
+from repoagent.memory.identity import FILE, Identity, load
+from repoagent.store import Layout, Warn
+from repoagent.store.folders import folder
 
-VERSION = 1
-
-
-class Entry(NamedTuple):
-    """What the index knows of one memory; `folder` is its name inside the memory folder."""
-
-    folder: str
-    stamp: str
-    path: str
-    earlier_paths: tuple[str, ...]
-    keys: tuple[str, ...]
-    blob: str
+FEW = 8  # to read so many (1 ms) takes as long as to ask SQLite
+PATH, EARLIER, KEY, BLOB = "path", "earlier path", "key", "blob"
+Hint = tuple[str, str]
+Change = tuple[str, "Identity | None", Identity]  # the folder, before, after
 
 
-@dataclass(frozen=True)
-class Index:
-    """All memories by folder name. `writable` is False when the file is of a newer format."""
+class Index(Protocol):
+    """Hints of all memories; a folder is named by its name inside the memory folder."""
 
-    entries: dict[str, Entry]
-    writable: bool = True
+    def names(self, kind: str, value: str) -> list[str]:
+        """The folders with this hint, by name."""
 
-    def at_path(self, path: str) -> list[Entry]:
-        return [entry for entry in self.entries.values() if entry.path == path]
+    def identity(self, name: str) -> Identity | None:
+        """What the identity file in this folder says, read once; what can't be used is said."""
 
-    def once_at(self, path: str) -> list[Entry]:
-        return [entry for entry in self.entries.values() if path in entry.earlier_paths]
+    def paths(self) -> list[tuple[str, str]]:
+        """(folder, path) of every memory, as far as the hints know."""
 
-    def with_key(self, key: str) -> list[Entry]:
-        """The memories of an inode: one, or several where another file was seen on it since."""
-        return [entry for entry in self.entries.values() if key in entry.keys]
+    def count(self, most: int) -> int:
+        """How many memories there are; counting ends at `most`."""
 
+    def look_again(self) -> bool:
+        """Compare every identity file with what was read of it; whether some hint is another now."""
 
-def open_index(layout: Layout, warn: Warn) -> Index:
-    """The index as the identity files have it now. Nothing is written; no lock is needed.
-
-    Identity files that are broken, newer or no regular files are reported and left out. Raises Refused when
-    the memory folder is no real folder.
-    """
-    known, writable = _read(_file(layout), warn)
-    entries: dict[str, Entry] = {}
-    for name, stamp in _folders(layout.memory):
-        entry = known.get(name)
-        if entry is None or entry.stamp != stamp:
-            entry = _fresh(layout.memory / name, stamp, warn)
-        if entry is not None:
-            entries[name] = entry
-    return Index(entries, writable)
+    def note(self, changes: Iterable[Change]) -> None:
+        """Write down the hints of (folder, before, after), before `after` is saved. The caller holds the lock."""
 
 
-def updated(index: Index, layout: Layout, changed: Iterable[tuple[str, Identity]]) -> Index:
-    """`index` with the identities that were just saved in the named folders."""
-    entries = dict(index.entries)
-    for name, identity in changed:
-        stamp = _stamp(identity_file(layout.memory / name))
-        if stamp is not None:
-            entries[name] = _entry(name, stamp, identity)
-    return Index(entries, index.writable)
-
-
-def write_index(layout: Layout, index: Index) -> None:
-    """Save `index`, unless it is not writable; the caller holds the lock of the memory."""
-    if not index.writable:
-        return
-    keys = {key: entry.folder for entry in index.entries.values() for key in entry.keys}
-    folders = {
-        entry.folder: {
-            "path": entry.path,
-            "earlier_paths": entry.earlier_paths,
-            "keys": entry.keys,
-            "blob": entry.blob,
-            "stamp": entry.stamp,
-        }
-        for entry in index.entries.values()
+def hints(identity: Identity) -> set[Hint]:
+    paths = {identity.path, *(seen.path for seen in identity.places.values())}
+    blobs = {identity.blob, *(seen.blob for seen in identity.places.values())} - {""}
+    return {
+        *((PATH, path) for path in paths),
+        *((EARLIER, path) for path in identity.earlier_paths),
+        *((KEY, key) for key in identity.keys),
+        *((BLOB, blob) for blob in blobs),
     }
-    document.write(_file(layout), {"keys": keys, "folders": folders}, version=VERSION, indent=None)
 
 
-def _file(layout: Layout) -> Path:
-    return layout.memory / "index.json"
+@contextmanager
+def open_index(layout: Layout, warn: Warn) -> Iterator[Index]:
+    """The hints as the identity files have them now. No lock is needed; nothing but `memory.db` is written.
 
-
-def _read(path: Path, warn: Warn) -> tuple[dict[str, Entry], bool]:
+    Identity files that are broken, newer or no regular files are reported and left out. Raises Refused when the memory
+    folder is no real folder.
+    """
     try:
-        value = document.read(path, version=VERSION, warn=warn)
-    except Newer as error:
-        warn(str(error))
-        return {}, False
-    except Refused:  # a link, a fifo, a folder
-        document.put_aside(path, "is not a regular file", warn)
-        return {}, True
-    folders = (value or {}).get("folders", {})
-    if not isinstance(folders, dict):
-        document.put_aside(path, "does not hold what it should", warn)
-        return {}, True
-    entries = (_parse(name, item) for name, item in folders.items())
-    return {entry.folder: entry for entry in entries if entry is not None}, True
+        with folder(layout.memory):
+            pass
+    except FileNotFoundError:
+        yield Few(layout, warn)
+        return
+    if len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
+        yield Few(layout, warn)
+        return
+    from repoagent.memory.shelf import opened  # SQLite takes a while to load
+
+    with opened(layout, warn) as shelf:
+        yield Few(layout, warn) if shelf is None else shelf
 
 
-def _parse(name: str, item: Any) -> Entry | None:
-    try:
-        entry = Entry(
-            name, item["stamp"], item["path"], tuple(item["earlier_paths"]), tuple(item["keys"]), item["blob"]
-        )
-    except (KeyError, TypeError):
-        return None  # made anew from the identity file
-    texts = (entry.stamp, entry.path, entry.blob, *entry.earlier_paths, *entry.keys)
-    return entry if all(isinstance(text, str) for text in texts) else None
+@dataclass
+class Few:
+    """All identity files, read now: for few memories, and where `memory.db` can't be used."""
+
+    layout: Layout
+    warn: Warn
+    newer: bool = False  # the file is of a newer repoagent, which has to see for itself what has changed
+    _names: dict[Hint, list[str]] = field(init=False)
+    _identities: dict[str, Identity] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._names, self._identities = {}, {}
+        for name in sorted(folders(self.layout.memory)):
+            identity = fresh(self.layout.memory / name, self.warn)
+            if identity is not None:
+                self._identities[name] = identity
+                for hint in hints(identity):
+                    self._names.setdefault(hint, []).append(name)
+
+    def names(self, kind: str, value: str) -> list[str]:
+        return self._names.get((kind, value), [])
+
+    def identity(self, name: str) -> Identity | None:
+        return self._identities.get(name)
+
+    def paths(self) -> list[tuple[str, str]]:
+        return [(name, identity.path) for name, identity in self._identities.items()]
+
+    def count(self, most: int) -> int:
+        return min(len(self._identities), most)
+
+    def look_again(self) -> bool:
+        return False
+
+    def note(self, changes: Iterable[Change]) -> None:
+        """The file of many memories, left from before, would not hear of these changes."""
+        if not self.newer:
+            shelf_file(self.layout).unlink(missing_ok=True)
 
 
-def _folders(memory: Path) -> list[tuple[str, str]]:
-    """The memory folders with the stamps of their identity files, by name; links and foreign folders are
-    none."""
+def shelf_file(layout: Layout) -> Path:
+    return layout.root / "memory.db"
+
+
+def folders(memory: Path) -> Iterator[str]:
+    """The names of the memory folders, in no order; links, files and what begins with a dot are none."""
     try:
         with os.scandir(memory) as found:
-            names = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+            for entry in found:
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    yield entry.name
     except (FileNotFoundError, NotADirectoryError):
-        return []
-    top = str(memory)
-    stamps = ((name, _stamp(f"{top}/{name}/identity.json")) for name in names)
-    return [(name, stamp) for name, stamp in stamps if stamp is not None]
+        return
 
 
-def _stamp(path: str | Path) -> str | None:
+def fresh(place: Path, warn: Warn) -> Identity | None:
+    """The identity in the folder `place` as it is now; what can't be used is said."""
     try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return f"{status.st_mtime_ns}:{status.st_ino}:{status.st_size}"
-
-
-def _fresh(folder: Path, stamp: str, warn: Warn) -> Entry | None:
-    try:
-        identity = load(folder, warn=warn)
+        return load(place, warn=warn)
     except Refused as error:
         warn(str(error))
         return None
-    return None if identity is None else _entry(folder.name, stamp, identity)
 
 
-def _entry(name: str, stamp: str, identity: Identity) -> Entry:
-    return Entry(name, stamp, identity.path, identity.earlier_paths, tuple(identity.keys), identity.blob)
+def stamp(memory: str, name: str) -> str | None:
+    """What changes with an identity file; None for none."""
+    try:
+        status = os.lstat(f"{memory}/{name}/{FILE}")
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return f"{status.st_mtime_ns}:{status.st_ino}:{status.st_size}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from repoagent.memory.identity import identity_file
+import re
+
 from repoagent.store import Layout, locked
 from repoagent.store.atomic import sweep
 
-_FIRST = "seen.z"  # what is written of a memory before it has its identity
+_FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # what is written of a memory before it has its identity
 
 
 def clear_unborn(layout: Layout) -> None:
@@ -19,6 +20,8 @@ def clear_unborn(layout: Layout) -> None:
             if folder.is_symlink() or not folder.is_dir():
                 continue
             sweep(folder)
-            if not identity_file(folder).exists() and {path.name for path in folder.iterdir()} <= {_FIRST}:
-                (folder / _FIRST).unlink(missing_ok=True)
+            inside = list(folder.iterdir())
+            if all(_FIRST.fullmatch(path.name) for path in inside):
+                for path in inside:
+                    path.unlink(missing_ok=True)
                 folder.rmdir()

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import stat
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 
 from repoagent.errors import Busy, Refused
-from repoagent.memory.identity import REWRITTEN, Identity, Memory, Rekeying, keep_content, load, save
-from repoagent.memory.index import Index, open_index, updated, write_index
+from repoagent.memory.content import drop_contents, keep_content
+from repoagent.memory.identity import REWRITTEN, Identity, Memory, Rekeying, save
+from repoagent.memory.index import BLOB, KEY, Change, Index, folders, fresh, open_index
 from repoagent.memory.resolve import File, Found, find, key_at, key_of
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import Layout, Warn, ensure, locked, to_stderr
+from repoagent.store.folders import folder
+
+_COMPARED = 2000  # memories whose identity files are compared where nothing is found: in some 10 ms
 
 
 def resolve(
@@ -31,19 +36,17 @@ def resolve(
 
     `status` is its stat where the caller has it. What was found by another path, inode or version is written
     down at once (re-keyed); when that can't be done now, `warn` hears why and the memory is given all the
-    same. Common case: one folder listing and two small reads, no call of git.
+    same. Common case: one look into the index and two small reads, no call of git.
     """
     file = _file(worktree, path, data, status)
-    index = open_index(layout, warn)
-    found = find(layout, index, file, warn)
-    memory = None if found is None else _load(layout, found, warn)
+    with open_index(layout, warn) as index:
+        found = _look(layout, index, file)
+        memory = None if found is None else _load(layout, index, found)
     if found is None or memory is None or _is_fresh(memory.identity, found, file):
         return memory
     try:
-        with _lock(layout):
-            return _store(
-                layout, open_index(layout, warn), file, found, commit=memory.identity.commit, warn=warn
-            )
+        with memory_lock(layout), open_index(layout, warn) as index:
+            return _store(layout, index, file, found, commit=memory.identity.commit)
     except (Busy, Refused) as error:
         warn(f"the memory of {path} was not brought up to date: {error}")
         return memory
@@ -68,102 +71,168 @@ def remember(
     """
     ensure(layout)
     file = _file(worktree, path, data, status)
-    with _lock(layout):
-        index = open_index(layout, warn)
-        if memory is not None and memory.folder.name in index.entries:
-            found: Found | None = _given(index, memory, file)
+    with memory_lock(layout), open_index(layout, warn) as index:
+        before = None if memory is None else index.identity(memory.folder.name)
+        if memory is not None and before is not None:
+            found: Found | None = _given(memory.folder.name, before, file)
         else:
-            found = find(layout, index, file, warn)
-        return _store(
-            layout, index, file, found or Found(_new_folder(layout, path)), commit=commit, warn=warn
-        )
+            found = _look(layout, index, file)
+        return _store(layout, index, file, found or Found(_new_folder(layout, path)), commit=commit)
+
+
+def copy_of(
+    layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
+) -> Memory | None:
+    """The memory of another file that has, or was last seen with, exactly the bytes `data`: for a file that `resolve`
+    has no memory for, and that a person may have copied. It belongs to that file and not to this one.
+
+    Of several the first by path; None for content that says nothing. One look into the index, no call of git.
+    """
+    file = _file(worktree, path, data, None)
+    if not file.says_something:
+        return None
+    with open_index(layout, warn) as index:
+        found = [_load(layout, index, Found(name)) for name in index.names(BLOB, file.blob)]
+    same = [
+        memory
+        for memory in found
+        if memory is not None and memory.identity.path_in(str(worktree.top)) != path
+    ]
+    return min(same, key=lambda memory: (memory.identity.path, memory.folder.name), default=None)
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
-    """All memories, by path."""
-    index = open_index(layout, warn)
-    found = [_load(layout, Found(name), warn) for name in index.entries]
-    return sorted((memory for memory in found if memory is not None), key=lambda memory: memory.identity.path)
+    """All memories, by path. Each is read; `listing` is quicker where the paths are enough."""
+    names = sorted(folders(layout.memory)) if _is_real(layout) else []
+    found = ((layout.memory / name, fresh(layout.memory / name, warn)) for name in names)
+    read = [Memory(place, identity) for place, identity in found if identity is not None]
+    return sorted(read, key=lambda memory: memory.identity.path)
+
+
+def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
+    """(path, name of the memory folder) of all memories, by path, without reading each; edits by hand are noticed."""
+    with open_index(layout, warn) as index:
+        index.look_again()
+        return sorted((path, name) for name, path in index.paths())
 
 
 def orphans(layout: Layout, worktree: WorkTree, *, warn: Warn = to_stderr) -> list[Memory]:
-    """The memories whose path is not in this work tree now. They are kept: a checkout may bring the file
-    back."""
-    return [memory for memory in memories(layout, warn=warn) if not key_at(worktree, memory.identity.path)]
+    """The memories that have no regular file at their path in this work tree now. They are kept: a checkout may bring
+    the file back."""
+    top = str(worktree.top)
+    return [
+        each for each in memories(layout, warn=warn) if not _is_file(worktree, each.identity.path_in(top))
+    ]
+
+
+def _is_file(worktree: WorkTree, path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(worktree.top / path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_real(layout: Layout) -> bool:
+    """Whether there is a memory folder. Raises Refused when it is no real one."""
+    try:
+        with folder(layout.memory):
+            return True
+    except FileNotFoundError:
+        return False
+
+
+def _look(layout: Layout, index: Index, file: File) -> Found | None:
+    """`find`, and once more where nothing is found and an identity file was edited by hand meanwhile. With very many
+    memories all of them are compared by `listing` only."""
+    found = find(layout, index, file)
+    if found is None and index.count(_COMPARED) < _COMPARED and index.look_again():
+        found = find(layout, index, file)
+    return found
 
 
 def _file(worktree: WorkTree, path: str, data: bytes, status: os.stat_result | None) -> File:
     return File(worktree, path, data, key_at(worktree, path) if status is None else key_of(status))
 
 
-def _lock(layout: Layout) -> AbstractContextManager[None]:
+def memory_lock(layout: Layout) -> AbstractContextManager[None]:
     return locked(layout.memory_lock, what="the memory of this repository")
 
 
-def _load(layout: Layout, found: Found, warn: Warn) -> Memory | None:
-    folder = layout.memory / found.folder
-    identity = load(folder, warn=warn)
-    return None if identity is None else Memory(folder, identity, found.reason)
+def _load(layout: Layout, index: Index, found: Found) -> Memory | None:
+    identity = index.identity(found.folder)
+    return None if identity is None else Memory(layout.memory / found.folder, identity, found.reason)
 
 
 def _is_fresh(identity: Identity, found: Found, file: File) -> bool:
-    return (
-        not found.moved
-        and found.reason != REWRITTEN
-        and identity.blob == file.blob
-        and file.key in identity.keys
-    )
+    seen = identity.places.get(str(file.worktree.top))
+    known = seen is not None and seen.blob == file.blob
+    return known and not found.moved and found.reason != REWRITTEN and file.key in (*identity.keys, "")
 
 
-def _given(index: Index, memory: Memory, file: File) -> Found:
-    """What the caller knows already: a renamed file moved, unless the old path is a hard link of the new
-    one."""
-    entry = index.entries[memory.folder.name]
-    if entry.path == file.path or (file.key and key_at(file.worktree, entry.path) == file.key):
-        return Found(entry.folder)
-    return Found(entry.folder, f"renamed from {entry.path}", moved=True)
+def _given(name: str, before: Identity, file: File) -> Found:
+    """What the caller knows already: a renamed file moved, unless the old path is a hard link of the new one."""
+    path = before.path_in(str(file.worktree.top))
+    if path == file.path or (file.key and key_at(file.worktree, path) == file.key):
+        return Found(name)
+    return Found(name, f"renamed from {path}", moved=True)
 
 
-def _store(
-    layout: Layout, index: Index, file: File, found: Found, *, commit: str | None, warn: Warn
-) -> Memory:
-    """Write down that `file` is the file of the memory `found`: content, identity, then the index."""
-    folder = layout.memory / found.folder
-    before = load(folder, warn=warn) if found.folder in index.entries else None
+def _store(layout: Layout, index: Index, file: File, found: Found, *, commit: str | None) -> Memory:
+    """Write down that `file` is the file of the memory `found`: the hints, the content, then the identity."""
+    place = layout.memory / found.folder
+    before = index.identity(found.folder)
     after = _after(before, file, found, commit)
-    changed = [(found.folder, after)] if after != before else []
+    changes = [(found.folder, before, after)] if after != before else []
     if file.key:
-        changed += _freed(layout, index, file.key, found.folder, warn)
-    if before is None or file.blob != before.blob:
-        keep_content(folder, file.data)
-    for name, identity in changed:
-        save(layout.memory / name, identity)
-    if changed:
-        write_index(layout, updated(index, layout, changed))
-    return Memory(folder, after, found.reason)
+        changes += freed(index, file.key, found.folder)
+    save_all(layout, index, changes, (place, file) if _is_new_content(before, file) else None)
+    return Memory(place, after, found.reason)
+
+
+def save_all(layout: Layout, index: Index, changes: list[Change], content: tuple[Path, File] | None) -> None:
+    """Save the identities, the hints of them first, and the content that was seen. The caller holds the lock."""
+    if changes:
+        index.note(changes)
+    if content is not None:
+        place, file = content
+        keep_content(place, file.worktree, file.data)
+    for name, before, after in changes:
+        save(layout.memory / name, after)
+        if before is not None and not before.places.keys() <= after.places.keys():
+            drop_contents(layout.memory / name, after.places)
+
+
+def _is_new_content(before: Identity | None, file: File) -> bool:
+    seen = None if before is None else before.places.get(str(file.worktree.top))
+    return seen is None or seen.blob != file.blob
 
 
 def _after(before: Identity | None, file: File, found: Found, commit: str | None) -> Identity:
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     reason = found.reason if before is not None else "first seen"
+    top = str(file.worktree.top)
     identity = before or Identity(file.path)
     if found.moved:
-        identity = identity.at(file.path)
+        identity = identity.at(file.path, top)
     if file.key:
         if before is not None and not reason and file.key not in before.keys:
             reason = "another inode"
-        identity = identity.keyed(file.key, str(file.worktree.top))
+        identity = identity.keyed(file.key, top)
     if reason and (before is None or found.moved or reason == REWRITTEN or file.key not in before.keys):
-        identity = identity.noted(Rekeying(now, reason, file.path, file.key, file.blob))
-    return replace(identity.seen(file.blob), commit=commit or identity.commit)
+        identity = identity.noted(rekeying(reason, file))
+    return replace(identity.seen(file.blob, top), commit=commit or identity.commit)
 
 
-def _freed(layout: Layout, index: Index, key: str, owner: str, warn: Warn) -> list[tuple[str, Identity]]:
+def rekeying(reason: str, file: File) -> Rekeying:
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Rekeying(now, reason, file.path, file.key, file.blob)
+
+
+def freed(index: Index, key: str, owner: str) -> list[Change]:
     """The other memories that claim the inode `key`, without it: it was reused, or another file took it
     over."""
-    others = [entry.folder for entry in index.with_key(key) if entry.folder != owner]
-    loaded = ((name, load(layout.memory / name, warn=warn)) for name in others)
-    return [(name, identity.without_key(key)) for name, identity in loaded if identity is not None]
+    others = [name for name in index.names(KEY, key) if name != owner]
+    loaded = ((name, index.identity(name)) for name in others)
+    return [(name, one, one.without_key(key)) for name, one in loaded if one is not None and key in one.keys]
 
 
 def _new_folder(layout: Layout, path: str) -> str:

@@ -1,11 +1,17 @@
-"""How alike two versions of a file are, as git measures it for a rename."""
+"""How alike two versions of a file are, as git measures it for a rename; and whether a file was worked over."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
 
 RENAME = 0.5  # what git asks of a rename (-M without a number)
 _CHUNK = 64
+_KEPT = 0.8  # of the smaller version, for one that grew or shrank
+_REWORDED = 0.8  # of all pairs of words, for one that was laid out anew
+_TOO_LITTLE = 64  # bytes in common that prove nothing: an import, a heading
 
 
 def similarity(one: bytes, other: bytes) -> float:
@@ -23,12 +29,43 @@ def similarity(one: bytes, other: bytes) -> float:
         return 1.0
     if smaller < larger * RENAME:
         return 0.0
-    common = _pieces(one) & _pieces(other)
-    return sum(len(piece) * times for piece, times in common.items()) / larger
+    return _weight(Counter(pieces(one)) & Counter(pieces(other))) / larger
 
 
-def _pieces(data: bytes) -> Counter[bytes]:
-    lines = data.splitlines(keepends=True)
-    if all(len(line) <= _CHUNK for line in lines):
-        return Counter(lines)
-    return Counter(line[at : at + _CHUNK] for line in lines for at in range(0, len(line), _CHUNK))
+def worked_over(before: bytes, now: bytes) -> bool:
+    """Whether `now`, at the same path, is `before` grown, cut down, indented anew or laid out by a formatter.
+
+    git has no need to ask: to it the path is proof. Here most of the smaller version must be in the larger one,
+    white space apart, or nearly all words must be the same.
+    """
+    one, other = _bare(before), _bare(now)
+    common = _weight(one & other)
+    if common > _TOO_LITTLE and common >= _KEPT * min(_weight(one), _weight(other)):
+        return True
+    one, other = _words(before), _words(now)
+    common = _weight(one & other)
+    return common > _TOO_LITTLE and common >= _REWORDED * max(_weight(one), _weight(other))
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """Lines with their ends, long ones in pieces of 64 bytes."""
+    for line in data.splitlines(keepends=True):
+        if len(line) <= _CHUNK:
+            yield line
+        else:
+            yield from (line[at : at + _CHUNK] for at in range(0, len(line), _CHUNK))
+
+
+def _bare(data: bytes) -> Counter[bytes]:
+    """Lines without white space, blank ones left out."""
+    return Counter(bare for line in data.splitlines() if (bare := b"".join(line.split())))
+
+
+def _words(data: bytes) -> Counter[bytes]:
+    """Pairs of neighbouring words: white space, punctuation and line breaks are what a formatter changes."""
+    words = re.findall(rb"\w+", data)
+    return Counter(map(b" ".join, pairwise(words)))
+
+
+def _weight(counts: Counter[bytes]) -> int:
+    return sum(len(piece) * times for piece, times in counts.items())

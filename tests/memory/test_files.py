@@ -1,4 +1,4 @@
-"""The files of a memory: broken, foreign, newer, forged; a lost index; edits and notes by hand."""
+"""The files of a memory: broken, foreign, newer, forged; edits and notes by hand."""
 
 from __future__ import annotations
 
@@ -27,55 +27,9 @@ from repoagent.memory import (
     remember,
     resolve,
 )
-from repoagent.memory.identity import Identity, from_dict, last_content, to_dict
-from tests.memory.conftest import Desk, atomic_save, edited, text
-
-
-def index_of(desk: Desk) -> Path:
-    return desk.layout.memory / "index.json"
-
-
-@pytest.mark.parametrize("damage", ["lost", "broken", "foreign", "another shape", "wrong entries", "link"])
-def test_without_its_index_nothing_is_lost(desk: Desk, damage: str) -> None:
-    a, b = desk.folder("a.py"), desk.folder("b.py")
-    index = index_of(desk)
-    if damage == "link":
-        index.unlink()
-        index.symlink_to("/etc/hostname")
-    else:
-        contents = {
-            "broken": b'{"version": 1, "fold',
-            "foreign": b"\x00\xff",
-            "another shape": b'{"version": 1, "folders": []}',
-            "wrong entries": json.dumps(
-                {"version": 1, "folders": {a: {"path": 3}, b: 7, "gone": {}}}
-            ).encode(),
-        }
-        index.unlink() if damage == "lost" else index.write_bytes(contents[damage])
-    warnings: list[str] = []
-    found = memories(desk.layout, warn=warnings.append)
-    assert [memory.folder.name for memory in found] == [a, b]
-    assert bool(warnings) == (damage not in ("lost", "wrong entries"))
-    assert all("index.json" in sentence for sentence in warnings)
-    if damage in ("broken", "foreign", "another shape"):
-        assert index.with_name("index.json.broken-1").read_bytes() == contents[damage]
-    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
-    remember(desk.layout, desk.worktree, "a.py", edited(text("a")), warn=warnings.append)
-    assert set(json.loads(index.read_bytes())["keys"].values()) == {a, b}
-
-
-def test_a_newer_index_is_left_alone_and_work_goes_on(desk: Desk) -> None:
-    newer = b'{"version": 99, "unknown": true}'
-    index_of(desk).write_bytes(newer)
-    mine = memories(desk.layout, warn=list[str]().append)[0].folder
-    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
-    warnings: list[str] = []
-    memory = resolve(desk.layout, desk.worktree, "a.py", edited(text("a")), warn=warnings.append)
-    assert memory is not None and memory.folder == mine
-    assert (
-        all("version 99" in sentence and "update repoagent" in sentence for sentence in warnings) and warnings
-    )
-    assert index_of(desk).read_bytes() == newer
+from repoagent.memory.content import last_contents
+from repoagent.memory.identity import Identity, Rekeying, Seen, from_dict, to_dict
+from tests.memory.conftest import Desk, text
 
 
 @pytest.mark.parametrize(
@@ -147,7 +101,7 @@ def test_a_forged_last_content_costs_neither_memory_nor_work(desk: Desk, packed:
     mine = desk.resolve("a.py")
     assert mine is not None
     (mine.folder / "seen.z").write_bytes(packed)
-    assert len(last_content(mine.folder) or b"") <= 4 * 1024 * 1024
+    assert sum(map(len, last_contents(mine.folder, desk.worktree))) <= 4 * 1024 * 1024
     assert desk.folder("a.py") == mine.folder.name  # the blob is enough
 
 
@@ -176,6 +130,9 @@ _TEXTS = st.text(st.characters(), min_size=1, max_size=10)
         keys=st.dictionaries(_TEXTS, _TEXTS),
         blobs=st.lists(_TEXTS).map(tuple),
         commit=st.none() | _TEXTS,
+        rekeyings=st.lists(st.builds(Rekeying, _TEXTS, _TEXTS, _TEXTS, _TEXTS, _TEXTS)).map(tuple),
+        strangers=st.lists(_TEXTS).map(tuple),
+        places=st.dictionaries(_TEXTS, st.builds(Seen, _TEXTS, _TEXTS)),
     )
 )
 def test_an_identity_comes_back_as_it_was(identity: Identity) -> None:
@@ -192,7 +149,10 @@ _VALUES = st.recursive(
 @settings(max_examples=50)
 @given(
     st.dictionaries(
-        st.sampled_from(["path", "keys", "blobs", "commit", "rekeyings", "earlier_paths"]), _VALUES
+        st.sampled_from(
+            ["path", "keys", "blobs", "commit", "rekeyings", "earlier_paths", "places", "strangers"]
+        ),
+        _VALUES,
     )
 )
 def test_any_json_is_an_identity_or_none(value: dict[str, Any]) -> None:

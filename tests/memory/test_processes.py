@@ -1,12 +1,14 @@
-"""Eight processes on forty files lose nothing."""
+"""Eight processes on forty files lose nothing and mix nothing."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
+import pytest
+
 from repoagent.memory import memories, read_edits, read_notes
+from repoagent.memory.remember import listing
 from tests.conftest import GitRepo
 from tests.memory.conftest import desk_at, text
 
@@ -19,9 +21,9 @@ from repoagent.repo.worktree import layout, open_worktree
 top, who = Path(sys.argv[1]), int(sys.argv[2])
 worktree = open_worktree(top)
 place = layout(worktree)
-for step in range(10):
+for step in range(4):
     for number in range(who % 2, 40, 8):
-        path = f"f{(number + 5 * step) % 40}.py"
+        path = f"f{(number + 10 * step) % 40}.py"
         data = (top / path).read_bytes()
         memory = resolve(place, worktree, path, data)
         memory = remember(place, worktree, path, data, memory=memory)
@@ -49,10 +51,62 @@ def test_eight_processes_on_forty_files(repo: GitRepo) -> None:
     assert wrong == []
     assert len({memory.identity.path for memory in found}) == len(found) == 40
     expected = {
-        f"{who}-{step}-{number}" for who in range(8) for step in range(10) for number in range(who % 2, 40, 8)
+        f"{who}-{step}-{number}" for who in range(8) for step in range(4) for number in range(who % 2, 40, 8)
     }
     assert {edit.id for memory in found for edit in read_edits(memory.edits)} == expected
     assert sum(len(read_notes(memory.notes)) for memory in found) == len(expected)
-    index = json.loads((desk.layout.memory / "index.json").read_bytes())
-    assert set(index["keys"].values()) == {memory.folder.name for memory in found}
+    assert dict(listing(desk.layout)) == {memory.identity.path: memory.folder.name for memory in found}
     assert not list(desk.layout.root.rglob("*.broken-*")) and not list(desk.layout.root.rglob(".tmp-*"))
+
+
+_MINUTE = """
+import os, sys, time
+from pathlib import Path
+from repoagent.memory import EditRecord, add_note, append_edit, remember, resolve
+from repoagent.repo.worktree import layout, open_worktree
+
+top, who, until = Path(sys.argv[1]), int(sys.argv[2]), time.monotonic() + float(sys.argv[3])
+worktree = open_worktree(top)
+place = layout(worktree)
+step = 0
+while time.monotonic() < until:
+    for number in range(40):
+        step += 1
+        path = f"f{number}.py"
+        data = (top / path).read_bytes()
+        if number % 8 == who:  # its own files are saved anew all the time
+            data = data[: data.index(b"#end")] + f"#end {who} {step}\\n".encode()
+            (top / f"t{who}").write_bytes(data)
+            os.replace(top / f"t{who}", top / path)
+        memory = resolve(place, worktree, path, data)
+        memory = remember(place, worktree, path, data, memory=memory)
+        append_edit(memory.edits, EditRecord(f"{who}-{step}", "2026-01-01", path, "r", "", ""))
+        add_note(memory.notes, f"{who} {step} {path}")
+        print(f"{who}-{step}", path)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("turn", range(2))
+def test_eight_processes_for_a_while(repo: GitRepo, turn: int) -> None:
+    """Each saves five of the files anew, again and again, and remembers all forty."""
+    for number in range(40):
+        repo.write(f"f{number}.py", text(f"file {number}") + b"#end\n")
+    command = [sys.executable, "-c", _MINUTE, str(repo.top)]
+    workers = [
+        subprocess.Popen(
+            [*command, str(who), "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for who in range(8)
+    ]
+    said = [worker.communicate(timeout=300) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 8 and {err for _, err in said} == {""}, said
+    told = dict(line.split() for out, _ in said for line in out.splitlines())
+
+    found = memories(desk_at(repo.top).layout)
+    assert sorted(memory.identity.path for memory in found) == sorted(f"f{number}.py" for number in range(40))
+    kept = {edit.id: memory.identity.path for memory in found for edit in read_edits(memory.edits)}
+    assert kept == told
+    notes = [(note.text, memory.identity.path) for memory in found for note in read_notes(memory.notes)]
+    assert len(notes) == len(told) and all(words.endswith(path) for words, path in notes)
+    assert not list(desk_at(repo.top).layout.root.rglob("*.broken-*"))

@@ -312,7 +312,7 @@ def test_without_commits_and_odd_names(tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(text("odd"))
     mine = desk.remember(name).folder.name
     (tmp_path / name).rename(tmp_path / "even.py")
-    atomic_save(tmp_path / "even.py", edited(text("odd"), 2))
+    atomic_save(tmp_path / "even.py", edited(text("odd"), 25))
     assert desk.resolve("even.py") is None  # neither inode, blob nor git knows
     atomic_save(tmp_path / "even.py", text("odd"))
     assert desk.folder("even.py") == mine

@@ -1,0 +1,1 @@
+"""What finding a memory costs, beside reading one file."""

@@ -1,0 +1,131 @@
+"""Finding a memory among many: `python -m bench.memory [COUNT...]`.
+
+`resolve` of a remembered file, beside a bare stat and read of one identity file, in turns in the same run; then the
+rarer questions beside it: a file with no memory, one that was saved anew (which is written down), the list of all.
+Medians of processor time, so that other load of the machine counts little; wall time stands beside it. The memories
+are made in a temporary folder: identity files as `remember` writes them, and a few real files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from repoagent.memory import listing, remember, resolve
+from repoagent.memory.identity import identity_file, to_dict
+from repoagent.repo.worktree import WorkTree, layout, open_worktree
+
+COUNTS = (1, 100, 10_000, 100_000)
+REAL = 20
+_LIMIT_MS = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.memory", description=__doc__)
+    parser.add_argument("counts", nargs="*", type=int, default=COUNTS, help="how many memories")
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument(
+        "--folder", type=Path, help="where to make them (default: the folder for temporary files)"
+    )
+    options = parser.parse_args(arguments)
+    for count in options.counts:
+        with tempfile.TemporaryDirectory(dir=options.folder, prefix="bench-memory-") as folder:
+            print(f"\n{count:,} memories")
+            for line in _measure(_made(Path(folder), count), options.runs):
+                print(f"  {line}", flush=True)
+
+
+def _made(top: Path, count: int) -> WorkTree:
+    """A work tree with `count` memories, at most REAL of them of files that are there."""
+    subprocess.run(["git", "init", "-q", str(top)], check=True)
+    worktree = open_worktree(top)
+    place = layout(worktree)
+    real = min(REAL, count)
+    for number in range(real):
+        (top / f"file{number}.py").write_bytes(_text(number))
+        memory = remember(place, worktree, f"file{number}.py", _text(number))
+    pattern = to_dict(memory.identity)
+    for number in range(real, count):
+        folder = place.memory / f"file{number}-{number:08x}"
+        folder.mkdir()
+        path = f"src/part{number % 100}/file{number}.py"
+        seen = {str(top): {"path": path, "blob": f"{number:040x}"}}
+        value = {"version": 1, **pattern, "path": path, "keys": {f"1:{number}": str(top)}, "places": seen}
+        identity_file(folder).write_text(json.dumps({**value, "blobs": [f"{number:040x}"]}, indent=1))
+    return worktree
+
+
+def _text(number: int) -> bytes:
+    return "".join(f"line {line} of file {number} is {line * number}\n" for line in range(100)).encode()
+
+
+def _measure(worktree: WorkTree, runs: int) -> list[str]:
+    place = layout(worktree)
+    source = worktree.top / "file0.py"
+    data = source.read_bytes()
+    found = resolve(place, worktree, "file0.py", data)
+    if found is None:
+        raise SystemExit("a remembered file was not found: these times mean nothing")
+    identity = identity_file(found.folder)
+    first = _once(lambda: listing(place))
+    os.utime(place.memory, (1, 1))  # as old as it is in daily use
+    (worktree.top / "new.py").write_bytes(b"something new\n" * 20)
+    new = (worktree.top / "new.py").read_bytes()
+    bare, ours, unknown = [], [], []
+    resolve(place, worktree, "file0.py", data)
+    for _ in range(runs):
+        bare.append(_once(lambda: _bare(source, identity)))
+        ours.append(_once(lambda: resolve(place, worktree, "file0.py", data)))
+    for _ in range(max(runs // 20, 3)):
+        unknown.append(_once(lambda: resolve(place, worktree, "new.py", new)))
+    saved = [_once(partial(_saved, worktree, number)) for number in range(max(runs // 20, 3))]
+    lists = [_once(lambda: listing(place)) for _ in range(3)]
+    base = statistics.median(cpu for cpu, _ in bare)
+    limit = "kept" if statistics.median(cpu for cpu, _ in ours) <= _LIMIT_MS else "MISSED"
+    return [
+        _line("bare stat and read", bare, base),
+        _line("resolve a known file", ours, base) + f"   {_LIMIT_MS:g} ms: {limit}",
+        _line("resolve a file without a memory (git is asked)", unknown, base),
+        _line("resolve a file that was saved anew (and write)", saved, base),
+        _line("list all", lists, base),
+        _line("the first look, nothing indexed yet", [first], base),
+    ]
+
+
+def _bare(source: Path, identity: Path) -> None:
+    source.lstat()
+    with identity.open("rb") as file:
+        json.loads(file.read())
+
+
+def _saved(worktree: WorkTree, number: int) -> None:
+    path = worktree.top / "file0.py"
+    data = _text(0) + b"saved %d\n" % number
+    path.with_suffix(".tmp").write_bytes(data)
+    path.with_suffix(".tmp").replace(path)
+    if resolve(layout(worktree), worktree, "file0.py", data) is None:
+        raise SystemExit("a saved file has lost its memory")
+
+
+def _once(action: Callable[[], object]) -> tuple[float, float]:
+    """Processor time and wall time in ms."""
+    cpu, wall = time.process_time_ns(), time.perf_counter_ns()
+    action()
+    return (time.process_time_ns() - cpu) / 1e6, (time.perf_counter_ns() - wall) / 1e6
+
+
+def _line(label: str, taken: list[tuple[float, float]], base: float) -> str:
+    cpu, wall = (statistics.median(values) for values in zip(*taken, strict=True))
+    return f"{label:48}{cpu:10.3f} ms  {cpu / base:9.1f} x bare   ({wall:.3f} ms wall)"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""The search: the index is brought up to date and asked, and what it finds is shown with its place."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from repoagent.errors import Refused
+from repoagent.memory.identity import load
+from repoagent.memory.recall.current import asked
+from repoagent.memory.recall.files import memory_of, sweep
+from repoagent.memory.recall.index import has_fts5
+from repoagent.memory.recall.passages import Kind, Passage
+from repoagent.memory.recall.query import Query, parse
+from repoagent.memory.recall.rank import Only, Ranked, ranked
+from repoagent.memory.recall.respell import respelled, with_words
+from repoagent.memory.recall.snippet import WIDTH, snippet
+from repoagent.memory.recall.update import Progress, read_all
+from repoagent.memory.recall.words import tokens, words_in
+from repoagent.store import Layout, Warn, to_stderr
+
+_RESULTS = 10
+_NAMED = 5  # files of one find
+_FOR_A_MODEL = 400  # characters of a line
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Something that was said, noted, asked or summarized. `file` is the path it is about, "" for none, and `name` what
+    it is called then ("commit 3f2a9c1be04d"); `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` where
+    in it (start, end) words of the query stand. It is to be found in the plain file `path`, on `line` (from 1).
+    `stale`: a note about a text of the file that was replaced as a whole since. `also`: other files of which just the
+    same is said, most of all those of one edit. The higher `score`, the better;
+    scores of one query can be compared, no others."""
+
+    file: str
+    kind: Kind
+    date: str
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+    score: float
+    path: Path
+    line: int
+    name: str = ""
+    stale: bool = False
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, best first; `instead` are words of the query that are nowhere, each with the one that was
+    searched for in its place; `searched` is whether there was anything to search in."""
+
+    hits: tuple[Hit, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict)
+    searched: bool = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width`
+    characters, with recency as of `today`."""
+
+    limit: int = _RESULTS
+    kinds: Sequence[Kind] = ()
+    files: Sequence[str] = ()
+    width: int = WIDTH
+    today: date | None = None
+
+
+USUAL = Search()
+
+
+def search(layout: Layout, query: str, *, how: Search = USUAL, warn: Warn = to_stderr) -> list[Hit]:
+    """What fits `query` best, best first. Any text is a query. Raises Busy when another process makes the index for
+    more than a minute."""
+    return list(answer(layout, query, how, warn=warn).hits)
+
+
+def search_memory(layout: Layout, query: str, *, limit: int = _RESULTS, warn: Warn = to_stderr) -> list[str]:
+    """The same as lines for a model, each with its path and date."""
+    hits = search(layout, query, how=Search(limit=limit, width=_FOR_A_MODEL), warn=warn)
+    return [told(hit) for hit in hits]
+
+
+def answer(
+    layout: Layout, text: str, how: Search, *, warn: Warn = to_stderr, progress: Progress | None = None
+) -> Answer:
+    """What fits the query `text`, and what was searched for. `progress` hears how many files of how many were read,
+    when the index is made or brought up to date."""
+    query = parse(text)
+    seen = sweep(layout)
+    if not seen.seen:
+        return Answer()
+    if not query.words:
+        return Answer(searched=True)
+    today = how.today or date.today()
+    only = Only(how.kinds, how.files)
+
+    def ask(connection: sqlite3.Connection) -> tuple[list[Ranked], dict[str, str], Query]:
+        instead = respelled(connection, query)
+        meant = with_words(query, instead)
+        return ranked(connection, meant, only, today), instead, meant
+
+    if has_fts5():
+        found, instead, meant = asked(layout, seen, ask, warn, progress)
+    else:
+        warn("this Python's SQLite has no full-text search (FTS5): all memories are read for each search")
+        found, instead, meant = _scan(list(read_all(layout, seen, warn)), query, only, today)
+    said = _by_what_is_said(found)[: how.limit]
+    hits = tuple(_hit(layout, same, meant, how.width) for same in said)
+    return Answer(hits, _in_full(instead, text, found), searched=True)
+
+
+def _by_what_is_said(found: list[Ranked]) -> list[list[Ranked]]:
+    """What is said in the same words of several files on one day, as one find each."""
+    same: dict[tuple[str, str, str], list[Ranked]] = {}
+    for one in found:
+        same.setdefault((one.passage.kind, one.passage.date, one.passage.text), []).append(one)
+    return list(same.values())
+
+
+def _in_full(instead: Mapping[str, str], text: str, found: list[Ranked]) -> dict[str, str]:
+    """`instead` in words as they are written, not their stems."""
+    asked = {part: token[0] for token in tokens(text) for part in words_in(token[0]).parts}
+    known: dict[str, str] = {}
+    for one in found[:50] if instead else []:
+        for token in tokens(one.passage.text):
+            for part in words_in(token[0]).parts:
+                known.setdefault(part, token[0].lower())
+    return {asked.get(word, word): known.get(other, other) for word, other in instead.items()}
+
+
+def _scan(
+    texts: list[tuple[str, Passage]], query: Query, only: Only, today: date
+) -> tuple[list[Ranked], dict[str, str], Query]:
+    from repoagent.memory.recall.scan import respelled_by, scanned
+
+    instead = respelled_by(texts, query)
+    meant = with_words(query, instead)
+    return scanned(texts, meant, only, today), instead, meant
+
+
+def _hit(layout: Layout, same: list[Ranked], query: Query, width: int) -> Hit:
+    one = same[0]
+    passage = one.passage
+    others = dict.fromkeys(other.passage.file for other in same[1:])
+    text, marks, lines = snippet(passage.text, query, width)
+    on_one_line = passage.kind in ("edit", "commit")
+    return Hit(
+        passage.file, passage.kind, passage.date, text, marks, one.score, layout.root / one.path,
+        passage.line + (0 if on_one_line else lines), passage.name, _is_stale(layout, one),
+        tuple(file for file in others if file and file != passage.file),
+    )  # fmt: skip
+
+
+def _is_stale(layout: Layout, one: Ranked) -> bool:
+    if one.passage.kind != "note" or not memory_of(one.path):
+        return False
+    try:
+        identity = load((layout.root / one.path).parent, warn=lambda sentence: None)
+    except Refused:  # a newer one: what it says is not for us
+        return False
+    return identity is not None and identity.is_of_older_text(one.passage.date, one.passage.blob)
+
+
+def told(hit: Hit) -> str:
+    """A find as a line, with its path and date."""
+    where = hit.file or hit.name
+    if hit.also:
+        where += f" (and {', '.join(hit.also[:_NAMED])}{', …' if len(hit.also) > _NAMED else ''})"
+    day = f"{hit.date}: " if hit.date else ""
+    said = "" if hit.kind in ("note", "edit") else f"[{hit.kind}] "
+    older = " (about an older text of this file)" if hit.stale else ""
+    return f"{where}: {day}{said}{hit.snippet}{older}"

@@ -1,0 +1,167 @@
+"""Which passages answer a query best: BM25 with a weight for each column, and what the passage's file and age say."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import NamedTuple
+
+from repoagent.memory.recall.index import unpacked
+from repoagent.memory.recall.passages import Kind, Passage
+from repoagent.memory.recall.query import Query, match
+from repoagent.memory.recall.words import words_of
+
+
+class Weights(NamedTuple):
+    """Of the columns; then how much it counts that many of the query's words are there (a power of their share), and of
+    the common ones among them; by how much the other passages of a file that fit count for it; by how much what is
+    new counts more, and after how many days half of that."""
+
+    title: float = 2.0
+    body: float = 1.0
+    names: float = 2.0
+    path: float = 1.5
+    coverage: float = 3.0
+    common: float = 0.3
+    together: float = 0.5
+    recency: float = 0.2
+    half_life: float = 180.0
+
+
+WEIGHTS = Weights()
+_LOOKED_AT = 200  # passages, of which the best are ranked
+_FREQUENT = 4_000  # passages: a word that more of them have is left out
+_FEWEST = 3  # words that are asked for in any case
+
+
+class Ranked(NamedTuple):
+    """A passage, the path of its plain file below the root, and its score (the higher the better)."""
+
+    passage: Passage
+    path: str
+    score: float
+
+
+class Only(NamedTuple):
+    """What is searched: passages of these kinds, about these files or files in these folders; () is all."""
+
+    kinds: Sequence[Kind] = ()
+    files: Sequence[str] = ()
+
+
+def ranked(
+    connection: sqlite3.Connection, query: Query, only: Only, today: date, weights: Weights = WEIGHTS
+) -> list[Ranked]:
+    """The passages that fit, best first; a few hundred at most."""
+    if not query.words:
+        return []
+    telling = query._replace(words=_telling(connection, query.words))
+    rank = f"bm25({weights.title}, {weights.body}, {weights.names}, {weights.path})"
+    where, values = _filter(only)
+    best = connection.execute(
+        f"SELECT rowid, rank FROM words WHERE words MATCH ? AND rank MATCH ? {where} ORDER BY rank LIMIT ?",
+        (match(telling), rank, *values, _LOOKED_AT),
+    ).fetchall()
+    scores = {number: -score for number, score in best}
+    holes = ",".join("?" * len(scores))
+    rows = connection.execute(
+        "SELECT p.id, p.kind, p.file, p.date, p.line, p.text, p.title, p.name, p.blob, s.path "
+        f"FROM passage p JOIN source s ON s.id = p.source WHERE p.id IN ({holes})",
+        tuple(scores),
+    )
+    found = [
+        Ranked(
+            Passage(kind, unpacked(file), day, line, unpacked(text), title, unpacked(name), blob),
+            unpacked(path),
+            scores[number],
+        )
+        for number, kind, file, day, line, text, title, name, blob, path in rows
+    ]
+    return weighed(found, query, today, weights)
+
+
+def frequencies(connection: sqlite3.Connection, words: Iterable[str]) -> dict[str, int]:
+    """In how many passages each word is."""
+    connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab (main, words, row)"
+    )
+    asked = "SELECT doc FROM temp.vocabulary WHERE term = ?"
+    return {word: (connection.execute(asked, (word,)).fetchone() or (0,))[0] for word in words}
+
+
+def _telling(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, ...]:
+    """`words` without those that so many passages have that they would take most of the time and say the least: as
+    long as there are rarer ones, which then choose the passages."""
+    often = frequencies(connection, words)
+    rarest = sorted((word for word in words if often[word]), key=lambda word: often[word])
+    kept = {word for at, word in enumerate(rarest) if at < _FEWEST or often[word] <= _FREQUENT}
+    return tuple(word for word in words if word in kept) or tuple(words)
+
+
+def weighed(found: list[Ranked], query: Query, today: date, weights: Weights = WEIGHTS) -> list[Ranked]:
+    """`found` by their score, their age, how much of the query they have, and what else of the same file fits.
+
+    What else fits of a file counts for the best of its passages only, so that the others leave room for other files.
+    """
+    aged = [one._replace(score=one.score * _recency(one.passage.date, today, weights)) for one in found]
+    aged.sort(key=_place)
+    support: dict[str, float] = defaultdict(float)
+    share: dict[str, float] = defaultdict(lambda: 1.0)
+    for one in aged:
+        support[_about(one)] += one.score * share[_about(one)]
+        share[_about(one)] *= 0.5
+    own = {one: one.score * _coverage(one, query, weights) for one in aged}
+    whole = {one: own[one] + weights.together * (support[_about(one)] - one.score) for one in aged}
+    best: dict[str, Ranked] = {}
+    for one in aged:
+        if _about(one) not in best or whole[one] > whole[best[_about(one)]]:
+            best[_about(one)] = one
+    scored = [one._replace(score=whole[one] if best[_about(one)] is one else own[one]) for one in aged]
+    return sorted(scored, key=_place)
+
+
+def _about(one: Ranked) -> str:
+    return one.passage.file or one.path
+
+
+def _coverage(one: Ranked, query: Query, weights: Weights) -> float:
+    """How much of the query is there, 0 to 1: its words, and these as they are written."""
+    words = words_of(one.passage.text)
+    parts, raw = set(words.parts), set(words.raw)
+    there = sum(word in parts for word in query.words) + weights.common * sum(
+        word in parts for word in query.common
+    )
+    stems = there / (len(query.words) + weights.common * len(query.common))
+    exact = sum(word in raw for word in query.raw) / len(query.raw)
+    return float(((stems + exact) / 2) ** weights.coverage)
+
+
+def _place(one: Ranked) -> tuple[float, str, int, str]:
+    return -one.score, one.path, one.passage.line, one.passage.text
+
+
+def _recency(day: str, today: date, weights: Weights) -> float:
+    """1 for what is old or has no date, a little more for what is new."""
+    try:
+        age = max(0, (today - date.fromisoformat(day)).days)
+    except ValueError:
+        return 1.0
+    return 1.0 + weights.recency * float(0.5 ** (age / weights.half_life))
+
+
+def _filter(only: Only) -> tuple[str, list[object]]:
+    clauses: list[str] = []
+    values: list[object] = []
+    if only.kinds:
+        clauses.append(f"kind IN ({','.join('?' * len(only.kinds))})")
+        values += only.kinds
+    if only.files:
+        each = [path.strip("/").encode("utf-8", "surrogatepass") for path in only.files]
+        clauses.append("(" + " OR ".join("file = ? OR substr(file, 1, ?) = ?" for _ in each) + ")")
+        for path in each:
+            values += [path, len(path) + 1, path + b"/"]
+    if not clauses:
+        return "", []
+    return f"AND rowid IN (SELECT id FROM passage WHERE {' AND '.join(clauses)})", values

@@ -1,0 +1,298 @@
+"""`memory.db`: the hints of many memories, in SQLite.
+
+It is derived from the identity files: delete it and it is made again. A folder that came, went or was renamed shows
+in the time of the memory folder, and then the names are listed; a time as young as the listing is not trusted, as git
+does not trust one in its index. An identity that was edited in place shows when a hint leads to it, and else when all
+times are compared (`look_again`).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from repoagent.errors import Refused
+from repoagent.memory.identity import Identity
+from repoagent.memory.index import Change, Few, Index, folders, fresh, hints, shelf_file, stamp
+from repoagent.store import Layout, Warn
+from repoagent.store.document import put_aside
+
+VERSION = 1
+APPLICATION = 0x7270614D  # "rpaM", in the header of the file
+_WAIT = 10.0  # seconds for another process that writes
+_COARSE = 2_000_000_000  # ns: the coarsest clock of a file system in use (FAT)
+_MAKE = f"""
+CREATE TABLE listed (folder TEXT, settled INTEGER);
+CREATE TABLE memory (name BLOB PRIMARY KEY, stamp TEXT, path BLOB) WITHOUT ROWID;
+CREATE TABLE hint (kind TEXT, value BLOB, name BLOB, PRIMARY KEY (kind, value, name)) WITHOUT ROWID;
+CREATE INDEX hint_name ON hint (name);
+CREATE INDEX unborn ON memory (name) WHERE stamp IS NULL;
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+"""
+_OUTSIDE = (
+    "database is locked",
+    "attempt to write",
+    "disk I/O",
+    "database or disk is full",
+    "unable to open",
+)
+
+
+class _Newer(Exception):
+    pass
+
+
+@contextmanager
+def opened(layout: Layout, warn: Warn) -> Iterator[Index]:
+    """The hints, brought up to date. Where `memory.db` can't be used, it is said and all identity files are read."""
+    path = shelf_file(layout)
+    connection = None
+    try:
+        connection = _connect(path, warn)
+        shelf = Shelf(connection, layout, warn)
+        shelf.refresh()
+    except (sqlite3.Error, _Newer, OSError, Refused) as error:
+        if connection is not None:
+            connection.close()
+        _give_up(path, error, warn)
+        yield Few(layout, warn, newer=isinstance(error, _Newer))
+        return
+    with closing(connection):
+        yield shelf
+
+
+def _give_up(path: Path, error: Exception, warn: Warn) -> None:
+    """Say why the file can't be used; a damaged one is put out of the way."""
+    outside = isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE)
+    if isinstance(error, sqlite3.Error) and not outside:
+        put_aside(path, f"is damaged or not repoagent's own ({error})", warn)
+        path.with_name(path.name + "-journal").unlink(missing_ok=True)
+    else:
+        warn(f"{path} can't be used ({error}), so every memory is read, which takes longer")
+
+
+def _connect(path: Path, warn: Warn) -> sqlite3.Connection:
+    """Open the file, made where it is missing. Raises sqlite3.Error for one that is not ours, _Newer, OSError."""
+    ready = _is_ready(path, warn)
+    connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")  # it may have come with somebody else's repository
+        if not ready and _version(connection) == 0:
+            connection.execute("BEGIN IMMEDIATE")
+            if _version(connection) == 0:
+                for statement in _MAKE.split(";"):
+                    connection.execute(statement)
+            connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_ready(path: Path, warn: Warn) -> bool:
+    """Whether the file, made where it is missing, has the marks of ours in its header (offsets 60 and 68). What is no
+    regular file is put aside."""
+    journal = path.with_name(path.name + "-journal")
+    for each in (path, journal):
+        try:
+            mode = os.lstat(each).st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(mode):
+            put_aside(each, "is not a regular file", warn)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    try:
+        header = os.read(descriptor, 72)
+    finally:
+        os.close(descriptor)
+    marks = [int.from_bytes(header[at : at + 4], "big") for at in (60, 68)]
+    return header.startswith(b"SQLite format 3\0") and marks == [VERSION, APPLICATION]
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != (APPLICATION if version else 0):
+        raise sqlite3.DatabaseError("it has the mark of another program")
+    if version > VERSION:
+        raise _Newer(
+            f"its format version is {version} and this repoagent knows up to {VERSION}: update repoagent"
+        )
+    if not version and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+        raise sqlite3.DatabaseError("it has tables of another program")
+    return version
+
+
+@dataclass
+class Shelf:
+    """The hints in an open `memory.db`."""
+
+    connection: sqlite3.Connection
+    layout: Layout
+    warn: Warn
+    identities: dict[str, Identity | None] = field(default_factory=dict)
+    instead: Few | None = None  # when the file has turned out to be damaged
+
+    def names(self, kind: str, value: str) -> list[str]:
+        rows = self._ask("SELECT name FROM hint WHERE kind = ? AND value = ?", kind, _packed(value))
+        if rows is None:
+            return self._few().names(kind, value)
+        return sorted(name for name in map(_text, rows) if "/" not in name and not name.startswith("."))
+
+    def identity(self, name: str) -> Identity | None:
+        if name not in self.identities:
+            self.identities[name] = fresh(self.layout.memory / name, self.warn)
+        return self.identities[name]
+
+    def paths(self) -> list[tuple[str, str]]:
+        rows = self._ask("SELECT name, path FROM memory WHERE path IS NOT NULL")
+        return (
+            self._few().paths()
+            if rows is None
+            else [(_unpacked(name), _unpacked(path)) for name, path in rows]
+        )
+
+    def count(self, most: int) -> int:
+        rows = self._ask("SELECT count(*) FROM (SELECT 1 FROM memory LIMIT ?)", most)
+        return self._few().count(most) if rows is None else int(rows[0][0])
+
+    def _ask(self, question: str, *values: str | bytes | int) -> list[Any] | None:
+        """The rows; None when the file can't be used (any more)."""
+        if self.instead is not None:
+            return None
+        try:
+            return self.connection.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            self._leave(error)
+            return None
+
+    def _leave(self, error: sqlite3.Error) -> None:
+        _give_up(shelf_file(self.layout), error, self.warn)
+        self.instead = Few(self.layout, self.warn)
+
+    def _few(self) -> Few:
+        if self.instead is None:
+            self.instead = Few(self.layout, self.warn)
+        return self.instead
+
+    def refresh(self) -> None:
+        """List the names when the memory folder has changed, and look at what had no identity when it was read."""
+        status = self.layout.memory.stat()
+        now = f"{status.st_ino}:{status.st_mtime_ns}"
+        known_now = self.connection.execute(
+            "SELECT folder, settled, (SELECT count(*) FROM memory WHERE stamp IS NULL) FROM listed"
+        ).fetchone()
+        if known_now == (now, 1, 0):
+            return
+        if known_now is None or known_now[:2] != (now, 1):
+            settled = time.time_ns() - status.st_mtime_ns > _COARSE
+            known = {_text(row) for row in self.connection.execute("SELECT name FROM memory")}
+            there = set(folders(self.layout.memory))
+            if known != there or settled or known_now is None:
+                with self._writing():
+                    self._forget(known - there)
+                    self._read(there - known)
+                    self.connection.execute("DELETE FROM listed")
+                    self.connection.execute("INSERT INTO listed VALUES (?, ?)", (now, int(settled)))
+        unborn = [
+            _text(row) for row in self.connection.execute("SELECT name FROM memory WHERE stamp IS NULL")
+        ]
+        born = [name for name in unborn if stamp(str(self.layout.memory), name)]
+        if born:
+            with self._writing():
+                self._read(born)
+
+    def look_again(self) -> bool:
+        self.identities.clear()
+        try:
+            return self.instead is None and self._compare()
+        except sqlite3.Error as error:
+            self._leave(error)
+            return True
+
+    def note(self, changes: Iterable[Change]) -> None:
+        if self.instead is not None:
+            return self.instead.note(changes)
+        try:
+            with self._writing():
+                for name, before, after in changes:
+                    self._put(name, "", after, hints(before) if before else set())
+        except sqlite3.Error as error:
+            self._leave(error)
+            self._few().note(changes)
+
+    def _compare(self) -> bool:
+        memory = str(self.layout.memory)
+        rows = self.connection.execute("SELECT name, stamp FROM memory WHERE stamp IS NOT NULL").fetchall()
+        changed = [
+            name
+            for name, known in ((_unpacked(name), known) for name, known in rows)
+            if stamp(memory, name) != known
+        ]
+        if not changed:
+            return False
+        before = [self._hints_of(name) for name in changed]
+        with self._writing():
+            self._read(changed)
+        return before != [self._hints_of(name) for name in changed]
+
+    def _hints_of(self, name: str) -> list[Any]:
+        rows = self.connection.execute(
+            "SELECT kind, value FROM hint WHERE name = ? ORDER BY 1, 2", (_packed(name),)
+        )
+        return rows.fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    def _read(self, names: Iterable[str]) -> None:
+        memory = str(self.layout.memory)
+        for name in sorted(names):
+            before = stamp(memory, name)  # taken first: a change in between will show
+            identity = fresh(self.layout.memory / name, self.warn) if before else None
+            self._put(name, before if identity else None, identity, set())
+
+    def _put(
+        self, name: str, known: str | None, identity: Identity | None, more: set[tuple[str, str]]
+    ) -> None:
+        packed = _packed(name)
+        self.connection.execute("DELETE FROM hint WHERE name = ?", (packed,))
+        path = _packed(identity.path) if identity else None
+        self.connection.execute("INSERT OR REPLACE INTO memory VALUES (?, ?, ?)", (packed, known, path))
+        rows = {*(hints(identity) if identity else ()), *more}
+        self.connection.executemany(
+            "INSERT INTO hint VALUES (?, ?, ?)", [(kind, _packed(value), packed) for kind, value in rows]
+        )
+
+    def _forget(self, names: Iterable[str]) -> None:
+        packed = [(_packed(name),) for name in names]
+        self.connection.executemany("DELETE FROM hint WHERE name = ?", packed)
+        self.connection.executemany("DELETE FROM memory WHERE name = ?", packed)
+
+
+def _packed(text: str) -> bytes:
+    """Any text, names that are no UTF-8 (decoded with os.fsdecode) and halves of pairs too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _unpacked(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _text(row: tuple[bytes]) -> str:
+    return _unpacked(row[0])

@@ -1,0 +1,225 @@
+"""What an edit leaves among the notes of its files, and what the next prompt says of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from repoagent.edit.lessons import Lesson, about, happened, offered, taken_back
+from repoagent.llm import Turn
+from repoagent.llm.conversation import read
+from tests.cli.screens import Screen
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, diff
+
+HI = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hi ' + name")
+OFF = diff("src/app.py", " def nothing_like_it():", "-    return 'no such line'", "+    return 'x'")
+
+
+def memory_folder(repo: GitRepo) -> Path:
+    (found,) = (repo.top / ".repoagent/memory").glob("*app*")
+    return found
+
+
+def notes(repo: GitRepo) -> list[str]:
+    """The notes without their date and blob."""
+    path = memory_folder(repo) / "notes.md"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.partition(" by ")[2] for line in lines if line.startswith("- ")]
+
+
+def test_a_plain_success_leaves_no_note(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    assert notes(repo) == []
+
+
+def test_the_models_note_is_kept_with_its_source_and_told_next_time(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies("<note>`greet` is called with bytes too</note>\n" + GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    blob = repo.git("rev-parse", "HEAD:src/app.py")[:12]
+    (line,) = [
+        each for each in (memory_folder(repo) / "notes.md").read_text().splitlines() if "greet" in each
+    ]
+    assert line.startswith("- 20") and f" {blob} by command" in line
+    assert line.endswith(": `greet` is called with bytes too")
+    back = diff("src/app.py", " def greet(name):", "-    return f'hello, {name}'", "+    return 'hello'")
+    script.replies("<note>`greet` is called with bytes, too.</note>\n" + back)
+    assert run("edit", "src/app.py", "greet without a name", "--yes").code == 0
+    (prompt,) = script.prompts
+    assert "Notes on this file:\n- 20" in prompt and "`greet` is called with bytes too\n" in prompt
+    assert len(notes(repo)) == 1  # it said so again
+    said, file = prompt.index("Notes on this file"), prompt.index("File src/app.py")
+    earlier, request = prompt.index("Earlier requests for this file"), prompt.index("Request:\n")
+    assert said < file < earlier < request
+    assert "greet with a comma (committed as " in prompt[earlier:request]
+
+
+def test_a_note_about_code_that_is_gone_is_not_repeated_as_fact(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies("<note>`greet` must return a text</note>\n" + GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    path = repo.top / "src/app.py"
+    path.write_text(path.read_text().replace("greet", "welcome"))
+    repo.commit("rename it")
+    script.replies("Nothing to do here, is there?")
+    run("edit", "src/app.py", "look at it", "--yes")
+    (prompt,) = script.prompts
+    assert "Notes on this file" not in prompt
+    assert "Notes that may be out of date" in prompt
+    assert "must return a text [gone: greet]" in prompt
+
+
+def test_what_was_refused_is_noted_with_its_reason(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(*[OFF.replace("'x'", f"'{n}'") for n in range(6)])
+    assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 3
+    (note,) = notes(repo)
+    assert note.startswith("repoagent: tried and refused (") and note.endswith(
+        'nothing was changed: "make it rhyme"'
+    )
+    code = note.partition("(")[2].partition(")")[0]
+    assert " " not in code and code.islower()
+    script.replies(GREET)
+    assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 0
+    assert notes(repo) == []  # it is done by now
+
+
+def test_a_failed_check_is_noted_with_its_first_telling_line(repo: GitRepo, run: Run, script: Script) -> None:
+    check = "grep -q comma src/app.py || { echo Traceback x; echo 'ValueError: no comma in it'; exit 1; }"
+    script.replies(HI, HI, HI)
+    done = run("edit", "src/app.py", "greet", "--yes", "--check", check, "--max-turns", "2")
+    assert done.code == 6
+    assert notes(repo) == [
+        'repoagent: tried and failed its check, nothing was changed: "greet": ValueError: no comma in it'
+    ]
+
+
+def test_what_failed_first_is_noted_when_it_then_worked(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(HI, GREET)
+    check = "grep -q 'hello,' src/app.py || { echo 'AssertionError: too short'; exit 1; }"
+    assert run("edit", "src/app.py", "greet", "--yes", "--check", check).code == 0
+    assert notes(repo) == ['repoagent: the first try at "greet" failed its check: AssertionError: too short']
+
+
+def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(HI, GREET)
+    command = [sys.executable, "-m", "repoagent", "edit", "src/app.py", "greet with a comma"]
+    with Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec}, width=80) as window:
+        window.expect("Apply this change [y,n,e,p,x,q,?]? ")
+        window.send("n\n")
+        window.expect("Why not, for the model (empty: stop): ")
+        window.send("keep saying hello\n")
+        window.expect("Apply this change [y,n,e,p,x,q,?]? ")
+        window.send("y\n")
+        assert window.end() == 0
+    assert notes(repo) == [
+        "person: did not want a change as it was proposed: keep saying hello "
+        '(asked: "greet with a comma"; then another version was taken)'
+    ]
+    script.replies("No change.")
+    run("edit", "src/app.py", "greet in another way", "--yes")
+    assert "by person: did not want a change as it was proposed: keep saying hello" in script.prompts[0]
+    assert "\n  the person: keep saying hello\n" in script.prompts[0]
+
+
+def test_what_is_taken_back_is_noted_until_it_is_made_again(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    assert run("undo").code == 0
+    assert notes(repo) == ['person: took back the edit "greet with a comma"']
+    script.replies("No.")
+    run("edit", "src/app.py", "greet with a comma, again", "--yes")
+    assert "greet with a comma (undone" in script.prompts[0]
+    assert run("redo").code == 0
+    assert notes(repo) == []
+
+
+def test_a_long_conversation_is_compacted_and_nothing_of_it_is_lost(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    limit = {"REPOAGENT_MEMORY__LIMIT": "1500"}
+    for number in range(4):
+        script.replies(f"Words number {number}. " + "And more. " * 40)
+        run("edit", "src/app.py", f"question {number}", "--yes", env=limit)
+    folder = memory_folder(repo)
+    assert [note.partition(" (")[0] for note in notes(repo)] == ["compact: question 0", "compact: question 1"]
+    files = [*sorted((folder / "archive").glob("conversation-*.md")), folder / "conversation.md"]
+    said = [turn.text for path in files if (found := read(path)) for turn in found.turns]
+    assert {f"question {number}" for number in range(4)} <= set(said)
+    sent = {
+        turn.meta["sent"]
+        for path in files
+        if (found := read(path))
+        for turn in found.turns
+        if "sent" in turn.meta
+    }
+    assert all((repo.top / f".repoagent/sent/{name}.txt").exists() for name in sent) and len(sent) == 4
+
+
+def test_a_small_model_is_told_no_earlier_turns(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    whole = (repo.top / "src/app.py").read_text().replace("hello, ", "hi, ")
+    script.replies(f"```src/app.py\n{whole}```\n")
+    run("edit", "src/app.py", "say hi", "--yes", "--format", "whole")
+    assert "Earlier requests" not in script.prompts[0]
+    assert "Last edits of this file:\n- 20" in script.prompts[0]
+
+
+def test_a_conversation_that_a_person_has_cut_is_taken_as_it_is(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies("An answer about lobsters.")
+    run("edit", "src/app.py", "what is greet", "--yes")
+    path = memory_folder(repo) / "conversation.md"
+    path.write_text(path.read_text().replace("lobsters", "shrimps, as I say").rstrip("\n"))
+    script.replies("Another answer.")
+    run("edit", "src/app.py", "what is greet for", "--yes")
+    assert "shrimps, as I say" in script.prompts[0] and "lobsters" not in script.prompts[0]
+    assert "shrimps, as I say" in path.read_text() and "Another answer." in path.read_text()
+
+
+def test_a_note_goes_to_the_file_that_it_is_about() -> None:
+    files = {"a/one.py": b"def parse(): ...\n", "b/two.py": b"def load(): ...\n"}
+    assert about("`parse` is slow", files) == {"a/one.py"}
+    assert about("`parse` feeds two.py", files) == {"b/two.py"}
+    assert about("both are slow", files) == set(files)
+    assert about("`other` is slow", files) == set(files)
+    assert list(offered(["`load` x", "`parse` y"], "m", "b/two.py", files)) == [Lesson("`load` x", "m")]
+    assert list(offered(["x"] * 9, "m", "c.py", {})) == [Lesson("x", "m")] * 5
+
+
+@pytest.mark.parametrize(
+    ("state", "answer", "said"),
+    [
+        ("committed", "", []),
+        ("answered", "Because of it.", []),
+        ("proposed", "", []),
+        ("declined", "the answer changes nothing: the files are already as it wants them.", []),
+        (
+            "declined",
+            "nothing was changed, as you said.",
+            [('did not want what was proposed for "x y"', "person")],
+        ),
+        ("rejected", "It is a bad idea.", [('declined to do "x y": It is a bad idea.', "m")]),
+        (
+            "refused",
+            "the file is busy",
+            [('tried and refused (the file is busy), nothing was changed: "x y"', "repoagent")],
+        ),
+        (
+            "failed",
+            "E: bad",
+            [('tried and failed its check, nothing was changed: "x y": E: bad', "repoagent")],
+        ),
+    ],
+)
+def test_what_is_worth_a_line(state: str, answer: str, said: list[tuple[str, str]]) -> None:
+    turns = [Turn("user", "x\ny"), Turn("assistant", "reply")]
+    assert [(one.text, one.source) for one in happened("x\ny", turns, state, answer, "m")] == said
+    assert len(taken_back("x " * 900).text) < 200

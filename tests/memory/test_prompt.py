@@ -1,0 +1,59 @@
+"""What of a memory goes into a prompt."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from repoagent.llm.usage import estimate_tokens
+from repoagent.memory import Memory, add_note, append_edit, block
+from tests.memory.conftest import Desk, atomic_save, edited, text
+from tests.memory.test_files import record
+
+
+def memory_of(desk: Desk, path: str) -> Memory:
+    memory = desk.resolve(path)
+    assert memory is not None
+    return memory
+
+
+def test_nothing_to_tell(desk: Desk) -> None:
+    assert block(memory_of(desk, "a.py"), 1000) == ""
+
+
+def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
+    memory = memory_of(desk, "a.py")
+    add_note(memory.notes, "the order matters", day=date(2026, 11, 1))
+    append_edit(memory.edits, record(1, commit="abcdef0123456789", request="make it\nfaster"))
+    append_edit(memory.edits, record(2, state="refused"))
+    assert block(memory, 1000) == (
+        "Notes on this file:\n- 2026-11-01: the order matters\n\n"
+        "Last edits of this file:\n"
+        "- 2026-11-01: make it faster (committed as abcdef012345)\n- 2026-11-02: request 2 (refused)\n\n"
+    )
+
+
+@pytest.mark.parametrize("budget", [0, 5, 20, 60, 200, 1000])
+def test_the_budget_holds_and_the_newest_is_kept(desk: Desk, budget: int) -> None:
+    memory = memory_of(desk, "a.py")
+    for number in range(1, 20):
+        add_note(memory.notes, f"note {number} with some words")
+        append_edit(memory.edits, record(number, request="long " * number * 50))
+    told = block(memory, budget)
+    assert estimate_tokens(told) <= budget
+    if "note " in told:
+        assert "note 19 " in told
+    assert bool(told) == (budget > 40) or budget == 20
+
+
+def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
+    memory = memory_of(desk, "a.py")
+    add_note(memory.notes, "about the old", blob=memory.identity.blob)
+    (desk.worktree.top / "a.py").write_bytes(text("all new"))
+    memory = memory_of(desk, "a.py")
+    add_note(memory.notes, "about the new", blob=memory.identity.blob)
+    atomic_save(desk.worktree.top / "a.py", edited(text("all new")))
+    told = block(memory_of(desk, "a.py"), 1000).splitlines()
+    assert told[1].endswith("about the old (about an older text of this file)")
+    assert told[2].endswith("about the new")

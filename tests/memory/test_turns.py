@@ -1,0 +1,348 @@
+"""Which exchanges a prompt shows, and how old ones leave the conversation: whole, and never lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import ModelError, Refused
+from repoagent.llm import Turn
+from repoagent.llm.conversation import append, dumps, loads, read
+from repoagent.llm.usage import estimate_tokens
+from repoagent.memory import Memory, append_edit, read_notes
+from repoagent.memory.identity import Identity
+from repoagent.memory.notes import COMPACTED
+from repoagent.memory.turns import compact, compact_above, exchanges, told
+from repoagent.memory.turns.said import failing_line, reason_of, words
+from tests.memory.test_files import record
+
+SAID_NO = Turn(
+    "observation",
+    "The person did not accept the change: keep the public name",
+    {"kind": "person", "ok": "no"},
+)
+CHECK = Turn(
+    "observation",
+    "The check `pytest -q` failed with exit code 1 after your edit. Its output:\n.F [100%]\n===== FAILURES =====\n"
+    'Traceback (most recent call last):\n  File "a.py", line 3\nassert 1 == 2\nAssertionError: totals differ\n\n'
+    "The files are as they were before it. Change your edit so that the check passes.",
+    {"kind": "check", "ok": "no"},
+)
+REPLY = (
+    "The cache must be cleared first.\n<commit>\nClear the cache\n</commit>\n<note>about `cache`</note>\n"
+    '```diff\n--- a/a.py\n+++ b/a.py\n@@\n-secret_old\n+secret_new\n```\n<read path="b.py"/>\n'
+)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    return Memory(tmp_path / "a-1", Identity("a.py"))
+
+
+def say(memory: Memory, number: int, request: str, *turns: Turn, state: str = "committed") -> None:
+    meta = {"edit": f"e{number}", "time": f"2026-11-{number:02}T10:00:00+00:00"}
+    last = turns[-1] if turns else Turn("assistant", "Done.")
+    last = Turn(last.role, last.text, {**last.meta, "state": state})
+    append(memory.conversation, Turn("user", request, meta), *turns[:-1], last)
+    append_edit(memory.edits, record(number, id=f"e{number}", request=request, state=state, commit="c" * 40))
+
+
+def test_nothing_was_asked(memory: Memory) -> None:
+    assert told(memory, "x", 1000) == ""
+    assert compact(memory) is None and compact_above(memory, 1) is None
+
+
+def test_what_is_about_the_same_is_told_with_what_was_said(memory: Memory) -> None:
+    say(memory, 1, "rename parseConfig", Turn("assistant", "Renamed."), SAID_NO, state="declined")
+    say(memory, 2, "make the totals right", Turn("assistant", REPLY), CHECK, Turn("assistant", "Now it is."))
+    for number in range(3, 16):
+        say(memory, number, f"add a docstring to function {number}")
+    found = told(memory, "rename the function parse_config", 1000)
+    assert "- 2026-11-01: rename parseConfig (declined as cccccccccccc)\n" in found
+    assert "  the model: Renamed.\n  the person: keep the public name\n" in found
+    assert "the totals" not in found and "secret_" not in found
+    assert (
+        "- 2026-11-15: add a docstring to function 15 (committed as cccccccccccc)\n  the model: Done."
+        in found
+    )
+    found = told(memory, "totals are wrong again", 1000)
+    assert "  the model: The cache must be cleared first. Clear the cache\n" in found
+    assert "  the check: AssertionError: totals differ\n  the model: Now it is.\n" in found
+    assert (
+        found.splitlines()[1].startswith("- 2026-11-02: ") and found.splitlines()[-2] == "  the model: Done."
+    )
+
+
+def test_what_became_of_it_later_is_told(memory: Memory) -> None:
+    say(memory, 1, "one")
+    append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
+    append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))
+    assert [(one.request, one.state, one.went_wrong) for one in exchanges(memory)] == [
+        ("one", "undone", True),
+        ("by a patch", "written", False),
+    ]
+
+
+@pytest.mark.parametrize("budget", [0, 10, 30, 60, 200, 2000])
+def test_the_budget_holds(memory: Memory, budget: int) -> None:
+    for number in range(1, 20):
+        say(memory, number, f"request {number} " + "word " * 30, Turn("assistant", "so it is " * 60))
+    found = told(memory, "word", budget)
+    assert estimate_tokens(found) <= budget
+    assert bool(found) == (budget > 60)
+
+
+def test_a_conversation_beyond_recognition_is_named_and_the_edits_are_told(memory: Memory) -> None:
+    say(memory, 1, "one")
+    memory.conversation.write_text("rewritten by hand")
+    warnings: list[str] = []
+    assert "one (committed" in told(memory, "one", 1000, warn=warnings.append)
+    assert len(warnings) == 1 and "conversation.md" in warnings[0]
+    with pytest.raises(Refused, match=r"conversation\.md"):
+        compact(memory)
+    assert memory.conversation.read_text() == "rewritten by hand"
+
+
+def test_words_without_code() -> None:
+    assert words(REPLY) == "The cache must be cleared first. Clear the cache"
+    assert words("so:\n--- a/x\n+++ b/x\n@@\n-a\n+b\nand done") == "so: and done"
+    assert words("<think>hm</think>yes\n```\nunclosed") == "yes"
+    assert reason_of(SAID_NO) == "keep the public name" and reason_of(CHECK) == ""
+    assert failing_line("hook said no\nmore") == "hook said no" and failing_line("") == ""
+
+
+def test_the_oldest_go_whole_and_a_line_each_stays(memory: Memory) -> None:
+    memory.folder.mkdir()
+    for number in range(1, 7):
+        say(
+            memory,
+            number,
+            f"request {number}\nof two lines",
+            Turn("assistant", "x" * 1000),
+            *([SAID_NO] if number == 2 else []),
+        )
+    head, mark, rest = memory.conversation.read_bytes().partition(b"## [")
+    before = head + b"A word of mine, above all.\n\n" + mark + rest
+    memory.conversation.write_bytes(before)
+    assert compact_above(memory, 0) is None and compact_above(memory, len(before)) is None
+    done = compact_above(memory, 6000)
+    assert done is not None and done.exchanges == 4
+    archived = done.archive.read_bytes()
+    assert done.archive.parent == memory.folder / "archive"
+    assert done.archive.name.startswith("conversation-2026-11-04-")
+    kept = memory.conversation.read_bytes()
+    start = len(head) + len(b"A word of mine, above all.\n\n")
+    assert kept[:start] == before[:start]
+    assert archived[len(head) :] + kept[start:] == before[start:]  # every byte of it
+    turns = loads(archived.decode()).turns + loads(kept.decode()).turns
+    assert turns == loads(before.decode()).turns
+    notes = [note for note in read_notes(memory.notes) if note.source == COMPACTED]
+    assert len(notes) == 4 and notes[0].day == "2026-11-01"
+    assert notes[0].text == f"request 1 of two lines (committed as cccccccccccc; archive/{done.archive.name})"
+    assert 'not accepted first: "keep the public name"' in notes[1].text
+    assert "request 1 of two lines (committed" in told(memory, "request 1", 3000)  # its record is still there
+    assert compact(memory) is None  # the last two stay
+
+
+def test_again_after_a_kill_is_as_if_there_had_been_none(memory: Memory) -> None:
+    for number in range(1, 6):
+        say(memory, number, f"request {number}")
+    before = memory.conversation.read_bytes()
+    done = compact(memory)
+    assert done is not None
+    after, notes = memory.conversation.read_bytes(), memory.notes.read_bytes()
+    memory.conversation.write_bytes(before)  # the kill came before the last step
+    assert compact(memory) == done
+    assert (memory.conversation.read_bytes(), memory.notes.read_bytes()) == (after, notes)
+    assert len(list(done.archive.parent.iterdir())) == 1
+
+
+def test_a_model_distils_and_what_it_answers_is_cut_to_notes(memory: Memory) -> None:
+    for number in range(1, 6):
+        say(memory, number, f"request {number}", Turn("assistant", "words"), SAID_NO)
+    asked: list[str] = []
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        return "Here:\n- `parse` keeps its name: callers rely on it\n- \n- " + "long " * 200 + "\nthat is all"
+
+    done = compact(memory, ask, source="some/model")
+    assert done is not None and len(asked) == 1
+    assert "request 1" in asked[0] and "keep the public name" in asked[0] and "request 5" not in asked[0]
+    made = [note for note in read_notes(memory.notes) if note.source == "some/model"]
+    assert [len(note.text) < 401 for note in made] == [True, True]
+    assert made[0].text == "`parse` keeps its name: callers rely on it"
+
+
+def test_a_model_that_fails_leaves_all_as_it_was(memory: Memory) -> None:
+    for number in range(1, 6):
+        say(memory, number, f"request {number}")
+    before = memory.conversation.read_bytes()
+
+    def ask(question: str) -> str:
+        raise ModelError("no network")
+
+    with pytest.raises(ModelError):
+        compact(memory, ask)
+    assert memory.conversation.read_bytes() == before
+    assert not memory.notes.exists() and not (memory.folder / "archive").exists()
+
+
+def test_what_is_said_while_a_model_thinks_stays(memory: Memory) -> None:
+    for number in range(1, 6):
+        say(memory, number, f"request {number}")
+
+    def ask(question: str) -> str:
+        say(memory, 6, "meanwhile")
+        return "none"
+
+    done = compact(memory, ask)
+    assert done is not None and done.exchanges == 3
+    left = read(memory.conversation)
+    assert left and [turn.text for turn in left.turns if turn.role == "user"] == [
+        "request 4",
+        "request 5",
+        "meanwhile",
+    ]
+
+
+nasty = st.lists(
+    st.sampled_from(
+        [
+            "\n## [",
+            "## [00000000] user\n",
+            "# repoagent conversation, version 1, nonce 00000000\n",
+            "\r\n",
+            "\r",
+            "\x00",
+        ]
+    )
+    | st.text(st.characters(), max_size=6),
+    max_size=5,
+).map("".join)
+talk = st.lists(
+    st.builds(Turn, st.sampled_from(["user", "user", "assistant", "observation"]), nasty, st.just({})),
+    min_size=3,
+    max_size=9,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(talk, st.integers(0, 400))
+def test_no_byte_of_any_conversation_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, turns: list[Turn], keep: int
+) -> None:
+    memory = Memory(tmp_path_factory.mktemp("a") / "a-1", Identity("a.py"))
+    memory.folder.mkdir()
+    before = dumps(turns).encode("utf-8", "replace")
+    memory.conversation.write_bytes(before)
+    parts = []
+    while (done := compact(memory, keep_bytes=keep)) is not None:
+        head = before[: before.index(b"\n") + 2]
+        assert done.archive.read_bytes().startswith(head)
+        parts.append(done.archive.read_bytes()[len(head) :])
+    assert head_of(before) + b"".join(parts) + body_of(memory.conversation.read_bytes()) == before
+
+
+def head_of(data: bytes) -> bytes:
+    return data[: data.index(b"\n") + 2]
+
+
+def body_of(data: bytes) -> bytes:
+    return data[data.index(b"\n") + 2 :]
+
+
+def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from repoagent.llm import Turn\nfrom repoagent.llm.conversation import append\n"
+        "from repoagent.memory import Memory\nfrom repoagent.memory.identity import Identity\n"
+        "from repoagent.memory.turns import compact_above\n"
+        "memory = Memory(Path(sys.argv[1]), Identity('a.py'))\n"
+        "for n in range(2000):\n"
+        "    append(memory.conversation, Turn('user', f'{sys.argv[2]} {n}'), Turn('assistant', 'x' * 200))\n"
+        "    compact_above(memory, 1500)\n"
+    )
+    two = [
+        subprocess.Popen([sys.executable, "-c", code, str(memory.folder), name]) for name in ("one", "two")
+    ]
+    archive = memory.folder / "archive"
+    while not archive.exists() or len(list(archive.glob("conversation-*"))) < 6:
+        assert all(process.poll() is None for process in two)
+    for process in two:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    append(memory.conversation, Turn("user", "after it"))
+    files = [*archive.glob("conversation-*"), memory.conversation]
+    said = {turn.text for path in files for turn in loads(path.read_text()).turns if turn.role == "user"}
+    for name in ("one", "two"):
+        numbers = {int(text.split()[1]) for text in said if text.startswith(name)}
+        assert numbers == set(range(len(numbers)))
+    assert "after it" in said
+
+
+def test_two_at_once_move_everything_once(memory: Memory) -> None:
+    for number in range(1, 8):
+        say(memory, number, f"request {number}")
+    with ThreadPoolExecutor(2) as pool:
+        done = [each for each in pool.map(lambda _: compact(memory), range(2)) if each]
+    assert len(done) == 1 and done[0].exchanges == 5
+    assert len(read_notes(memory.notes)) == 5
+
+
+def test_a_kill_at_any_write_leaves_every_exchange_somewhere(memory: Memory) -> None:
+    """The process ends at its first, second, … write or rename; the next compaction ends as one that was not killed."""
+    for number in range(1, 6):
+        say(memory, number, f"request {number}")
+    before = memory.conversation.read_bytes()
+    ends = []
+    for fatal in range(30):
+        memory.conversation.write_bytes(before)
+        memory.notes.unlink(missing_ok=True)
+        for path in (memory.folder / "archive").glob("*"):
+            path.unlink()
+        killed = in_a_child_that_dies(memory, fatal)
+        parts = list((memory.folder / "archive").glob("conversation-*"))
+        said = {turn.text for path in [*parts, memory.conversation] for turn in loads(path.read_text()).turns}
+        assert {f"request {number}" for number in range(1, 6)} <= said
+        compact(memory)
+        ends.append((memory.conversation.read_bytes(), memory.notes.read_text().count("\n- ")))
+        if not killed:
+            break
+    assert len(ends) > 5 and len(set(ends)) == 1 and ends[0][1] == 3
+
+
+def in_a_child_that_dies(memory: Memory, fatal: int) -> bool:
+    """Compact in a child that is killed at its write or rename number `fatal`; whether it was."""
+    child = os.fork()
+    if child == 0:
+        left = fatal
+        real = {name: getattr(os, name) for name in ("write", "replace")}
+
+        def counted(name: str) -> Callable[..., Any]:
+            def call(*args: Any, **named: Any) -> Any:
+                nonlocal left
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                left -= 1
+                return real[name](*args, **named)
+
+            return call
+
+        for name in real:
+            setattr(os, name, counted(name))
+        try:
+            compact(memory)
+        finally:
+            os._exit(0)  # nothing of the test goes on in the child
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
