@@ -15,6 +15,7 @@ from repoagent.repo.change import FileChange
 if TYPE_CHECKING:
     from repoagent.agent import LoopEvent
 
+SAID_NO = "nothing was changed, as you said"  # how the end of an edit begins that a person did not want
 USUAL = {"numbers", "counts", "blank-context"}
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from repoagent.edit.commit import Landed, SentBack, commit
-from repoagent.edit.dialogue import Decision, Dialogue, Proposal
+from repoagent.edit.dialogue import SAID_NO, Decision, Dialogue, Proposal
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing import Bench
-from repoagent.edit.lessons import SAID_NO
 from repoagent.edit.readback import DiffStat, read_back
 from repoagent.edit.sensitive import concerns, described
 from repoagent.edit.unseen import unseen

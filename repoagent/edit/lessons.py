@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from repoagent.edit.dialogue import SAID_NO
 from repoagent.llm import Turn
 from repoagent.memory.notes import PERSON, PROGRAM, Note, shortened
 from repoagent.memory.stale import missing, names
@@ -17,7 +18,6 @@ from repoagent.memory.turns.said import cut, failing_line, failure_of, reason_of
 
 MOST = 5  # notes that a model may add with one edit
 _ASKED = 120  # characters of the request in a note
-SAID_NO = "nothing was changed, as you said"  # how the end of an edit begins that a person did not want
 
 
 @dataclass(frozen=True)

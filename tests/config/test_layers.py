@@ -140,7 +140,12 @@ def test_a_repository_only_lowers_limits(layout: Layout, clean_environment: Path
         try:
             settings = shared(layout, f"{key} = {higher}")
         except UsageError:
-            assert key in {"max_turns", "timeout", "edit.inline_limit"}  # they have no "none"
+            assert key in {
+                "max_turns",
+                "timeout",
+                "edit.inline_limit",
+                "context_limit",
+            }  # they have no "none"
             continue
         assert settings[key] == 5
         assert "may only lower" in settings.warnings[0]
