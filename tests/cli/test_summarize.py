@@ -311,6 +311,7 @@ def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_pat
 # --- who is asked
 
 
+@pytest.mark.soak
 def test_the_anthropic_sdk(repo: GitRepo) -> None:
     cut = text("It greets.", stop="max_tokens")
     command = ["summarize", "src/app.py", "--model", "anthropic/claude-test", "--json"]
