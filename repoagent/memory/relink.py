@@ -8,8 +8,9 @@ from repoagent.errors import Refused
 from repoagent.memory.content import keep_content
 from repoagent.memory.identity import Identity, Memory, Seen
 from repoagent.memory.index import Change, Index, open_index
+from repoagent.memory.look import File, key_at
 from repoagent.memory.remember import freed, memory_lock, rekeying, save_all
-from repoagent.memory.resolve import File, find, key_at
+from repoagent.memory.resolve import find
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import Layout, Warn, to_stderr

@@ -15,7 +15,8 @@ from repoagent.errors import Busy, Refused
 from repoagent.memory.content import drop_contents, keep_content
 from repoagent.memory.identity import REWRITTEN, Identity, Memory, Rekeying, save
 from repoagent.memory.index import BLOB, KEY, Change, Index, folders, fresh, open_index
-from repoagent.memory.resolve import File, Found, find, key_at, key_of
+from repoagent.memory.look import File, key_at, key_of
+from repoagent.memory.resolve import Found, find
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import Layout, Warn, ensure, locked, to_stderr
 from repoagent.store.folders import folder

@@ -8,46 +8,20 @@ times are compared (`look_again`).
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from repoagent.errors import Refused
 from repoagent.memory.identity import Identity
 from repoagent.memory.index import Change, Few, Index, folders, fresh, hints, shelf_file, stamp
+from repoagent.memory.shelf_file import NewerFile, connect, give_up
 from repoagent.store import Layout, Warn
-from repoagent.store.document import put_aside
 
-VERSION = 1
-APPLICATION = 0x7270614D  # "rpaM", in the header of the file
-_WAIT = 10.0  # seconds for another process that writes
 _COARSE = 2_000_000_000  # ns: the coarsest clock of a file system in use (FAT)
-_MAKE = f"""
-CREATE TABLE listed (folder TEXT, settled INTEGER);
-CREATE TABLE memory (name BLOB PRIMARY KEY, stamp TEXT, path BLOB) WITHOUT ROWID;
-CREATE TABLE hint (kind TEXT, value BLOB, name BLOB, PRIMARY KEY (kind, value, name)) WITHOUT ROWID;
-CREATE INDEX hint_name ON hint (name);
-CREATE INDEX unborn ON memory (name) WHERE stamp IS NULL;
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
-"""
-_OUTSIDE = (
-    "database is locked",
-    "attempt to write",
-    "disk I/O",
-    "database or disk is full",
-    "unable to open",
-)
-
-
-class _Newer(Exception):
-    pass
 
 
 @contextmanager
@@ -56,79 +30,17 @@ def opened(layout: Layout, warn: Warn) -> Iterator[Index]:
     path = shelf_file(layout)
     connection = None
     try:
-        connection = _connect(path, warn)
+        connection = connect(path, warn)
         shelf = Shelf(connection, layout, warn)
         shelf.refresh()
-    except (sqlite3.Error, _Newer, OSError, Refused) as error:
+    except (sqlite3.Error, NewerFile, OSError, Refused) as error:
         if connection is not None:
             connection.close()
-        _give_up(path, error, warn)
-        yield Few(layout, warn, newer=isinstance(error, _Newer))
+        give_up(path, error, warn)
+        yield Few(layout, warn, newer=isinstance(error, NewerFile))
         return
     with closing(connection):
         yield shelf
-
-
-def _give_up(path: Path, error: Exception, warn: Warn) -> None:
-    """Say why the file can't be used; a damaged one is put out of the way."""
-    outside = isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE)
-    if isinstance(error, sqlite3.Error) and not outside:
-        put_aside(path, f"is damaged or not repoagent's own ({error})", warn)
-        path.with_name(path.name + "-journal").unlink(missing_ok=True)
-    else:
-        warn(f"{path} can't be used ({error}), so every memory is read, which takes longer")
-
-
-def _connect(path: Path, warn: Warn) -> sqlite3.Connection:
-    """Open the file, made where it is missing. Raises sqlite3.Error for one that is not ours, _Newer, OSError."""
-    ready = _is_ready(path, warn)
-    connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")  # it may have come with somebody else's repository
-        if not ready and _version(connection) == 0:
-            connection.execute("BEGIN IMMEDIATE")
-            if _version(connection) == 0:
-                for statement in _MAKE.split(";"):
-                    connection.execute(statement)
-            connection.execute("COMMIT")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _is_ready(path: Path, warn: Warn) -> bool:
-    """Whether the file, made where it is missing, has the marks of ours in its header (offsets 60 and 68). What is no
-    regular file is put aside."""
-    journal = path.with_name(path.name + "-journal")
-    for each in (path, journal):
-        try:
-            mode = os.lstat(each).st_mode
-        except FileNotFoundError:
-            continue
-        if not stat.S_ISREG(mode):
-            put_aside(each, "is not a regular file", warn)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    try:
-        header = os.read(descriptor, 72)
-    finally:
-        os.close(descriptor)
-    marks = [int.from_bytes(header[at : at + 4], "big") for at in (60, 68)]
-    return header.startswith(b"SQLite format 3\0") and marks == [VERSION, APPLICATION]
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    if application != (APPLICATION if version else 0):
-        raise sqlite3.DatabaseError("it has the mark of another program")
-    if version > VERSION:
-        raise _Newer(
-            f"its format version is {version} and this repoagent knows up to {VERSION}: update repoagent"
-        )
-    if not version and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
-        raise sqlite3.DatabaseError("it has tables of another program")
-    return version
 
 
 @dataclass
@@ -175,7 +87,7 @@ class Shelf:
             return None
 
     def _leave(self, error: sqlite3.Error) -> None:
-        _give_up(shelf_file(self.layout), error, self.warn)
+        give_up(shelf_file(self.layout), error, self.warn)
         self.instead = Few(self.layout, self.warn)
 
     def _few(self) -> Few:

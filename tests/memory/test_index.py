@@ -105,9 +105,9 @@ def test_a_newer_file_is_left_alone_and_work_goes_on(desk: Desk) -> None:
 def test_a_file_that_is_locked_or_read_only_costs_time_only(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from repoagent.memory import shelf
+    from repoagent.memory import shelf_file
 
-    monkeypatch.setattr(shelf, "_WAIT", 0.01)
+    monkeypatch.setattr(shelf_file, "_WAIT", 0.01)
     a = desk.folder("a.py")
     holder = sqlite3.connect(file_of(desk), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
