@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.split.splitters import GRAMMARS, Splitter, grammar
+from repoagent.split.trees import forget
 
 REPEATS = 3
 # `ru_maxrss` of a new process begins at that of the process that started it; Linux knows better.
@@ -47,6 +48,7 @@ def parser(kind: str) -> Callable[[bytes], object]:
 
 
 def _spent(call: Callable[[], object]) -> float:
+    forget()
     gc.collect()
     start = time.process_time()
     call()

@@ -66,6 +66,11 @@ def parse(data: bytes, language: str) -> tree_sitter.Tree:
     return tree_sitter.Parser(grammar(language)).parse(source_text(data))
 
 
+def forget() -> None:
+    """Keep no tree: for who measures a parse, or needs the memory."""
+    _recent.clear()
+
+
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
     """As `parse`, but None when it takes longer than `seconds`: error recovery on junk can be slow.
 

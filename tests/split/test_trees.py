@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from repoagent.split.trees import parse_bytes, parse_within
+from repoagent.split.trees import forget, parse_bytes, parse_within
 
 LARGE = b"def f(x):\n    return [x, (x, {x: x})]\n\n\n" * 8_000
 
@@ -11,6 +11,8 @@ def test_a_large_text_is_parsed_once() -> None:
     assert parse_bytes(bytes(LARGE), "python") is tree
     assert parse_within(LARGE, "javascript", 60) is not tree
     assert parse_within(LARGE + b"\n", "python", 60) is not tree
+    forget()
+    assert parse_within(LARGE, "python", 60) is not tree
 
 
 def test_what_took_too_long_is_tried_again() -> None:

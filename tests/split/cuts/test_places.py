@@ -144,13 +144,14 @@ def test_cutting_takes_little_more_than_parsing() -> None:
     from statistics import median
     from time import process_time
 
-    from repoagent.split.trees import parse_bytes
+    from repoagent.split.trees import forget, parse_bytes
 
     data = repeated(
         "# of f@\ndef f@(a):\n    if a:\n        return [a, 1, {'b': a}]\n    return a\n\n\n", 6000
     ).encode()
 
     def spent(parse: bool) -> float:
+        forget()
         start = process_time()
         if parse:
             parse_bytes(data, "python")
