@@ -209,6 +209,8 @@ def test_anything_in_any_order() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.xfail(reason="some mixes of git mv, swaps and copies between two looks still mislead", strict=False)
+@pytest.mark.xfail(
+    reason="some mixes of git mv, swaps and copies between two looks still mislead", strict=False
+)
 def test_much_of_anything_in_any_order() -> None:
     run(max_examples=150, stateful_step_count=50)
