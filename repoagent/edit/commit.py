@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from repoagent.edit.check import CheckResult, run_check
 from repoagent.edit.dialogue import Dialogue, Proposal
@@ -29,6 +30,12 @@ class Landed:
     written: bool = False
     commit: CommitResult | None = None
     check: CheckResult | None = None
+
+    @property
+    def kind(self) -> Literal["committed", "written", "proposed"]:
+        if self.commit is not None:
+            return "committed"
+        return "written" if self.written else "proposed"
 
     @property
     def changes(self) -> tuple[FileChange, ...]:

@@ -112,7 +112,7 @@ def edit(
         finally:
             forget_unanswered(place, edit_id)
     return EditOutcome(
-        kind=_kind(landed),
+        kind="answered" if landed is None else landed.kind,
         edit_id=edit_id,
         landed=landed,
         answer=answer,
@@ -122,14 +122,6 @@ def edit(
         cost=meter.cost,
         seconds=time.monotonic() - started,
     )
-
-
-def _kind(landed: Landed | None) -> Kind:
-    if landed is None:
-        return "answered"
-    if landed.commit is not None:
-        return "committed"
-    return "written" if landed.written else "proposed"
 
 
 @dataclass

@@ -47,9 +47,7 @@ class ApplyOutcome:
 
     @property
     def kind(self) -> str:
-        if self.landed.commit is not None:
-            return "committed"
-        return "written" if self.landed.written else "proposed"
+        return self.landed.kind
 
 
 def apply(

@@ -65,9 +65,7 @@ class JoinOutcome:
 
     @property
     def kind(self) -> str:
-        if self.landed.commit is not None:
-            return "committed"
-        return "written" if self.landed.written else "proposed"
+        return self.landed.kind
 
 
 # (path, what clashes, the diff of what is discarded) -> whether to go on
