@@ -54,6 +54,7 @@ def test_a_merge_in_progress_does_not_matter(repo: GitRepo, run: Run) -> None:
     assert all(columns(line) < 100 for line in done.out.splitlines())
 
 
+@pytest.mark.soak
 def test_how_many_keys_are_masked_is_said(repo: GitRepo, run: Run) -> None:
     key = "glp" + "at-" + "u8jzPde0IgxLd6GncfBA"
     repo.commit("key", **{"c.py": f"A = '{key}'\nB = '{key}'\nC = '<<secret 00000000>>'\n"})

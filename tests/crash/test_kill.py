@@ -50,7 +50,8 @@ def test_killed_anywhere(library: Path, tmp_path: Path) -> None:
     assert {one["landed"] for one in found} == {True, False}
 
 
-@pytest.mark.parametrize("scene", [pytest.param("formatted", marks=pytest.mark.soak), "undo"])
+@pytest.mark.soak
+@pytest.mark.parametrize("scene", ["formatted", "undo"])
 def test_killed_here_and_there(library: Path, tmp_path: Path, scene: str) -> None:
     killed(library, tmp_path, scene, 10_000, 7)
 

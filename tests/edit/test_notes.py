@@ -127,6 +127,7 @@ def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, scrip
     assert "\n  the person: keep saying hello\n" in script.prompts[0]
 
 
+@pytest.mark.soak
 def test_what_is_taken_back_is_noted_until_it_is_made_again(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
@@ -139,6 +140,7 @@ def test_what_is_taken_back_is_noted_until_it_is_made_again(repo: GitRepo, run: 
     assert notes(repo) == []
 
 
+@pytest.mark.soak
 def test_a_long_conversation_is_compacted_and_nothing_of_it_is_lost(
     repo: GitRepo, run: Run, script: Script
 ) -> None:

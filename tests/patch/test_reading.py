@@ -145,7 +145,7 @@ _WRAPS: dict[str, Callable[[str], str]] = {
 }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(_WORDS, st.data())
 @pytest.mark.parametrize("wrap", list(_WRAPS))
 def test_a_wrapped_diff_gives_the_second_text(wrap: str, words: list[str], data: st.DataObject) -> None:

@@ -89,6 +89,7 @@ def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo, tmp_path: Path
     assert (minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)) == before
 
 
+@pytest.mark.soak
 def test_nor_does_the_whole_program(minefield: GitRepo, attack: Attack, tmp_path: Path) -> None:
     before = minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)
     names = (

@@ -168,7 +168,7 @@ def test_random_edits_beside_random_changes_are_both_there(data: st.DataObject) 
     assert joined.data == b"".join(wanted)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_it_never_says_otherwise_than_git_does_of_the_whole_text(data: st.DataObject) -> None:
     """Few kinds of lines, so that nearly every place is ambiguous; each side may change anything."""
