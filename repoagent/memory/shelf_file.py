@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.store import Warn
@@ -47,11 +48,11 @@ def give_up(path: Path, error: Exception, warn: Warn) -> None:
 
 def connect(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the file, made where it is missing. Raises sqlite3.Error for one that is not ours, NewerFile, OSError."""
-    ready = _is_ready(path, warn)
+    _clear_way(path, warn)
     connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # it may have come with somebody else's repository
-        if not ready and _version(connection) == 0:
+        if _seen_version(connection) == 0:
             connection.execute("BEGIN IMMEDIATE")
             if _version(connection) == 0:
                 for statement in _MAKE.split(";"):
@@ -63,27 +64,32 @@ def connect(path: Path, warn: Warn) -> sqlite3.Connection:
     return connection
 
 
-def _is_ready(path: Path, warn: Warn) -> bool:
-    """Whether the file, made where it is missing, has the marks of ours in its header (offsets 60 and 68). What is no
-    regular file is put aside."""
-    journal = path.with_name(path.name + "-journal")
-    for each in (path, journal):
+def _clear_way(path: Path, warn: Warn) -> None:
+    """Put aside what is no regular file, and make a missing one for its owner alone.
+
+    A file that is there is not opened here: to close it would drop the locks that another thread's SQLite has on it.
+    """
+    for each in (path, path.with_name(path.name + "-journal")):
         try:
             mode = os.lstat(each).st_mode
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(mode):
             put_aside(each, "is not a regular file", warn)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    try:
-        header = os.read(descriptor, 72)
-    finally:
-        os.close(descriptor)
-    marks = [int.from_bytes(header[at : at + 4], "big") for at in (60, 68)]
-    return header.startswith(b"SQLite format 3\0") and marks == [VERSION, APPLICATION]
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _seen_version(connection: sqlite3.Connection) -> int:
+    """As of one moment: another process may be making the file."""
+    connection.execute("BEGIN")
+    version = _version(connection)
+    connection.execute("COMMIT")
+    return version
 
 
 def _version(connection: sqlite3.Connection) -> int:
+    """What the file says; inside a transaction. Raises sqlite3.DatabaseError, NewerFile."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != (APPLICATION if version else 0):

@@ -141,10 +141,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute(
         "PRAGMA trusted_schema = OFF"
     )  # the file may have come with somebody else's repository
+    connection.execute("BEGIN")  # what is asked is of one moment: another process may be making the file
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    connection.execute("COMMIT")
     if application == 0 and version == 0:
-        if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+        if tables:
             raise Broken("foreign")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN IMMEDIATE")
