@@ -39,6 +39,7 @@ def talk(model: Parrot, limits: Limits, heard: list[str]) -> Outcome:
     return run(ModelAgent(model, Meter(limits), prompt, on_text=heard.append), [], ASKED)
 
 
+@pytest.mark.soak
 def test_limits_end_a_run_that_does_not_end_itself() -> None:
     model = Parrot("<think>hm</think>")
     with pytest.raises(LimitReached):

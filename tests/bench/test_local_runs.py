@@ -14,6 +14,8 @@ from bench.local.__main__ import main
 from bench.local.paste import pasted, question
 from bench.local.tasks import FOLDER, load
 
+pytestmark = pytest.mark.soak
+
 TASK = "median-even"
 
 

@@ -11,6 +11,8 @@ import pytest
 from bench.local.frozen import May, damage, frozen
 from bench.local.tasks import Task, all_tasks
 
+pytestmark = pytest.mark.soak
+
 TASKS = all_tasks()
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not on PATH")
 EACH = [

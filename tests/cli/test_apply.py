@@ -24,6 +24,7 @@ Let me know if you want more.
 """
 
 
+@pytest.mark.soak
 def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo) -> None:
     before = repo.head()
     done = apply(repo.top, ANSWER, "-y")

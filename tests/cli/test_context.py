@@ -20,6 +20,7 @@ def test_what_can_not_be_shown_is_said(repo: GitRepo, run: Run) -> None:
     assert run("context", "a.txt").code == 3
 
 
+@pytest.mark.soak
 def test_it_is_what_an_edit_sends_and_needs_no_model(repo: GitRepo, run: Run, script: Script) -> None:
     repo.commit("rules", **{"AGENTS.md": "Be kind.\n"})
     nobody = {"REPOAGENT_MODEL": "anthropic/claude-sonnet-5-5"}

@@ -313,6 +313,7 @@ def test_limits_hold_and_are_written_down(repo: GitRepo, ask: Ask, model: Progra
     assert '"run":"history"' in spent and '"a.txt"' in spent
 
 
+@pytest.mark.soak
 def test_a_failing_model_shows_what_there_is(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 12)
     model.answers("if count: sys.exit('out of order')")
@@ -332,6 +333,7 @@ def test_garbled_lines_are_said(repo: GitRepo, ask: Ask, model: Program) -> None
     assert done.code == 4 and "gave no line that could be used" in done.err
 
 
+@pytest.mark.soak
 def test_shared_as_notes_and_read_in_a_new_clone(
     repo: GitRepo, ask: Ask, model: Program, tmp_path: Path
 ) -> None:
@@ -373,6 +375,7 @@ def test_the_prompt_of_an_edit_has_them(repo: GitRepo, ask: Ask, model: Program)
     assert "first commit — says 1.1 in call 0, +10 −0" in done.out
 
 
+@pytest.mark.soak
 def test_interrupted_what_is_done_is_kept(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 12)
     model.answers("if count: import time; time.sleep(60)")

@@ -30,6 +30,7 @@ def clash(repo: GitRepo) -> Path:
     return folder
 
 
+@pytest.mark.soak
 def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> None:
     before = repo.read("big.py"), repo.head()
     with Screen(

@@ -30,6 +30,7 @@ def rows(cwd: Path, **env: str) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in [*content["providers"], *content["models"]]}
 
 
+@pytest.mark.soak
 def test_nothing_configured_is_said_with_what_to_do(tmp_path: Path) -> None:
     done = program(tmp_path, "models")
     assert done.returncode == 0
@@ -135,6 +136,7 @@ def spending(repo: GitRepo) -> GitRepo:
     return repo
 
 
+@pytest.mark.soak
 def test_what_was_spent(spending: GitRepo, tmp_path: Path) -> None:
     done = program(spending.top, "cost")
     assert done.returncode == 0

@@ -200,6 +200,7 @@ def test_the_languages_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.soak
 def test_the_table_fits_the_terminal(code: GitRepo, width: int) -> None:
     code.write("odd.md", "# \x1b[31m red \u4f60\u597d\n\ntext\n\n" * 400)
     for file in ("src/code.py", "odd.md"):

@@ -157,6 +157,7 @@ WORK = OPEN + (
 QUICK = WORK.replace("sleep(1.2)", "sleep(0)")
 
 
+@pytest.mark.soak
 def test_work_in_progress_on_a_terminal(tmp_path: Path) -> None:
     with Screen(python(WORK), tmp_path) as screen:
         screen.end()

@@ -13,6 +13,8 @@ import pytest
 from tests.crash.machine import environment
 from tests.crash.test_kill import DATE, ROOT, library
 
+pytestmark = pytest.mark.soak
+
 __all__ = ["library"]
 ERRORS = ("ENOSPC", "ENOSPC+", "EIO", "EIO+", "EROFS+", "EACCES", "EDQUOT+", "EFBIG", "EMFILE")
 

@@ -13,6 +13,8 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff, run, script
 from tests.repo.only import nothing_left, seen, unchanged
 
+pytestmark = pytest.mark.soak
+
 __all__ = ["run", "script"]
 ROOT = Path(__file__).parents[2]
 LIMITED = (

@@ -14,6 +14,8 @@ from tests.edit.conftest import GREET, Run, Script, script
 from tests.edit.conftest import run as run_fixture
 from tests.repo.edits import committed, journals
 
+pytestmark = pytest.mark.soak
+
 __all__ = ["run", "script"]
 run = run_fixture
 COMMAND = ("edit", "src/app.py", "greet with a comma", "--yes")

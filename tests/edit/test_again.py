@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from repoagent.memory import read_edits
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
@@ -20,6 +22,7 @@ def states(repo: GitRepo, slug: str = "app-py") -> list[str]:
     return [edit.state for edit in read_edits(folder / "edits.jsonl")]
 
 
+@pytest.mark.soak
 def test_back_and_forth_several_steps_with_later_work(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
@@ -74,6 +77,7 @@ def test_again_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
     assert states(repo) == ["undone", "committed"]
 
 
+@pytest.mark.soak
 def test_again_in_the_editor_shows_what_was_said(
     repo: GitRepo, script: Script, tmp_path: Path, run: Run
 ) -> None:
@@ -114,6 +118,7 @@ def test_again_after_an_undo_takes_nothing_more_back(repo: GitRepo, run: Run, sc
     assert b"LINE FIVE" in repo.read("a.txt")
 
 
+@pytest.mark.soak
 def test_again_of_a_file_that_the_edit_made_or_removed(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+one\n```\n")
     assert run("edit", "new.txt", "make it", "--create", "--yes").code == 0
@@ -130,6 +135,7 @@ def test_again_of_a_file_that_the_edit_made_or_removed(repo: GitRepo, run: Run, 
     assert repo.git("log", "--format=%s").count("\n") == 3
 
 
+@pytest.mark.soak
 def test_again_takes_nothing_back_before_it_can_go_on(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
@@ -148,6 +154,7 @@ def test_again_takes_nothing_back_before_it_can_go_on(repo: GitRepo, run: Run, s
     assert run("redo").code == 1  # nothing was taken back
 
 
+@pytest.mark.soak
 def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(
     repo: GitRepo, run: Run, script: Script
 ) -> None:

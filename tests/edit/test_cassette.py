@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 
 
+@pytest.mark.soak
 def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     repo.git("clone", "-q", str(repo.top), str(tmp_path / "clone"))
     clone = GitRepo(tmp_path / "clone")

@@ -307,6 +307,7 @@ def test_json_says_it_all(repo: GitRepo, run: Run, script: Script) -> None:
     assert "gone.py" in json.dumps(failed.json["error"])
 
 
+@pytest.mark.soak
 def test_secret_and_ignored_files_need_a_name(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write(".env", "TOKEN=1\n")
     repo.write("vendor/lib.py", "x = 1\n")

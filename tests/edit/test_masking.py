@@ -94,6 +94,7 @@ def test_no_call_of_a_model_sends_a_key_whoever_makes_it(token: str) -> None:
     assert token not in repr(sent) and repr(sent).count("<<secret ") == 2
 
 
+@pytest.mark.soak
 def test_an_interrupted_edit_of_a_line_with_a_key_goes_on(
     repo: GitRepo, run: Run, script: Script, token: str
 ) -> None:

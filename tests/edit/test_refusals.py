@@ -86,6 +86,7 @@ def test_outside_a_repository(run: Run, tmp_path: Path) -> None:
     assert "git init" in done.err
 
 
+@pytest.mark.soak
 def test_no_model_is_configured(run: Run) -> None:
     done = run("edit", "a.txt", "x", "--yes", env={"REPOAGENT_MODEL": ""})
     assert done.code == 4

@@ -59,6 +59,7 @@ def left_behind(repo: GitRepo) -> list[str]:
     return [path.name for path in found] + [path.name for path in (repo.top / ".git").glob("*.lock")]
 
 
+@pytest.mark.soak
 def test_killed_while_the_model_is_asked(repo: GitRepo, run: Run, script: Script, killed: Killed) -> None:
     script.replies('<read path="README.md"/>\n', "never given", GREET)
     script.act(1, "sleep 5")

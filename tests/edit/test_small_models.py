@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from repoagent.edit.check_output import start_of
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
@@ -103,6 +105,7 @@ def test_after_a_failed_check_only_the_file_that_it_names_is_asked_for_again(
     assert repo.git("diff", head, "HEAD", "--stat", "--format=").count("| 2 +-") == 2
 
 
+@pytest.mark.soak
 def test_the_form_goes_by_what_is_known_of_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     env = {"REPOAGENT_MODEL": "ollama/qwen2.5-coder:1.5b"}
     small = run("edit", "src/app.py", "say hi", "--show-prompt", "--json", env=env).json

@@ -6,6 +6,8 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import MODEL, Script, diff
@@ -29,6 +31,7 @@ def both(one: program.Running, other: program.Running) -> list[dict[str, object]
     return [json.loads(out) for out, _ in done]
 
 
+@pytest.mark.soak
 def test_two_files_and_a_check_that_takes_its_time(repo: GitRepo, script: Script, tmp_path: Path) -> None:
     other = second(tmp_path)
     script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))

@@ -17,6 +17,8 @@ from repoagent.patch.apply import LARGEST
 from repoagent.patch.problems import LONGEST_SHOWN, MOST_SHOWN
 from tests.fuzz.near import check, near_patch
 
+pytestmark = pytest.mark.soak
+
 
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.booleans())

@@ -105,6 +105,7 @@ def test_it_can_be_given_up(repo: GitRepo) -> None:
     look.close()
 
 
+@pytest.mark.soak
 def test_time_is_bounded(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grow(repo, 2)
     worktree = open_worktree(repo.top)

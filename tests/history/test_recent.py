@@ -232,6 +232,7 @@ def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return script
 
 
+@pytest.mark.soak
 def test_time_is_bounded_and_what_was_found_is_kept(repo: GitRepo, slow_git: Path) -> None:
     grow(repo, "g.txt", 2)
     started = time.monotonic()
@@ -241,6 +242,7 @@ def test_time_is_bounded_and_what_was_found_is_kept(repo: GitRepo, slow_git: Pat
     assert history.partial
 
 
+@pytest.mark.soak
 def test_the_time_runs_from_the_start(repo: GitRepo, slow_git: Path) -> None:
     running = start(repo.top, "a.txt", seconds=1.0)
     time.sleep(1.2)

@@ -199,6 +199,7 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
 
 
 @given(turns)
+@pytest.mark.soak
 def test_messages_alternate_and_say_everything(given_turns: list[Turn]) -> None:
     messages = to_messages(given_turns, NONCE)
     roles_said = [message.role for message in messages]

@@ -210,6 +210,7 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
 
 
 @pytest.mark.parametrize("answer", ["\n" * 4_000_001, "```\nx\n```\n" * 20_001])
+@pytest.mark.soak
 def test_what_is_too_large_to_be_an_answer_is_refused(answer: str) -> None:
     with pytest.raises(Misfit, match="too large"):
         parse(answer)

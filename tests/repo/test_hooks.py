@@ -244,6 +244,7 @@ sys.exit(changed)
 """
 
 
+@pytest.mark.soak
 def test_real_pre_commit_with_other_work(pre_commit: GitRepo) -> None:
     repo = pre_commit
     repo.write("a.txt", LINES.replace("line 9", "mine 9"))

@@ -109,6 +109,7 @@ repos:
 """
 
 
+@pytest.mark.soak
 def test_pre_commit_killed_while_it_has_stashed(
     messy: GitRepo, script: Script, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

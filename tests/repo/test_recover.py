@@ -57,12 +57,14 @@ def test_killed_while_editing(template: GitRepo) -> None:
     killed_at_every_step(template, "edit", 11)
 
 
+@pytest.mark.soak
 def test_killed_while_taking_out_what_a_hook_swept_in(template: GitRepo) -> None:
     prepare(template)
     template.hook("pre-commit", "git add -u; git checkout -q b.txt\n")
     killed_at_every_step(template, "edit", 13)
 
 
+@pytest.mark.soak
 def test_killed_while_undoing(template: GitRepo) -> None:
     edit(template, change(template, "a.txt", "line 2", "LINE 2"))
     prepare(template)

@@ -17,6 +17,8 @@ from tests.edit.conftest import GREET, MODEL, Done, Script, diff
 from tests.repo.edits import change, edit
 from tests.repo.only import nothing_left, only, seen, unchanged
 
+pytestmark = pytest.mark.soak
+
 Run = Callable[..., Done]
 
 

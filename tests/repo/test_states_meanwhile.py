@@ -18,6 +18,8 @@ from tests.conftest import GitRepo
 from tests.repo.edits import change, edit, journals, worktree
 from tests.repo.snapshot import changed, snapshot, untimed
 
+pytestmark = pytest.mark.soak
+
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 OWN = {"file a.txt", "index a.txt", "status a.txt"}
 

@@ -15,6 +15,8 @@ from tests.repo.edits import change, committed, edit, new_file, worktree
 from tests.repo.snapshot import changed, snapshot, untimed
 from tests.repo.states import PATH, busy, busy_template  # noqa: F401
 
+pytestmark = pytest.mark.soak
+
 MADE = {
     "a new file": lambda repo: new_file("new/dir/x.txt", b"x\n"),
     "an empty file": lambda repo: new_file("empty.txt", b""),

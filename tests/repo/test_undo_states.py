@@ -18,6 +18,8 @@ from tests.repo.edits import change, committed, edit, new_file, staged, worktree
 from tests.repo.line_two import ID, edit_line_2, replace
 from tests.repo.snapshot import changed, snapshot, untimed
 
+pytestmark = pytest.mark.soak
+
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 Act = Callable[[GitRepo], object]
 

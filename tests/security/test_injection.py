@@ -49,6 +49,7 @@ def test_no_argument_of_a_tool_is_an_option(repo: GitRepo, make: object) -> None
     assert snapshot(repo.top) == before
 
 
+@pytest.mark.soak
 def test_a_pattern_can_not_take_for_ever(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("long.txt", "a" * 40_000 + "!\n" + "ab" * 20_000 + "\n")
     repo.commit("long")

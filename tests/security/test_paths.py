@@ -30,6 +30,8 @@ from tests.security.conftest import (
     whole,
 )
 
+pytestmark = pytest.mark.soak
+
 FORMS = (create, whole, search, envelope, delete, lambda p: rename("a.txt", p), lambda p: copy("a.txt", p))
 NAMES = [
     "../x", "../../etc/x", "/etc/x", "/tmp/x", "a/../../x", "src/../../x", "./../x", "~/x",

@@ -17,6 +17,8 @@ from repoagent.repo.write import put
 from repoagent.repo.write.exchange import exchange
 from tests.conftest import GitRepo
 
+pytestmark = pytest.mark.soak
+
 
 @contextmanager
 def swapping(folder: Path, outside: Path) -> Iterator[None]:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
 from repoagent.split.trees import forget, parse_bytes, parse_within
 
 LARGE = b"def f(x):\n    return [x, (x, {x: x})]\n\n\n" * 8_000
 
 
+@pytest.mark.soak
 def test_a_large_text_is_parsed_once() -> None:
     tree = parse_within(LARGE, "python", 60)
     assert tree is not None

@@ -41,6 +41,7 @@ def test_a_huge_file_has_no_opinion() -> None:
     assert parses_worse("a.json", b"[]", b"[" * (5 << 20)) is None
 
 
+@pytest.mark.soak
 def test_junk_does_not_hold_the_check_up() -> None:
     started = time.monotonic()
     assert error_count("a.cpp", b"{([" * 1_000_000) is None

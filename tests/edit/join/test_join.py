@@ -289,6 +289,7 @@ def test_outside_of_a_repository_the_file_is_written(tmp_path: Path, program: Ca
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
+@pytest.mark.soak
 def test_random_edits_and_random_changes_elsewhere_are_both_joined(split: Split, data: st.DataObject) -> None:
     """Of each function, one side at most changes a line; the other functions stay as they are."""
     split.source.write_bytes(SOURCE)

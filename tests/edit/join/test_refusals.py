@@ -11,6 +11,8 @@ from tests.cli.applying import program
 from tests.conftest import GitRepo
 from tests.edit.join.conftest import MakeSplit, Split
 
+pytestmark = pytest.mark.soak
+
 
 def test_nothing_edited(split: Split) -> None:
     before = split.everything()

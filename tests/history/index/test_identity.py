@@ -38,6 +38,7 @@ def check(top: Path, history: History, ids: list[str]) -> None:
 
 @_SETTINGS
 @given(linear, st.lists(st.integers(0, 9), max_size=3))
+@pytest.mark.soak
 def test_a_file_has_its_commits_whichever_way_they_are_mined(
     clean_environment: Path, commits: list[list[Operation]], steps: list[int]
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_file_has_its_commits_whichever_way_they_are_mined(
 
 @_SETTINGS
 @given(linear, st.integers(0, 9))
+@pytest.mark.soak
 def test_mining_that_is_ended_again_and_again_gives_the_same(
     clean_environment: Path, commits: list[list[Operation]], start: int
 ) -> None:

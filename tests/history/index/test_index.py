@@ -357,6 +357,7 @@ def test_who_reads_is_not_held_up_by_who_mines(repo: GitRepo) -> None:
             index.update(insist=True)
 
 
+@pytest.mark.soak
 def test_processes_at_once_and_one_that_is_killed(repo: GitRepo) -> None:
     many(repo, 3000)
     repo.git("reset", "-q", "--hard", "main")

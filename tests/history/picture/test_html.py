@@ -103,6 +103,7 @@ def test_a_row_for_each_neighbor_that_the_keyboard_reaches() -> None:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.soak
 def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     hooked = html(graph(HOSTILE)).replace(

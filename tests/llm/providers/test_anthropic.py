@@ -303,6 +303,7 @@ WAIT_FOR_IT = "[thread.join() for thread in threading.enumerate() if thread.name
 
 
 @pytest.mark.parametrize("wait", [WAIT_FOR_IT, pytest.param("", marks=pytest.mark.soak)])
+@pytest.mark.soak
 def test_preload_imports_and_connects_in_the_background(server_with: Start, wait: str) -> None:
     server = server_with("ok")
     script = (
@@ -324,6 +325,7 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
 
 
 @pytest.mark.parametrize("key", [pytest.param("", marks=pytest.mark.soak), "k"])
+@pytest.mark.soak
 def test_a_preload_that_fails_is_silent(key: str) -> None:
     script = (
         "import threading\nfrom repoagent.llm.providers.anthropic_client import preload\npreload()\n"
@@ -332,6 +334,7 @@ def test_a_preload_that_fails_is_silent(key: str) -> None:
     assert run_python(script, ANTHROPIC_API_KEY=key, ANTHROPIC_BASE_URL="http://127.0.0.1:9") == ""
 
 
+@pytest.mark.soak
 def test_the_end_of_the_program_waits_for_an_import_that_is_under_way() -> None:
     """An interpreter that ends under it can crash."""
     script = (
@@ -401,6 +404,7 @@ def test_a_gateway_that_ends_in_its_own_way(server_with: Start) -> None:
         assert (reply.text, reply.stop, reply.usage.estimated) == ("the reply", "end", False)
 
 
+@pytest.mark.soak
 def test_a_server_that_only_pings_is_given_up(server_with: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anthropic_api, "MUTE", 2)
     server_with([pings(20, delay=0.1), pings(4, delay=0.1, then=text("late but here"))])

@@ -87,6 +87,7 @@ def test_bytes_that_are_no_text(model: Path) -> None:
     assert LocalModel(str(model)).complete(short(ask("caf\udce9")), lambda _: None).text
 
 
+@pytest.mark.soak
 def test_a_prompt_longer_than_the_window(model: Path) -> None:
     with pytest.raises(ModelError, match=r"the prompt has [\d,]+ tokens and the window of local/.* 16,384"):
         LocalModel(str(model)).complete(ask("word " * 20_000), lambda _: None)

@@ -649,6 +649,7 @@ WAIT = "[thread.join() for thread in threading.enumerate() if thread.name == 'op
 
 
 @pytest.mark.parametrize("wait", [WAIT, ""])
+@pytest.mark.soak
 def test_preload_imports_and_connects_in_the_background(serve: Start, wait: str) -> None:
     server = serve("ok")
     output = run_python(

@@ -116,6 +116,7 @@ EVENT = having(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(EVENT, min_size=1, max_size=3), st.booleans())
+@pytest.mark.soak
 def test_any_json_is_read(events: list[object], streamed: bool) -> None:
     received = Received()
     lines = [f"{'data: ' * streamed}{json.dumps(event)}\n\n".encode() for event in events]

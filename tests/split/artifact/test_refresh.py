@@ -255,6 +255,7 @@ def killed_at(number: int, folder: Path) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.soak
 def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: Index, tmp_path: Path) -> None:
     mine = function("b").replace(b"b_2 = 2", b"b_2 = 'mine'")
     (split.folder / "002.py").write_bytes(mine)

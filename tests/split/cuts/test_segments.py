@@ -170,6 +170,7 @@ def test_minified_code_is_cut_between_statements() -> None:
         ("a.yaml", b"[", b"]"),
     ],
 )
+@pytest.mark.soak
 def test_very_deep(path: str, open_: bytes, close: bytes) -> None:
     data = open_ * 50_000 + close * 50_000
     check(data, 4096, segments(path, data, target=4096))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def test_segments_are_well_filled() -> None:
     assert all(size > 4096 / 8 for size in sizes)
 
 
+@pytest.mark.soak
 def test_an_edit_changes_few_segments() -> None:
     data = source()
     cuts = cuts_of(data)
