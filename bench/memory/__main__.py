@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from repoagent.memory import listing, remember, resolve
-from repoagent.memory.identity import identity_file, to_dict
+from repoagent.memory.identity.record import identity_file, to_dict
 from repoagent.repo.worktree import WorkTree, layout, open_worktree
 
 COUNTS = (1, 100, 10_000, 100_000)

@@ -23,8 +23,8 @@ from repoagent.edit.summaries import purposes, summary_of
 from repoagent.errors import Refused, UsageError
 from repoagent.history import Look, Neighborhood, candidates_block, neighborhood
 from repoagent.memory import Memory, block, resolve
+from repoagent.memory.notes.stale import older_texts
 from repoagent.memory.prompt import notes_block
-from repoagent.memory.stale import older_texts
 from repoagent.memory.turns import told
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
 from repoagent.store.masking import mask

@@ -8,7 +8,7 @@ from repoagent.edit.pending import complete
 from repoagent.edit.undo import tell
 from repoagent.edit.unfinished import PREFIX, alive
 from repoagent.errors import Busy
-from repoagent.memory.leftovers import clear_unborn
+from repoagent.memory.identity.leftovers import clear_unborn
 from repoagent.repo import WorkTree, layout
 from repoagent.store import Layout
 from repoagent.store.atomic import sweep

@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 
 from repoagent.edit.dialogue import SAID_NO
 from repoagent.llm import Turn
-from repoagent.memory.notes import PERSON, PROGRAM, Note, shortened
-from repoagent.memory.stale import missing, names
+from repoagent.memory.notes.file import PERSON, PROGRAM, Note, shortened
+from repoagent.memory.notes.stale import missing, names
 from repoagent.memory.turns.said import cut, failing_line, failure_of, reason_of
 
 MOST = 5  # notes that a model may add with one edit

@@ -19,7 +19,7 @@ from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage
 from repoagent.memory import Memory
-from repoagent.memory.identity import load
+from repoagent.memory.identity.record import load
 from repoagent.patch import Placement
 from repoagent.repo import FileChange, WorkTree, layout
 from repoagent.repo.commits import head_commit

@@ -14,8 +14,8 @@ from repoagent.llm import Request, Turn, Usage, render
 from repoagent.llm.conversation import append
 from repoagent.memory import EditRecord, Memory, append_edit, read_edits, read_notes
 from repoagent.memory import remember as tie
-from repoagent.memory.notes import add_notes, drop_note, made_note
-from repoagent.memory.stale import staleness
+from repoagent.memory.notes.file import add_notes, drop_note, made_note
+from repoagent.memory.notes.stale import staleness
 from repoagent.memory.turns import compact_above
 from repoagent.repo import FileChange, Source, WorkTree, blob_hash, layout
 from repoagent.store import Layout, write_whole

@@ -15,7 +15,7 @@ from repoagent.llm import Turn
 from repoagent.llm.conversation import read
 from repoagent.memory import Memory, add_note, append_edit, memories, read_edits, resolve
 from repoagent.memory import remember as tie
-from repoagent.memory.notes import drop_note
+from repoagent.memory.notes.file import drop_note
 from repoagent.repo import Options, WorkTree, layout, read_source
 from repoagent.repo.run import uninterrupted
 from repoagent.repo.undo import Edit, UndoResult, find_edit, list_edits

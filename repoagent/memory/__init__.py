@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from repoagent.memory.identity import Identity, Memory
-from repoagent.memory.notes import Note, add_note, read_notes
+from repoagent.memory.identity.record import Identity, Memory
+from repoagent.memory.identity.relink import relink
+from repoagent.memory.identity.remember import copy_of, listing, memories, orphans, remember, resolve
+from repoagent.memory.notes.file import Note, add_note, read_notes
 from repoagent.memory.prompt import block
 from repoagent.memory.recall import search, search_memory
 from repoagent.memory.records import EditRecord, append_edit, read_edits
-from repoagent.memory.relink import relink
-from repoagent.memory.remember import copy_of, listing, memories, orphans, remember, resolve
 
 __all__ = [
     "EditRecord",

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.identity import Memory
-from repoagent.memory.notes import COMPACTED, Note, read_notes
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.notes.file import COMPACTED, Note, read_notes
+from repoagent.memory.notes.stale import Older, gone
 from repoagent.memory.records import EditRecord, read_edits
-from repoagent.memory.stale import Older, gone
 from repoagent.store import Warn, to_stderr
 
 _NOTES_SHARE = 2 / 3  # of the budget, as long as there are edits to tell

@@ -7,8 +7,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run
 from tests.llm.providers.messages_server import KEY, Received, cut, messages_server, status, text

@@ -27,8 +27,8 @@ from repoagent.memory import (
     remember,
     resolve,
 )
-from repoagent.memory.content import last_contents
-from repoagent.memory.identity import Identity, Rekeying, Seen, from_dict, to_dict
+from repoagent.memory.identity.content import last_contents
+from repoagent.memory.identity.record import Identity, Rekeying, Seen, from_dict, to_dict
 from tests.memory.conftest import Desk, text
 
 

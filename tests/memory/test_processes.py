@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from repoagent.memory import memories, read_edits, read_notes
-from repoagent.memory.remember import listing
+from repoagent.memory.identity.remember import listing
 from tests.conftest import GitRepo
 from tests.memory.conftest import desk_at, text
 

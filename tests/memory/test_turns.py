@@ -20,8 +20,8 @@ from repoagent.llm import Turn
 from repoagent.llm.conversation import append, dumps, loads, read
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory import Memory, append_edit, read_notes
-from repoagent.memory.identity import Identity
-from repoagent.memory.notes import COMPACTED
+from repoagent.memory.identity.record import Identity
+from repoagent.memory.notes.file import COMPACTED
 from repoagent.memory.turns import compact, compact_above, exchanges, told
 from repoagent.memory.turns.said import failing_line, reason_of, words
 from tests.memory.test_files import record
@@ -266,7 +266,7 @@ def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> No
     code = (
         "import sys\nfrom pathlib import Path\n"
         "from repoagent.llm import Turn\nfrom repoagent.llm.conversation import append\n"
-        "from repoagent.memory import Memory\nfrom repoagent.memory.identity import Identity\n"
+        "from repoagent.memory import Memory\nfrom repoagent.memory.identity.record import Identity\n"
         "from repoagent.memory.turns import compact_above\n"
         "memory = Memory(Path(sys.argv[1]), Identity('a.py'))\n"
         "for n in range(2000):\n"

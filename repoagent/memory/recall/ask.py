@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.memory.identity import load
+from repoagent.memory.identity.record import load
 from repoagent.memory.recall.current import asked
 from repoagent.memory.recall.files import memory_of, sweep
 from repoagent.memory.recall.index import has_fts5

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
-from repoagent.memory.identity import load
+from repoagent.memory.identity.record import load
 from repoagent.memory.recall import passages
 from repoagent.memory.recall.files import Stamp, Sweep, is_identity, memory_of
 from repoagent.memory.recall.index import meta, packed, unpacked

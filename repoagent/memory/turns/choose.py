@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.identity import Memory
+from repoagent.memory.identity.record import Memory
 from repoagent.memory.recall.words import is_common, words_of
 from repoagent.memory.turns.exchanges import Exchange, exchanges
 from repoagent.memory.turns.said import heading, lines

@@ -15,8 +15,8 @@ from pathlib import Path
 from repoagent.errors import Busy
 from repoagent.llm.conversation import Conversation, loads, read, starts
 from repoagent.llm.quoting import fence
-from repoagent.memory.identity import Memory
-from repoagent.memory.notes import COMPACTED, Note, add_notes, made_note, shortened
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.notes.file import COMPACTED, Note, add_notes, made_note, shortened
 from repoagent.memory.records import EditRecord, read_edits
 from repoagent.memory.turns.exchanges import Exchange, grouped, of_turns
 from repoagent.memory.turns.said import cut, failure_of, heading, lines, reason_of

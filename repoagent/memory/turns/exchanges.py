@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn, read
-from repoagent.memory.identity import Memory
+from repoagent.memory.identity.record import Memory
 from repoagent.memory.records import read_edits
 from repoagent.store import Warn, to_stderr
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.llm.conversation import NewerConversation, Turn, dumps
-from repoagent.memory.notes import read_notes
+from repoagent.memory.notes.file import read_notes
 from repoagent.memory.recall import passages
 from repoagent.memory.recall.passages import LONGEST, Passage
 

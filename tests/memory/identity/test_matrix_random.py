@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from tests.memory.conftest import text
-from tests.memory.matrix import Stage
+from tests.memory.identity.matrix import Stage
 
 _NAMES = [f"{folder}{name}.py" for folder in ("", "p/", "q/") for name in ("one", "two", "three", "four")]
 _LINES = 40

@@ -6,8 +6,8 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from repoagent.memory.identity import Memory
-from repoagent.memory.notes import COMPACTED, IsStale, Note
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.notes.file import COMPACTED, IsStale, Note
 from repoagent.repo.run import OFFLINE, git
 from repoagent.repo.worktree import WorkTree
 

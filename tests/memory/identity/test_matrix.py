@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import content
+from repoagent.memory.identity import content
 from tests.conftest import GitRepo
 from tests.memory.conftest import edited, text
-from tests.memory.matrix import Stage
+from tests.memory.identity.matrix import Stage
 
 A, B = text("a"), text("b")
 BOTH = {"a.py": "a", "b.py": "b"}
@@ -674,7 +674,7 @@ def test_a_bind_mount(stage: Stage, tmp_path: Path) -> None:
     place = tmp_path / "container"
     place.mkdir()
     ask = (
-        "import sys; from pathlib import Path; from tests.memory.matrix import Stage\n"
+        "import sys; from pathlib import Path; from tests.memory.identity.matrix import Stage\n"
         "stage = Stage(Path(sys.argv[1])); stage.folders = dict(zip(sys.argv[2::2], sys.argv[3::2]))\n"
         "print(sorted(stage.answers(['a.py', 'b.py']).items()))"
     )

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.memory.similar import pieces, similarity
+from repoagent.memory.identity.similar import pieces, similarity
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import read_regular, write_whole
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Busy
 from repoagent.memory import add_note, read_notes
-from repoagent.memory import notes as notes_module
-from repoagent.memory.notes import (
+from repoagent.memory.notes import file as notes_module
+from repoagent.memory.notes.file import (
     COMPACTED,
     LIMIT,
     PERSON,
@@ -30,9 +30,9 @@ from repoagent.memory.notes import (
     made_note,
     shortened,
 )
+from repoagent.memory.notes.same import says_nothing_new
+from repoagent.memory.notes.stale import gone, names, older_texts, staleness
 from repoagent.memory.prompt import notes_block
-from repoagent.memory.same import says_nothing_new
-from repoagent.memory.stale import gone, names, older_texts, staleness
 from tests.memory.conftest import Desk, edited, text
 
 DAY = date(2026, 11, 21)
@@ -199,7 +199,7 @@ def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_a_kill_leaves_the_notes_whole(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     code = (
-        "import sys; from pathlib import Path; from repoagent.memory.notes import add_note\n"
+        "import sys; from pathlib import Path; from repoagent.memory.notes.file import add_note\n"
         "for n in range(1_000): add_note(Path(sys.argv[1]), f'number {n} of it', source='m')\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(path)])

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repoagent.memory import ancestry
-from repoagent.memory.identity import REWRITTEN
-from repoagent.memory.index import BLOB, EARLIER, KEY, PATH, Index
-from repoagent.memory.look import CLEARLY, Candidate, File, Look, key_at
-from repoagent.memory.similar import RENAME
+from repoagent.memory.identity import ancestry
+from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, Index
+from repoagent.memory.identity.look import CLEARLY, Candidate, File, Look, key_at
+from repoagent.memory.identity.record import REWRITTEN
+from repoagent.memory.identity.similar import RENAME
 from repoagent.store import Layout
 
 _MANY = 1000  # of more memories it is not looked up which have lost their file

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from repoagent.errors import Busy
-from repoagent.memory.same import says_nothing_new
+from repoagent.memory.notes.same import says_nothing_new
 from repoagent.store import locked, read_regular, write_whole
 
 PERSON, PROGRAM, COMPACTED = "person", "repoagent", "compact"  # sources other than the names of models

@@ -12,11 +12,11 @@ from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 
 from repoagent.errors import Busy, Refused
-from repoagent.memory.content import drop_contents, keep_content
-from repoagent.memory.identity import REWRITTEN, Identity, Memory, Rekeying, save
-from repoagent.memory.index import BLOB, KEY, Change, Index, folders, fresh, open_index
-from repoagent.memory.look import File, key_at, key_of
-from repoagent.memory.resolve import Found, find
+from repoagent.memory.identity.content import drop_contents, keep_content
+from repoagent.memory.identity.index import BLOB, KEY, Change, Index, folders, fresh, open_index
+from repoagent.memory.identity.look import File, key_at, key_of
+from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying, save
+from repoagent.memory.identity.resolve import Found, find
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import Layout, Warn, ensure, locked, to_stderr
 from repoagent.store.folders import folder

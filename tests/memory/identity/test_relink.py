@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory import Memory, copy_of, memories, relink
-from repoagent.memory.identity import identity_file
+from repoagent.memory.identity.record import identity_file
 from tests.memory.conftest import Desk, atomic_save, edited, text
 
 

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from repoagent.errors import Refused
-from repoagent.memory import ancestry
-from repoagent.memory.content import is_sample, last_contents, likeness
-from repoagent.memory.identity import Identity
-from repoagent.memory.index import KEY, Index
-from repoagent.memory.similar import RENAME, similarity, worked_over
+from repoagent.memory.identity import ancestry
+from repoagent.memory.identity.content import is_sample, last_contents, likeness
+from repoagent.memory.identity.index import KEY, Index
+from repoagent.memory.identity.record import Identity
+from repoagent.memory.identity.similar import RENAME, similarity, worked_over
 from repoagent.repo.source import blob_hash, read_source
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import Layout

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import index as hints
 from repoagent.memory import listing, memories, remember, resolve
-from repoagent.memory.identity import Identity, identity_file, load, save
+from repoagent.memory.identity import index as hints
+from repoagent.memory.identity.record import Identity, identity_file, load, save
 from repoagent.store import Layout
 from tests.memory.conftest import Desk, atomic_save, edited, text
 
@@ -49,7 +49,7 @@ def test_few_memories_need_no_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     atomic_save(desk.worktree.top / "a.py", edited(text("a")))
     assert desk.folder("a.py")
     assert not file_of(desk).exists()  # it would not have heard of that
-    code = "import sys; import repoagent.memory; print('repoagent.memory.shelf' in sys.modules)"
+    code = "import sys; import repoagent.memory; print('repoagent.memory.identity.shelf' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -105,7 +105,7 @@ def test_a_newer_file_is_left_alone_and_work_goes_on(desk: Desk) -> None:
 def test_a_file_that_is_locked_or_read_only_costs_time_only(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from repoagent.memory import shelf_file
+    from repoagent.memory.identity import shelf_file
 
     monkeypatch.setattr(shelf_file, "_WAIT", 0.01)
     a = desk.folder("a.py")
@@ -118,7 +118,7 @@ def test_a_file_that_is_locked_or_read_only_costs_time_only(
 
 
 def test_damage_that_shows_late_is_noticed(desk: Desk) -> None:
-    from repoagent.memory.shelf import opened
+    from repoagent.memory.identity.shelf import opened
 
     warnings: list[str] = []
     with opened(desk.layout, warnings.append) as shelf:
@@ -213,7 +213,7 @@ def test_kills_while_it_is_made_and_written(desk: Desk) -> None:
         memory = Identity(path).seen(f"{len(name):040}", "/elsewhere")
         save(desk.layout.memory / name, memory)
     code = (
-        "import sys, os; from pathlib import Path; import repoagent.memory.index as i; i.FEW = 0\n"
+        "import sys, os; from pathlib import Path; import repoagent.memory.identity.index as i; i.FEW = 0\n"
         "from repoagent.memory import remember; from repoagent.repo.worktree import layout, open_worktree\n"
         "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
         "while True:\n"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from repoagent.errors import Refused
-from repoagent.memory.content import keep_content
-from repoagent.memory.identity import Identity, Memory, Seen
-from repoagent.memory.index import Change, Index, open_index
-from repoagent.memory.look import File, key_at
-from repoagent.memory.remember import freed, memory_lock, rekeying, save_all
-from repoagent.memory.resolve import find
+from repoagent.memory.identity.content import keep_content
+from repoagent.memory.identity.index import Change, Index, open_index
+from repoagent.memory.identity.look import File, key_at
+from repoagent.memory.identity.record import Identity, Memory, Seen
+from repoagent.memory.identity.remember import freed, memory_lock, rekeying, save_all
+from repoagent.memory.identity.resolve import find
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import Layout, Warn, to_stderr

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repoagent.errors import Refused
-from repoagent.memory.identity import Identity
-from repoagent.memory.index import Change, Few, Index, folders, fresh, hints, shelf_file, stamp
-from repoagent.memory.shelf_file import NewerFile, connect, give_up
+from repoagent.memory.identity.index import Change, Few, Index, folders, fresh, hints, shelf_file, stamp
+from repoagent.memory.identity.record import Identity
+from repoagent.memory.identity.shelf_file import NewerFile, connect, give_up
 from repoagent.store import Layout, Warn
 
 _COARSE = 2_000_000_000  # ns: the coarsest clock of a file system in use (FAT)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from repoagent.errors import Refused
-from repoagent.memory.identity import FILE, Identity, load
+from repoagent.memory.identity.record import FILE, Identity, load
 from repoagent.store import Layout, Warn
 from repoagent.store.folders import folder
 
@@ -79,7 +79,7 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[Index]:
     if len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
         yield Few(layout, warn)
         return
-    from repoagent.memory.shelf import opened  # SQLite takes a while to load
+    from repoagent.memory.identity.shelf import opened  # SQLite takes a while to load
 
     with opened(layout, warn) as shelf:
         yield Few(layout, warn) if shelf is None else shelf
