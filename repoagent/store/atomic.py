@@ -145,6 +145,7 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float) -> bool:
             raise
         if size == 0:
             os.fsync(parent)
+        os.utime(parent)  # who looks at the folder alone sees that something in it has changed
         return True
     finally:
         os.close(descriptor)
@@ -208,7 +209,7 @@ def _reserve(parent: int, name: str, *, is_folder: bool) -> str:
         candidate = f"{name}.broken-{number}"
         try:
             if is_folder:
-                os.mkdir(candidate, dir_fd=parent)
+                os.mkdir(candidate, 0o700, dir_fd=parent)
             else:
                 os.close(os.open(candidate, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=parent))
         except FileExistsError:

@@ -83,7 +83,7 @@ def _step(parent: int, name: str, *, create: bool) -> int:
         if not create:
             raise
     try:
-        os.mkdir(name, dir_fd=parent)
+        os.mkdir(name, 0o755 if name == FOLDER else 0o700, dir_fd=parent)
     except FileExistsError:
         pass  # another process made it in between: what it is shows when it is opened
     return os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=parent)

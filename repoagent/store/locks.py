@@ -51,10 +51,7 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _NO_LOCKS:
-                raise Refused(
-                    f"the file system that holds {path} has no file locks (NFS without a lock service?): "
-                    "mount it with locks, or work in a clone on a local disk"
-                ) from error
+                raise Refused(_no_locks(path)) from error
             if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
                 raise failed("lock", path, error) from error
         else:
@@ -123,6 +120,96 @@ def holder(path: Path) -> str | None:
         return _holder(path.read_bytes())
     except OSError:
         return None
+
+
+def held_by(path: Path) -> str | None:
+    """Who holds the lock file `path` now, in words; None when nobody does, or it can't be known.
+
+    Who waits for it is not kept waiting.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        return _holder(os.pread(descriptor, 1000, 0)) or "another process"
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def trouble_with_locks(folder: Path) -> str:
+    """What is wrong with locks in `folder`, as a sentence; "" where they work, or nothing can be tried since the folder
+    can't be written to."""
+    name = folder / f".lock-test-{os.getpid()}-{os.urandom(4).hex()}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        one = os.open(name, flags, 0o600)
+    except OSError:
+        return ""
+    try:
+        other = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return _trouble(folder, one, other)
+        finally:
+            os.close(other)
+    finally:
+        os.close(one)
+        name.unlink(missing_ok=True)
+
+
+def _trouble(folder: Path, one: int, other: int) -> str:
+    """`one` and `other` are of the same file, opened twice: only one of them can have its lock."""
+    try:
+        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return _no_locks(folder) if error.errno in _NO_LOCKS else str(failed("lock", folder, error))
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return _only_here(folder, os.fstat(one).st_dev)
+    return (
+        f"the file system that holds {folder} gives a lock to two at once: two commands at the same time may lose what "
+        "one of them wrote; work in a clone on a local disk"
+    )
+
+
+def _no_locks(path: Path) -> str:
+    return (
+        f"the file system that holds {path} has no file locks (NFS without a lock service?): "
+        "mount it with locks, or work in a clone on a local disk"
+    )
+
+
+def _only_here(folder: Path, device: int) -> str:
+    """The sentence for a network file system that is mounted so that other machines do not see a lock."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(errors="replace")
+    except OSError:  # not Linux
+        return ""
+    if not is_local_only(mounts, device):
+        return ""
+    return (
+        f"{folder} is on a network file system whose locks only this machine sees: do not use it from two machines at "
+        "the same time, or mount it with locks"
+    )
+
+
+def is_local_only(mounts: str, device: int) -> bool:
+    """Whether the file system with this device number is one on the network without locks between machines, as the text
+    of Linux's /proc/self/mountinfo says."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")
+        if len(fields) > 2 and fields[2] == number and kind[0] in {"nfs", "nfs4", "cifs", "smb3"}:
+            options = set(kind[-1].split(","))
+            return bool(options & {"nolock", "nobrl", "local_lock=all", "local_lock=flock"})
+    return False
 
 
 def _holder(data: bytes) -> str | None:
