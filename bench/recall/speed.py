@@ -16,8 +16,8 @@ from statistics import median
 from bench.recall.corpus import Corpus, Question, write
 from bench.recall.methods import bare, filled
 from repoagent.memory.recall import Search, answer
-from repoagent.memory.recall.current import asked
-from repoagent.memory.recall.files import sweep
+from repoagent.memory.recall.current import asked, look
+from repoagent.memory.recall.files import glance, sweep
 from repoagent.memory.recall.index import index_file, open_index
 from repoagent.memory.recall.query import parse
 from repoagent.memory.recall.rank import Only, ranked
@@ -33,8 +33,8 @@ def speed(corpora: Sequence[Corpus], memories: int) -> None:
         root = Path(top) / ".repoagent"
         write(corpus, root)
         layout = Layout(root, root.parent / "git")
-        time.sleep(0.1)  # what was written just now is read once more
-        built = _milliseconds(lambda: asked(layout, sweep(layout), lambda _: None, print, None))
+        time.sleep(3)  # what was written just now is looked at once more
+        built = _milliseconds(lambda: asked(layout, look(layout), lambda _: None, print))
         print(f"{memories:,} memories, {len(corpus.texts):,} texts, {_bytes(root / 'memory') / 1e6:.1f} MB")
         print(f"made in {built / 1e3:.1f} s, {index_file(layout).stat().st_size / 1e6:.1f} MB")
         plain = bare(connection)
@@ -42,8 +42,9 @@ def speed(corpora: Sequence[Corpus], memories: int) -> None:
             parts: dict[str, Callable[[Question], object]] = {
                 "bare FTS5": plain,
                 "the index asked": lambda q: ranked(index, parse(q.text), Only(), date.fromisoformat(q.day)),
-                "looking whether files have changed": lambda q: sweep(layout),
-                "a whole search": lambda q: answer(layout, q.text, Search()),
+                "looking at all files": lambda q: sweep(layout),
+                "looking at the folders": lambda q: glance(layout),
+                "a whole search": lambda q: answer(layout, q.text, Search(patient=False)),
             }
             figures = _in_turns(parts, corpus.questions)
     for name, (middle, late) in figures.items():

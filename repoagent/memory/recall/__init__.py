@@ -15,9 +15,10 @@ from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.memory.recall.ask import Answer, Hit, Search, answer, search, search_memory, told
+    from repoagent.memory.recall.current import catch_up
     from repoagent.memory.recall.passages import Kind
 
-__all__ = ["Answer", "Hit", "Kind", "Search", "answer", "search", "search_memory", "told"]
+__all__ = ["Answer", "Hit", "Kind", "Search", "answer", "catch_up", "search", "search_memory", "told"]
 
 _HOME = {
     "Answer": "ask",
@@ -25,6 +26,7 @@ _HOME = {
     "Kind": "passages",
     "Search": "ask",
     "answer": "ask",
+    "catch_up": "current",
     "search": "ask",
     "search_memory": "ask",
     "told": "ask",

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import load
-from repoagent.memory.recall.current import asked
+from repoagent.memory.recall.current import asked, look
 from repoagent.memory.recall.files import memory_of, sweep
 from repoagent.memory.recall.index import has_fts5
 from repoagent.memory.recall.passages import Kind, Passage
 from repoagent.memory.recall.query import Query, parse
-from repoagent.memory.recall.rank import Only, Ranked, ranked
+from repoagent.memory.recall.rank import Only, Ranked, frequencies, ranked
 from repoagent.memory.recall.respell import respelled, with_words
 from repoagent.memory.recall.snippet import WIDTH, snippet
 from repoagent.memory.recall.update import Progress, read_all
@@ -62,13 +62,15 @@ class Answer:
 @dataclass(frozen=True)
 class Search:
     """How to search: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width`
-    characters, with recency as of `today`."""
+    characters, with recency as of `today`. Who is not `patient` calls `catch_up` when the answer is given: see
+    current.py."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
     files: Sequence[str] = ()
     width: int = WIDTH
     today: date | None = None
+    patient: bool = True
 
 
 USUAL = Search()
@@ -92,8 +94,8 @@ def answer(
     """What fits the query `text`, and what was searched for. `progress` hears how many files of how many were read,
     when the index is made or brought up to date."""
     query = parse(text)
-    seen = sweep(layout)
-    if not seen.seen:
+    looked = look(layout, patient=how.patient)
+    if looked.is_empty:
         return Answer()
     if not query.words:
         return Answer(searched=True)
@@ -105,11 +107,14 @@ def answer(
         meant = with_words(query, instead)
         return ranked(connection, meant, only, today), instead, meant
 
+    def doubts(connection: sqlite3.Connection) -> bool:
+        return not all(frequencies(connection, query.words).values())
+
     if has_fts5():
-        found, instead, meant = asked(layout, seen, ask, warn, progress)
+        found, instead, meant = asked(layout, looked, ask, warn, progress=progress, doubts=doubts)
     else:
         warn("this Python's SQLite has no full-text search (FTS5): all memories are read for each search")
-        found, instead, meant = _scan(list(read_all(layout, seen, warn)), query, only, today)
+        found, instead, meant = _scan(list(read_all(layout, sweep(layout), warn)), query, only, today)
     said = _by_what_is_said(found)[: how.limit]
     hits = tuple(_hit(layout, same, meant, how.width) for same in said)
     return Answer(hits, _in_full(instead, text, found), searched=True)
@@ -161,7 +166,7 @@ def _is_stale(layout: Layout, one: Ranked) -> bool:
     if one.passage.kind != "note" or not memory_of(one.path):
         return False
     try:
-        identity = load((layout.root / one.path).parent, warn=lambda sentence: None)
+        identity = load(layout.memory / memory_of(one.path), warn=lambda sentence: None)
     except Refused:  # a newer one: what it says is not for us
         return False
     return identity is not None and identity.is_of_older_text(one.passage.date, one.passage.blob)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
 
+from repoagent.memory.recall.files import is_archived
 from repoagent.memory.recall.index import unpacked
 from repoagent.memory.recall.passages import Kind, Passage
 from repoagent.memory.recall.query import Query, match
@@ -17,7 +18,7 @@ from repoagent.memory.recall.words import words_of
 class Weights(NamedTuple):
     """Of the columns; then how much it counts that many of the query's words are there (a power of their share), and of
     the common ones among them; by how much the other passages of a file that fit count for it; by how much what is
-    new counts more, and after how many days half of that."""
+    new counts more, and after how many days half of that; how much what had to make room counts."""
 
     title: float = 2.0
     body: float = 1.0
@@ -28,6 +29,7 @@ class Weights(NamedTuple):
     together: float = 0.5
     recency: float = 0.2
     half_life: float = 180.0
+    archived: float = 0.5
 
 
 WEIGHTS = Weights()
@@ -105,7 +107,7 @@ def weighed(found: list[Ranked], query: Query, today: date, weights: Weights = W
 
     What else fits of a file counts for the best of its passages only, so that the others leave room for other files.
     """
-    aged = [one._replace(score=one.score * _recency(one.passage.date, today, weights)) for one in found]
+    aged = [one._replace(score=one.score * _standing(one, today, weights)) for one in found]
     aged.sort(key=_place)
     support: dict[str, float] = defaultdict(float)
     share: dict[str, float] = defaultdict(lambda: 1.0)
@@ -140,6 +142,11 @@ def _coverage(one: Ranked, query: Query, weights: Weights) -> float:
 
 def _place(one: Ranked) -> tuple[float, str, int, str]:
     return -one.score, one.path, one.passage.line, one.passage.text
+
+
+def _standing(one: Ranked, today: date, weights: Weights) -> float:
+    """What is new stands a little above what is old, and both above what was put away."""
+    return _recency(one.passage.date, today, weights) * (weights.archived if is_archived(one.path) else 1.0)
 
 
 def _recency(day: str, today: date, weights: Weights) -> float:

@@ -12,7 +12,7 @@ from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
 from repoagent.memory.identity.record import load
 from repoagent.memory.recall import passages
-from repoagent.memory.recall.files import Stamp, Sweep, is_identity, memory_of
+from repoagent.memory.recall.files import Glance, Stamp, Sweep, is_identity, memory_of
 from repoagent.memory.recall.index import meta, packed, unpacked
 from repoagent.memory.recall.passages import Passage
 from repoagent.memory.recall.words import words_of
@@ -31,6 +31,27 @@ class Source(NamedTuple):
     number: int
     stamp: str
     about: str
+
+
+def is_unchanged(connection: sqlite3.Connection, seen: Glance) -> bool:
+    """Whether no folder has changed since all files were looked at."""
+    return meta(connection, "glance") == seen.mark
+
+
+def looked_at(connection: sqlite3.Connection) -> float:
+    """When all files were looked at last, in seconds since 1970; 0 for never."""
+    value = meta(connection, "looked")
+    return float(value) if isinstance(value, float | int) else 0.0
+
+
+def note_look(connection: sqlite3.Connection, began: float, seen: Glance | None) -> None:
+    """Write down that the index is of all files as they were at `began`, and of the folders as they were before. A
+    folder that had just changed may change again and look the same: it is not believed."""
+    mark = None
+    if seen is not None and seen.newest + _COARSE < began * 1e9:
+        mark = seen.mark
+    values = [("glance", mark), ("looked", began)]
+    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
 
 
 def is_fresh(connection: sqlite3.Connection, seen: Sweep) -> bool:

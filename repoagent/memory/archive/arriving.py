@@ -1,0 +1,229 @@
+"""Memories of an archive come in: new ones as a folder that is moved to its place whole, others united with ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Literal
+
+from repoagent.memory.archive.form import ARCHIVED_NOTES, CONVERSATION, EDITS, NOTES, Archive, Parcel
+from repoagent.memory.archive.gc import put_away
+from repoagent.memory.archive.pack import known_edits
+from repoagent.memory.archive.place import Place, Places, names_for
+from repoagent.memory.archive.scratch import move, scratch
+from repoagent.memory.archive.unite import (
+    arriving_notes,
+    new_turns,
+    nonce_of,
+    said,
+    same_notes,
+    turns_of,
+    with_edits,
+    with_notes,
+    with_turns,
+)
+from repoagent.memory.archive.write import Counts, unite
+from repoagent.memory.identity.content import keep_content
+from repoagent.memory.identity.index import Change, open_index
+from repoagent.memory.identity.record import Identity, Memory, Rekeying, save
+from repoagent.memory.identity.remember import freed, memory_lock, rekeying
+from repoagent.memory.identity.resolve import find
+from repoagent.repo.worktree import WorkTree
+from repoagent.store import Layout, Warn, read_regular, to_stderr, write_whole
+
+Mode = Literal["merge", "ours", "theirs"]
+Outcome = Literal["new", "orphaned", "merged", "same", "kept", "replaced"]
+
+
+@dataclass(frozen=True)
+class Import:
+    """`source` marks what arrives ("imported from team"), "" for what was put away here and comes back. Where there is
+    a memory already both are united, or `ours` stays as it is, or `theirs` takes its place."""
+
+    source: str
+    mode: Mode = "merge"
+    dry_run: bool = False
+
+    @property
+    def own(self) -> bool:
+        return not self.source
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What came of one memory. `path` is that of its file where it comes from, `at` here, None for no file here;
+    `folder` is its memory here. `why` says how its file was found, or why none was. `counts` is what is new here."""
+
+    path: str
+    at: str | None
+    folder: str
+    outcome: Outcome
+    why: str
+    counts: Counts
+
+
+def bring(
+    layout: Layout, worktree: WorkTree, archive: Archive, how: Import, *, warn: Warn = to_stderr
+) -> list[Arrival]:
+    """Take the memories of `archive` in. After a kill each new one is here as a whole or not at all; to do it again
+    completes it, and what is here already is not taken twice.
+
+    Raises Busy when another process imports or holds a lock for too long, Refused where nothing can be written.
+    """
+    with open_index(layout, warn) as index:
+        index.look_again()
+        places = Places(layout, worktree, index).of(archive.parcels)
+        here = {
+            name: identity
+            for place in places
+            if (name := place.folder) and (identity := index.identity(name))
+        }
+    pairs = list(zip(archive.parcels, places, strict=True))
+    if how.dry_run:
+        return [_told(layout, parcel, place, here.get(place.folder), how) for parcel, place in pairs]
+    desk = _Desk(layout, worktree, how, warn)
+    with scratch(layout) as stage:
+        return [desk.take(parcel, place, here.get(place.folder), stage) for parcel, place in pairs]
+
+
+def _told(layout: Layout, parcel: Parcel, place: Place, identity: Identity | None, how: Import) -> Arrival:
+    """What would come of it."""
+    if not place.folder or identity is None:
+        _, counts = fresh_files(parcel, how)
+        name = names_for(parcel)[0]
+        return _new(parcel, place, name, counts)
+    folder = layout.memory / place.folder
+    if how.mode == "ours":
+        return _known(parcel, place, identity, "kept", Counts())
+    if how.mode == "theirs":
+        same = is_same(folder, parcel)
+        return _known(parcel, place, identity, "same" if same else "replaced", Counts())
+    counts = unite(folder, parcel, how.source, write=False, warn=lambda sentence: None)
+    return _known(parcel, place, identity, "merged" if counts else "same", counts)
+
+
+@dataclass(frozen=True)
+class _Desk:
+    layout: Layout
+    worktree: WorkTree
+    how: Import
+    warn: Warn
+
+    def take(self, parcel: Parcel, place: Place, identity: Identity | None, stage: Path) -> Arrival:
+        if not place.folder or identity is None:
+            files, counts = fresh_files(parcel, self.how)
+            name, mine = self._move_in(parcel, place, files, stage / parcel.name)
+            if mine is None:
+                return _new(parcel, place, name, counts)
+            place, identity = replace(place, folder=name), mine  # another process has made it meanwhile
+        memory = Memory(self.layout.memory / place.folder, identity)
+        if self.how.mode == "ours":
+            return _known(parcel, place, identity, "kept", Counts())
+        if self.how.mode == "theirs":
+            if is_same(memory.folder, parcel):
+                return _known(parcel, place, identity, "same", Counts())
+            put_away(self.layout, memory, self.worktree.object_format)
+            counts = unite(memory.folder, parcel, self.how.source, write=True, instead=True, warn=self.warn)
+            return _known(parcel, place, identity, "replaced", counts)
+        counts = unite(memory.folder, parcel, self.how.source, write=True, warn=self.warn)
+        return _known(parcel, place, identity, "merged" if counts else "same", counts)
+
+    def _move_in(
+        self, parcel: Parcel, place: Place, files: Mapping[str, bytes], stage: Path
+    ) -> tuple[str, Identity | None]:
+        """The name of the new folder, or of a memory that the file has by now and its identity."""
+        identity = self._identity(parcel, place)
+        for path, data in files.items():
+            write_whole(stage / path, data)
+        if place.file is not None:
+            keep_content(stage, self.worktree, place.file.data)
+        save(stage, identity)
+        with memory_lock(self.layout), open_index(self.layout, self.warn) as index:
+            found = None if place.file is None else find(self.layout, index, place.file)
+            if found is not None and (mine := index.identity(found.folder)) is not None:
+                return found.folder, mine
+            name = next(
+                name
+                for name in (*names_for(parcel), *_numbered(parcel))
+                if not (self.layout.memory / name).exists()
+            )
+            changes: list[Change] = [(name, None, identity)]
+            if place.file is not None and place.file.key:
+                changes += freed(index, place.file.key, name)
+            move(
+                stage, self.layout.memory / name
+            )  # the folder is seen to be new, should its hints not be written
+            index.note(changes)
+            for other, _, after in changes[1:]:
+                save(self.layout.memory / other, after)
+        return name, None
+
+    def _identity(self, parcel: Parcel, place: Place) -> Identity:
+        identity = parcel.identity if self.how.own else replace(parcel.identity, keys={}, places={})
+        reason = "; ".join(filter(None, [self.how.source or "brought back", place.why]))
+        file, top = place.file, str(self.worktree.top)
+        if file is None:
+            strangers = dict.fromkeys((*identity.strangers, *place.not_at))
+            identity = replace(identity, strangers=tuple(strangers))
+            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            return identity.noted(Rekeying(now, reason, identity.path, "", identity.blob))
+        if identity.path_in(top) != file.path:
+            identity = identity.at(file.path, top)
+        if file.key:
+            identity = identity.keyed(file.key, top)
+        return identity.noted(rekeying(reason, file)).seen(file.blob, top)
+
+
+def fresh_files(parcel: Parcel, how: Import) -> tuple[dict[str, bytes], Counts]:
+    """The files of a memory that is new here, and how much is in them."""
+    today = date.today().isoformat()
+    found: dict[str, bytes] = {}
+    notes = {
+        path: arriving_notes(parcel.files[path], how.source, today)
+        for path in (ARCHIVED_NOTES, NOTES)
+        if path in parcel.files
+    }
+    edits, count = with_edits(b"", parcel.files.get(EDITS, b""), how.source)
+    counts = Counts(len(notes.get(NOTES, ())), count)
+    if how.own:  # as it stood, whatever that is
+        return dict(parcel.files), counts
+    found |= {path: with_notes(b"", each) for path, each in notes.items() if each}
+    if edits:
+        found[EDITS] = edits
+    known: set[str] = set()
+    for path, data in parcel.conversations():
+        turns = new_turns(turns_of(data), known, how.source)
+        if turns:
+            found[path] = with_turns(b"", turns, nonce_of(data))
+            counts = replace(counts, exchanges=counts.exchanges + len(said(turns)))
+    return found, counts
+
+
+def is_same(folder: Path, parcel: Parcel) -> bool:
+    """Whether a memory here says just what the parcel does, whoever says it."""
+    files = {path: read_regular(folder / path) or b"" for path in (NOTES, EDITS, CONVERSATION)}
+    mine, theirs = (
+        (
+            same_notes(arriving_notes(each.get(NOTES, b""), "", "")),
+            known_edits(each.get(EDITS, b"")),
+            said(turns_of(each.get(CONVERSATION, b""))),
+        )
+        for each in (files, parcel.files)
+    )
+    return mine == theirs
+
+
+def _numbered(parcel: Parcel) -> Sequence[str]:
+    return [f"{names_for(parcel)[1]}-{number}" for number in range(2, 100)]
+
+
+def _new(parcel: Parcel, place: Place, name: str, counts: Counts) -> Arrival:
+    at = None if place.file is None else place.file.path
+    return Arrival(parcel.identity.path, at, name, "orphaned" if at is None else "new", place.why, counts)
+
+
+def _known(parcel: Parcel, place: Place, identity: Identity, outcome: Outcome, counts: Counts) -> Arrival:
+    at = place.file.path if place.file is not None else identity.path
+    return Arrival(parcel.identity.path, at, place.folder, outcome, place.why, counts)

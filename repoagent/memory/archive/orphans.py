@@ -1,0 +1,232 @@
+"""Which memories have lost their file: in this work tree and every other, and in what any branch has at its tip."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from repoagent.errors import Refused
+from repoagent.memory.identity import ancestry
+from repoagent.memory.identity.content import is_sample, last_contents, likeness
+from repoagent.memory.identity.index import Index
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.similar import RENAME, worked_over
+from repoagent.memory.overview.state import Census
+from repoagent.repo.run import OFFLINE, GitError, git, git_stream
+from repoagent.repo.source import blob_hash, read_source
+from repoagent.repo.worktree import WorkTree
+from repoagent.store import Layout
+
+_TREES = 300  # pairs of commits that git compares for renames
+_PAIRS = 20_000  # of a file that is new and a memory that are compared by content
+
+
+@dataclass
+class Orphans:
+    """Looks whether something of a file is left anywhere. `index` is open as long as this is used."""
+
+    layout: Layout
+    worktree: WorkTree
+    index: Index
+
+    def found(self) -> list[str]:
+        """The folders of the memories that have no file in this work tree, by name."""
+        census = Census(self.layout, self.worktree, self.index)
+        paths = sorted(self.index.paths())
+        return [name for name, path in paths if census.standing(name, path).state == "orphaned"]
+
+    def left(self, memories: Sequence[Memory]) -> dict[str, str]:
+        """What is left of the files of `memories`, in a sentence by the name of the folder; orphans are not in it."""
+        left: dict[str, str] = {}
+        looks = (self._in_work_trees, self._by_content, self._by_blob, self._by_path, self._by_rename)
+        for look in looks:
+            rest = [memory for memory in memories if memory.folder.name not in left]
+            if rest:
+                left |= look(rest)
+        return left
+
+    def _paths(self, memory: Memory) -> set[str]:
+        identity = memory.identity
+        return {identity.path, *(seen.path for seen in identity.places.values())}
+
+    def _in_work_trees(self, memories: Sequence[Memory]) -> dict[str, str]:
+        left = {}
+        for memory in memories:
+            for top in self._tops:
+                if not Path(top).is_dir():
+                    if top in memory.identity.places:
+                        left[memory.folder.name] = f"the work tree {top} is not there to look"
+                    continue
+                for path in self._paths(memory):
+                    if os.path.lexists(f"{top}/{path}"):
+                        left[memory.folder.name] = f"there is a file {path} in {top}"
+        return left
+
+    def _by_content(self, memories: Sequence[Memory]) -> dict[str, str]:
+        """Files that are new or changed in any work tree: git does not have them at a tip yet."""
+        files = [(tree, path) for tree in self._trees for path in ancestry.changed_files(tree)]
+        if len(files) * len(memories) > _PAIRS:
+            return {
+                memory.folder.name: f"{len(files):,} new files are too many to compare" for memory in memories
+            }
+        kept = {memory.folder.name: last_contents(memory.folder, self.worktree) for memory in memories}
+        left = {}
+        for tree, path in files:
+            try:
+                data = read_source(tree, path).data
+            except (Refused, OSError, ValueError):
+                continue
+            if not data or not data.strip():
+                continue
+            blob = blob_hash(data, tree.object_format)
+            for memory in memories:
+                if blob in memory.identity.blobs or any(
+                    _is_like(one, data) for one in kept[memory.folder.name]
+                ):
+                    left[memory.folder.name] = f"{path} in {tree.top} is like it"
+        return left
+
+    def _by_blob(self, memories: Sequence[Memory]) -> dict[str, str]:
+        empty = blob_hash(b"", self.worktree.object_format)
+        wanted = {
+            blob: memory.folder.name for memory in memories for blob in memory.identity.blobs if blob != empty
+        }
+        left: dict[str, str] = {}
+        if not self._tips or not wanted:
+            return left
+        with git_stream(
+            self.worktree.top, "rev-list", "--objects", "--no-walk", *self._tips, "--", env=OFFLINE
+        ) as listed:
+            for line in listed:
+                blob, _, path = line.rstrip(b"\n").partition(b" ")
+                name = wanted.get(blob.decode("ascii", "replace"))
+                if name is not None:
+                    left[name] = f"a branch has its content as {os.fsdecode(path)}"
+        return left
+
+    def _by_path(self, memories: Sequence[Memory]) -> dict[str, str]:
+        left: dict[str, str] = {}
+        asked: list[tuple[str, str]] = []
+        for memory in memories:
+            for path in self._paths(memory):
+                if "\n" in path:
+                    left[memory.folder.name] = "git can't be asked for a path with a line break"
+                else:
+                    asked.append((memory.folder.name, path))
+        names = [(name, path, f"{tip}:{path}") for name, path in asked for tip in self._tips]
+        if names:
+            stdin = b"".join(os.fsencode(spec) + b"\n" for _, _, spec in names)
+            answers = git(
+                self.worktree.top, "cat-file", "--batch-check", stdin=stdin, env=OFFLINE
+            ).splitlines()
+            for (name, path, _), answer in zip(names, answers, strict=True):
+                if not answer.endswith(b" missing"):
+                    left[name] = f"a branch has a file {path}"
+        return left
+
+    def _by_rename(self, memories: Sequence[Memory]) -> dict[str, str]:
+        """What was renamed and changed on a branch since the file was last edited here."""
+        by_commit: dict[str, list[Memory]] = {}
+        for memory in memories:
+            if memory.identity.commit:
+                by_commit.setdefault(memory.identity.commit, []).append(memory)
+        if len(by_commit) * len(self._tips) > _TREES:
+            return {
+                memory.folder.name: f"{len(self._tips)} branches are too many to look for renames"
+                for some in by_commit.values()
+                for memory in some
+            }
+        left = {}
+        for commit, some in by_commit.items():
+            for tip in self._tips:
+                renames = self._renames(commit, tip)
+                for memory in some:
+                    if renames is None:
+                        left[memory.folder.name] = f"git can't compare {commit[:12]} with {tip[:12]}"
+                    elif new := next(
+                        (renames[path] for path in self._paths(memory) if path in renames), None
+                    ):
+                        left[memory.folder.name] = f"a branch has it as {new}"
+        return left
+
+    def _renames(self, commit: str, tip: str) -> dict[str, str] | None:
+        """New names by old ones; {} where the commit is gone, None where git can't say."""
+        try:
+            git(self.worktree.top, "cat-file", "-e", f"{commit}^{{commit}}", env=OFFLINE)
+        except GitError:
+            return {}
+        tree = ("diff-tree", "-r", "-M", "--diff-filter=R", "--name-status", "-z", commit, tip, "--")
+        try:
+            fields = [
+                os.fsdecode(part) for part in git(self.worktree.top, *tree, env=OFFLINE).split(b"\0") if part
+            ]
+        except GitError:  # a partial clone without these files
+            return None
+        return dict(zip(fields[1::3], fields[2::3], strict=False))
+
+    @cached_property
+    def _tops(self) -> list[str]:
+        """The tops of all work trees but those of a bare repository itself."""
+        listed = git(self.worktree.top, "worktree", "list", "--porcelain")
+        tops, bare = [], False
+        for line in [*listed.split(b"\n"), b""]:
+            if line.startswith(b"worktree "):
+                tops.append(os.path.realpath(os.fsdecode(line[len(b"worktree ") :])))
+            bare = bare or line == b"bare"
+            if not line and bare:
+                tops.pop()
+                bare = False
+        return list(dict.fromkeys([str(self.worktree.top), *tops]))
+
+    @cached_property
+    def _trees(self) -> list[WorkTree]:
+        """The work trees that git can be asked about; with GIT_DIR in the environment only this one."""
+        trees = [self.worktree]
+        if "GIT_DIR" in os.environ:
+            return trees
+        for top in self._tops:
+            if top != str(self.worktree.top) and Path(top).is_dir():
+                found = git(top, "rev-parse", "--absolute-git-dir").rstrip(b"\n")
+                trees.append(self.worktree._replace(top=Path(top), git_dir=Path(os.fsdecode(found))))
+        return trees
+
+    @cached_property
+    def _tips(self) -> list[str]:
+        """The commits of all branches, here and as last seen of others, of each work tree, and what is stashed."""
+        listed = git(
+            self.worktree.top,
+            "for-each-ref",
+            "--format=%(objectname) %(objecttype)",
+            "refs/heads",
+            "refs/remotes",
+        )
+        tips = [line.split(b" ")[0].decode() for line in listed.splitlines() if line.endswith(b" commit")]
+        trees = git(self.worktree.top, "worktree", "list", "--porcelain")
+        heads = (line[len(b"HEAD ") :].decode() for line in trees.split(b"\n") if line.startswith(b"HEAD "))
+        tips += [head for head in heads if head.strip("0")]
+        try:
+            stashes = (
+                git(self.worktree.top, "log", "-g", "--format=%H %P", "refs/stash", "--")
+                .decode()
+                .splitlines()
+            )
+        except GitError:  # nothing is stashed
+            stashes = []
+        tips += _stashed(stashes)
+        return list(dict.fromkeys(tips))
+
+
+def _stashed(lines: Iterable[str]) -> list[str]:
+    """A stash is a commit; its last parent of three holds the files that git did not know."""
+    found = []
+    for line in lines:
+        commit, *parents = line.split()
+        found += [commit, *parents[1:]]
+    return found
+
+
+def _is_like(kept: bytes, data: bytes) -> bool:
+    return likeness(kept, data) >= RENAME or (not is_sample(kept) and worked_over(kept, data))

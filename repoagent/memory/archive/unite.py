@@ -1,0 +1,168 @@
+"""What arrives and what is here, without doubles: functions on notes, edits and conversations, which write nothing.
+
+What arrives from somebody else says so wherever it stands: a note by its source ("person, imported from team.tar.gz"),
+a turn and an edit by a field `imported`. That is no part of what they say: who imports the same once more adds nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from hashlib import sha256
+
+from repoagent.llm.conversation import Turn, dumps, loads, starts
+from repoagent.memory.archive.lines import record_of
+from repoagent.memory.notes.file import COMPACTED, PERSON, Note, entries
+from repoagent.memory.turns.exchanges import grouped
+from repoagent.store import document
+from repoagent.store.masking import mask
+
+FIELD = "imported"
+_MARKED = re.compile(r"(?:(.{1,60}?), )?imported(?: from .{0,40})?")
+_WHO, _FROM = 36, 28  # characters: a source has at most 80
+_HEAD = b"# Notes\n\n"
+
+
+def called(name: str) -> str:
+    """What marks that something came out of the archive `name`: short, on one line, and no stamp of a note."""
+    plain = " ".join(re.sub(r"[^\w .@+-]", " ", name.removesuffix(".tar.gz")).split())[:_FROM].strip()
+    return f"imported from {plain}" if plain else "imported"
+
+
+def arriving_notes(data: bytes, source: str, today: str) -> list[Note]:
+    """The notes in the bytes of a notes file, masked; `source` says where they come from, "" for our own."""
+    notes = [entry.note for entry in entries(data)]
+    clean = [replace(note, text=" ".join(mask(note.text).split())) for note in notes]
+    return [_marked(note, source, today) if source else note for note in clean if note.text]
+
+
+def _marked(note: Note, source: str, today: str) -> Note:
+    if note.source == COMPACTED:
+        return note
+    known = _MARKED.fullmatch(note.source)
+    who = (known[1] or "" if known else note.source) or PERSON
+    who = re.sub(r":(?= |\Z)", "", who)[:_WHO].strip()
+    return replace(note, day=note.day or today, source=f"{who}, {source}")
+
+
+def same_notes(notes: Iterable[Note]) -> set[tuple[str, str]]:
+    """What notes say, whoever says it: to tell which of those that arrive are here."""
+    return {(note.text, note.blob) for note in notes}
+
+
+def new_notes(arriving: Sequence[Note], *here: bytes) -> list[Note]:
+    """Those of `arriving` that are in none of these notes files, each once."""
+    known = same_notes(entry.note for data in here for entry in entries(data))
+    found = []
+    for note in arriving:
+        if (note.text, note.blob) not in known:
+            known.add((note.text, note.blob))
+            found.append(note)
+    return found
+
+
+def with_notes(data: bytes, notes: Sequence[Note]) -> bytes:
+    """The notes file `data` with `notes` at its end."""
+    whole = data or _HEAD
+    whole += b"" if whole.endswith(b"\n") else b"\n"
+    return whole + "".join(f"{note}\n" for note in notes).encode(errors="replace") if notes else data
+
+
+def with_edits(data: bytes, arriving: bytes, source: str) -> tuple[bytes, int]:
+    """The edits file `data` with the edits of `arriving` that it has not, in order of time; and how many these are.
+    What stands there keeps its order."""
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    known = {value["id"] for value in map(record_of, lines) if value is not None}
+    latest = {value["id"]: value for value in map(record_of, arriving.split(b"\n")) if value is not None}
+    new = [value for name, value in latest.items() if name not in known]
+    if not new:
+        return data, 0
+    dated: list[tuple[str, bytes]] = []
+    last = ""
+    for line in lines:
+        value = record_of(line)
+        last = max(last, _moment(value["time"])) if value is not None else last
+        dated.append((last, line))
+    for value in new:
+        moment = _moment(value["time"])
+        clean = {name: mask(said) if name == "request" else said for name, said in value.items()}
+        line = document.dumps({**clean, FIELD: source} if source else clean)
+        at = next((at for at, (other, _) in enumerate(dated) if other > moment), len(dated))
+        if not lines:
+            at = len(dated)  # alone, they stay as they were
+        dated.insert(at, (moment, line))
+    return b"".join(line + b"\n" for _, line in dated), len(new)
+
+
+def _moment(time: str) -> str:
+    """A time that sorts; as it is where it is none."""
+    try:
+        found = datetime.fromisoformat(re.sub(r"[Zz]\Z", "+00:00", time))
+    except ValueError:
+        return time
+    return (
+        (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).astimezone(timezone.utc).isoformat()
+    )
+
+
+def turns_of(data: bytes) -> tuple[Turn, ...]:
+    """The turns of a conversation file. Raises as `llm.conversation.loads`."""
+    return loads(data.decode("utf-8", "surrogateescape")).turns if data else ()
+
+
+def nonce_of(data: bytes) -> str:
+    """The nonce of a conversation file. Raises as `llm.conversation.loads`."""
+    return loads(data.decode("utf-8", "surrogateescape")).nonce
+
+
+def said(turns: Iterable[Turn]) -> set[str]:
+    """What tells the exchanges apart: the edit, or what was said."""
+    return {_key(group) for group in grouped(turns)}
+
+
+def new_turns(arriving: Iterable[Turn], known: set[str], source: str) -> list[Turn]:
+    """The turns of those exchanges that are not `known` (as `said` has them), masked and marked."""
+    found = []
+    for group in grouped(arriving):
+        clean = [replace(turn, text=mask(turn.text)) for turn in group]
+        if not {_key(group), _key(clean)} & known:
+            known.add(_key(clean))
+            found += [replace(turn, meta=_meta(turn.meta, source)) for turn in clean]
+    return found
+
+
+def _meta(meta: Mapping[str, str], source: str) -> Mapping[str, str]:
+    return {**meta, FIELD: source} if source else meta
+
+
+def _key(group: Sequence[Turn]) -> str:
+    edit = group[0].meta.get("edit", "")
+    if edit:
+        return f"edit {edit}"
+    text = "\0".join(part for turn in group for part in (turn.role, turn.text.strip()))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def with_turns(data: bytes, turns: Sequence[Turn], nonce: str = "") -> bytes:
+    """The conversation file `data` with `turns` before what it has. What a person has written there stays."""
+    if not turns:
+        return data
+    if not data:
+        return _encoded(dumps(turns, nonce))
+    text = data.decode("utf-8", "surrogateescape")
+    here = loads(text)
+    made = dumps([*turns, *here.turns], here.nonce)
+    places = starts(text)
+    begin = places[0] if places else len(text)
+    if loads(made).nonce == here.nonce:  # ours stay byte for byte
+        first = dumps(turns, here.nonce)
+        blocks = first[starts(first)[0] :]
+        return _encoded(text[:begin] + "\n" * (not text[:begin].endswith("\n")) + blocks + text[begin:])
+    title = made.index("\n") + 1
+    return _encoded(made[:title] + text[text.index("\n") + 1 : begin] + made[starts(made)[0] :])
+
+
+def _encoded(text: str) -> bytes:
+    return re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text).encode("utf-8", "surrogateescape")

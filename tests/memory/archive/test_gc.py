@@ -1,0 +1,208 @@
+"""Only what has lost its file everywhere is put away, whole, and comes back; nothing that is in use."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.memory import Memory, memories
+from repoagent.memory.archive import Arrival, Import, bring, collect, read_archive
+from repoagent.memory.archive.gc import Collected
+from repoagent.store import locked
+from tests.memory.archive.conftest import fail, fill, state, told
+from tests.memory.conftest import Desk, edited, text
+
+LATER = time.time() + 100 * 86_400
+
+
+def gone(desk: Desk, path: str = "a.py") -> Memory:
+    """A memory whose file was deleted and is in no commit that anything leads to."""
+    memory = desk.remember(path)
+    fill(memory, "one", "two")
+    desk.repo.git("rm", "-q", "-f", path)
+    desk.repo.commit("gone")
+    return memory
+
+
+def run(desk: Desk, *, apply: bool = True, days: int = 14, now: float = LATER) -> Collected:
+    return collect(desk.layout, desk.worktree, days=days, apply=apply, now=now, warn=fail)
+
+
+def why(desk: Desk) -> str:
+    found = run(desk)
+    assert [one.verdict for one in found.judged] == ["kept"]
+    return found.judged[0].why
+
+
+def back(desk: Desk, path: Path) -> list[Arrival]:
+    with path.open("rb") as stream:
+        archive = read_archive(stream, path.name, own=True)
+    return bring(desk.layout, desk.worktree, archive, Import(""), warn=fail)
+
+
+def test_an_orphan_is_put_away_and_comes_back_as_it_was(desk: Desk) -> None:
+    memory = gone(desk)
+    (memory.folder / "notes.md.broken-1").write_bytes(b"\xff mangled")
+    memory.notes.write_bytes(memory.notes.read_bytes() + b"\nmy own words, oddly written \xff\n")
+    before = state(desk)
+    dry = run(desk, apply=False)
+    assert [one.verdict for one in dry.judged] == ["orphan"] and state(desk) == before
+    assert dry.memories == 2 and dry.judged[0].size == sum(
+        len(data) for path, data in before.items() if path.startswith(memory.folder.name)
+    )
+    done = run(desk)
+    place = done.judged[0].archive
+    assert place is not None and place.parent == desk.layout.root / "archive" and not memory.folder.exists()
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert [one.identity.path for one in memories(desk.layout)] == ["b.py"]
+    assert back(desk, place)[0].outcome == "orphaned"
+    after = state(desk)
+    name = f"{memory.folder.name}/identity.json"
+    assert after.keys() == before.keys() and {p for p in after if after[p] != before[p]} <= {
+        name,
+        "index.json",
+    }
+    assert place.exists() and back(desk, place)[0].outcome == "same"
+
+
+def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) -> None:
+    memory = gone(desk)
+    place = run(desk).judged[0].archive
+    assert place is not None
+    desk.repo.write("a.py", edited(text("a")))
+    assert back(desk, place)[0].folder == memory.folder.name
+    assert desk.folder("a.py") == memory.folder.name
+
+
+def test_what_was_changed_lately_stays(desk: Desk) -> None:
+    gone(desk)
+    assert [one.why for one in run(desk, now=time.time()).judged] == ["it was changed less than 14 days ago"]
+    assert [one.verdict for one in run(desk, now=time.time() + 1, days=0).judged] == ["put away"]
+
+
+def test_a_branch_has_the_file(desk: Desk) -> None:
+    desk.repo.git("branch", "side")
+    gone(desk)
+    assert "a branch has its content as a.py" in why(desk)
+    desk.repo.git("branch", "-D", "side")
+    assert run(desk).judged[0].verdict == "put away"
+
+
+def test_a_branch_has_another_version_of_it(desk: Desk) -> None:
+    desk.repo.git("checkout", "-q", "-b", "side")
+    desk.repo.write("a.py", text("quite another"))
+    desk.repo.commit("changed")
+    desk.repo.git("checkout", "-q", "main")
+    gone(desk)
+    assert why(desk) == "a branch has a file a.py"
+
+
+def test_a_branch_has_it_renamed_and_changed(desk: Desk) -> None:
+    desk.repo.git("checkout", "-q", "-b", "side")
+    desk.repo.git("mv", "a.py", "new name.py")
+    desk.repo.write("new name.py", edited(text("a")))
+    desk.repo.commit("renamed")
+    desk.repo.git("checkout", "-q", "main")
+    gone(desk)
+    assert why(desk) == "a branch has it as new name.py"
+
+
+def test_a_remote_branch_and_a_stash_count(desk: Desk) -> None:
+    desk.repo.git("update-ref", "refs/remotes/origin/side", "HEAD")
+    gone(desk)
+    assert "a branch" in why(desk)
+    desk.repo.git("update-ref", "-d", "refs/remotes/origin/side")
+    desk.repo.write("a.py", text("a") + b"more\n")
+    desk.repo.git("stash", "-q", "-u")
+    assert "a branch" in why(desk)
+    desk.repo.git("stash", "drop", "-q")
+    assert run(desk).judged[0].verdict == "put away"
+
+
+def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
+    gone(desk)
+    desk.repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    (tmp_path / "linked" / "kept.py").write_bytes(edited(text("a")))
+    assert why(desk) == f"kept.py in {tmp_path / 'linked'} is like it"
+    (tmp_path / "linked" / "kept.py").rename(tmp_path / "linked" / "a.py")
+    assert why(desk) == f"there is a file a.py in {tmp_path / 'linked'}"
+    (tmp_path / "linked" / "a.py").unlink()
+    assert run(desk).judged[0].verdict == "put away"
+
+
+def test_a_file_that_was_moved_and_is_not_added_yet(desk: Desk) -> None:
+    memory = gone(desk)
+    desk.repo.write("elsewhere.py", edited(text("a")))
+    assert [one.verdict for one in run(desk).judged] in ([], ["kept"]) and memory.folder.exists()
+
+
+def test_what_is_locked_or_strange_stays(desk: Desk) -> None:
+    memory = gone(desk)
+    with locked(memory.folder / "notes.md.lock", what="the notes"):
+        assert "locked by process" in why(desk)
+    (memory.folder / "mine.txt").write_text("a person's own")
+    assert why(desk) == "it holds mine.txt, which is not repoagent's"
+    (memory.folder / "mine.txt").unlink()
+    desk.layout.pending.mkdir(parents=True, exist_ok=True)
+    waiting = desk.layout.pending / "x-edit.json"
+    waiting.write_text(f'{{"version": 1, "memories": {{"a.py": "{memory.folder.name}"}}}}')
+    assert why(desk) == "an edit of it is still to be remembered"
+    waiting.unlink()
+    assert run(desk).judged[0].verdict == "put away"
+
+
+def test_cleared_parts_and_the_archive_go_with_it(desk: Desk) -> None:
+    from repoagent.memory.care.clear import clear
+
+    memory = gone(desk)
+    clear(memory, ["notes"])
+    fill(memory, "three")
+    before = state(desk)
+    place = run(desk).judged[0].archive
+    assert place is not None and back(desk, place)
+    assert {path: data for path, data in state(desk).items() if not path.endswith("identity.json")} == {
+        path: data for path, data in before.items() if not path.endswith("identity.json")
+    }
+
+
+_COLLECT = """
+import sys, time
+from pathlib import Path
+from repoagent.memory.archive import collect
+from repoagent.repo.worktree import layout, open_worktree
+worktree = open_worktree(Path(sys.argv[1]))
+print("ready", flush=True)
+collect(layout(worktree), worktree, apply=True, now=time.time() + 10**7)
+"""
+
+
+@pytest.mark.soak
+def test_a_kill_leaves_each_memory_here_or_in_the_archive(desk: Desk) -> None:
+    paths = [f"f{number}.py" for number in range(25)]
+    for path in paths:
+        desk.repo.write(path, text(path))
+    desk.repo.commit("more")
+    for path in paths:
+        fill(desk.remember(path), "one")
+    wanted = {path: told(desk, path) for path in paths}
+    desk.repo.git("rm", "-q", *paths)
+    desk.repo.commit("gone")
+    for turn in range(20):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _COLLECT, str(desk.repo.top)], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None and process.stdout.readline()
+        time.sleep(0.1 + 0.03 * turn)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        for place in sorted((desk.layout.root / "archive").glob("*.tar.gz")):
+            back(desk, place)
+            place.unlink()
+        assert {path: told(desk, path) for path in paths} == wanted
+    assert len(run(desk).judged) == 25 and not (desk.layout.root / "arriving").exists()
+    assert len(list((desk.layout.root / "archive").iterdir())) == 25
