@@ -1,7 +1,8 @@
 """Finding a memory among many: `python -m bench.memory [COUNT...]`.
 
 `resolve` of a remembered file, beside a bare stat and read of one identity file, in turns in the same run; then the
-rarer questions beside it: a file with no memory, one that was saved anew (which is written down), the list of all.
+rarer questions beside it: a file with no memory, one that was saved anew (which is written down), the list of all, what
+`repoagent memory list`, its completion and `memory status` ask.
 Medians of processor time, so that other load of the machine counts little; wall time stands beside it. The memories
 are made in a temporary folder: identity files as `remember` writes them, and a few real files.
 """
@@ -21,10 +22,14 @@ from pathlib import Path
 
 from repoagent.memory import listing, remember, resolve
 from repoagent.memory.identity.record import identity_file, to_dict
+from repoagent.memory.overview.find import by_prefix
+from repoagent.memory.overview.rows import Wanted, rows
+from repoagent.memory.overview.standing import totals
 from repoagent.repo.worktree import WorkTree, layout, open_worktree
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20
+SHOWN = 500  # as on a terminal
 _LIMIT_MS = 1.0
 
 
@@ -59,6 +64,8 @@ def _made(top: Path, count: int) -> WorkTree:
         path = f"src/part{number % 100}/file{number}.py"
         seen = {str(top): {"path": path, "blob": f"{number:040x}"}}
         value = {"version": 1, **pattern, "path": path, "keys": {f"1:{number}": str(top)}, "places": seen}
+        (folder / "notes.md").write_text(f"# Notes\n\n- 2026-11-01: what is known of file {number}\n")
+        (folder / "edits.jsonl").write_text(json.dumps({"version": 1, "id": f"20261101-{number}"}) + "\n")
         identity_file(folder).write_text(json.dumps({**value, "blobs": [f"{number:040x}"]}, indent=1))
     return worktree
 
@@ -88,6 +95,11 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
         unknown.append(_once(lambda: resolve(place, worktree, "new.py", new)))
     saved = [_once(partial(_saved, worktree, number)) for number in range(max(runs // 20, 3))]
     lists = [_once(lambda: listing(place)) for _ in range(3)]
+    page = [_once(partial(_rows, worktree, Wanted(limit=SHOWN))) for _ in range(3)]
+    used = [_once(partial(_rows, worktree, Wanted(limit=SHOWN, order="used")))]
+    whole = [_once(partial(_rows, worktree, Wanted()))]
+    typed = [_once(lambda: by_prefix(place, worktree, "src/part7/", SHOWN)) for _ in range(3)]
+    status = [_once(lambda: totals(place, worktree, _ignore))]
     base = statistics.median(cpu for cpu, _ in bare)
     limit = "kept" if statistics.median(cpu for cpu, _ in ours) <= _LIMIT_MS else "MISSED"
     return [
@@ -96,8 +108,22 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
         _line("resolve a file without a memory (git is asked)", unknown, base),
         _line("resolve a file that was saved anew (and write)", saved, base),
         _line("list all", lists, base),
+        _line(f"rows of a list: the first {SHOWN}", page, base),
+        _line(f"rows of a list: the last used {SHOWN}", used, base),
+        _line("rows of a list: all of them", whole, base),
+        _line("complete a path", typed, base),
+        _line("all that `memory status` says", status, base),
         _line("the first look, nothing indexed yet", [first], base),
     ]
+
+
+def _rows(worktree: WorkTree, wanted: Wanted) -> None:
+    for _ in rows(layout(worktree), worktree, wanted, _ignore):
+        pass
+
+
+def _ignore(sentence: str) -> None:
+    """Nothing is wrong with what was made for this."""
 
 
 def _bare(source: Path, identity: Path) -> None:

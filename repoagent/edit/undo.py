@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,7 +17,7 @@ from repoagent.llm.conversation import read
 from repoagent.memory import Memory, add_note, append_edit, memories, read_edits, resolve
 from repoagent.memory import remember as tie
 from repoagent.memory.notes.file import drop_note
-from repoagent.repo import Options, WorkTree, layout, read_source
+from repoagent.repo import Options, WorkTree, blob_hash, layout, read_source
 from repoagent.repo.run import uninterrupted
 from repoagent.repo.undo import Edit, UndoResult, find_edit, list_edits
 from repoagent.repo.undo import redo as redo_in_repository
@@ -120,8 +121,8 @@ def tell(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: st
         data = read_source(worktree, path).data
         memory = before.get(path)
         if data is not None:
-            renamed = next((old for name, old in before.items() if name != path and len(before) == 1), None)
-            memory = tie(layout(worktree), worktree, path, data, memory=memory or renamed, commit=edit.commit)
+            known = memory or _renamed(worktree, edit, data, before)
+            memory = tie(layout(worktree), worktree, path, data, memory=known, commit=edit.commit)
         if memory is None or memory.folder in told:
             continue
         told.add(memory.folder)
@@ -133,3 +134,17 @@ def tell(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: st
                 else:
                     drop_note(memory.notes, lesson.text)
                 append_edit(memory.edits, replace(record, time=now(), state=state))
+
+
+def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
+    """The memory of a file that the edit gave another name, by what it recorded: `data` is what it began or ended with,
+    and where it was there is nothing now."""
+    blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
+    gone = (
+        each for each in before.values() if not os.path.lexists(worktree.top / each.identity.path_in(top))
+    )
+    for memory in gone:
+        records = (record for record in read_edits(memory.edits) if record.id == edit.id)
+        if any(blob in (record.source_blob, record.result_blob) for record in records):
+            return memory
+    return None

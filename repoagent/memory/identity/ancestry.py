@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from repoagent.repo.run import GitError, git
 from repoagent.repo.worktree import WorkTree
 
 _DEPTH = 500  # commits
-_RENAMES = ("-M", "--diff-filter=R", "--name-status", "-z")
+_RENAMES = ("-M", "--diff-filter=R", "--raw", "--no-abbrev", "-z")
+IsGone = Callable[
+    [str, str], bool
+]  # whether a path, and the blob that git had there, are those of a file that is gone
+_Rename = tuple[str, str, str]  # the blob before, the old name, the new one
 
 
 def renamed_from(
-    worktree: WorkTree, path: str, gone: Container[str], commits: Collection[str | None]
+    worktree: WorkTree, path: str, is_gone: IsGone, commits: Collection[str | None]
 ) -> str | None:
-    """Which of the paths `gone` became `path` by renames, in the index or in a commit; None for none of them.
+    """Which path became `path` by renames, in the index or in a commit, and `is_gone`; None for none.
 
     `commits` are those that the gone files were last seen at, None for one that is not known; history is read, at most
     _DEPTH commits of it, only where `path` is younger than one of these.
     """
-    found = _follow(path, gone, _in_index(worktree))
+    found = _follow(path, is_gone, _in_index(worktree))
     if found is not None:
         return found
     known = {commit for commit in commits if commit}
@@ -30,26 +34,43 @@ def renamed_from(
     if (limit or not unknown) and not _lacking(worktree, path, asked):
         return None
     since = next(iter(known)) if len(known) == 1 and not unknown else None
-    return _follow(path, gone, _in_history(worktree, since, _limit(worktree) if limit is None else limit))
+    return _follow(path, is_gone, _in_history(worktree, since, _limit(worktree) if limit is None else limit))
 
 
 def in_head(worktree: WorkTree, path: str) -> bytes | None:
     """What HEAD has at `path`; None for nothing."""
+    return _content(worktree, f"HEAD:{path}")
+
+
+def in_index(worktree: WorkTree, path: str) -> bytes | None:
+    """What the index has at `path`; None for nothing."""
+    return _content(worktree, f":0:{path}")
+
+
+def as_in_work_tree(worktree: WorkTree, blob: str, path: str) -> bytes | None:
+    """The content of `blob` as a checkout would write it to `path`; None for one that is gone."""
     try:
-        return git(worktree.top, "cat-file", "blob", f"HEAD:{path}")
+        return git(worktree.top, "cat-file", "--filters", f"--path={path}", blob)
     except GitError:
         return None
 
 
-def _follow(path: str, gone: Container[str], pairs: Iterator[tuple[str, str]]) -> str | None:
-    """From `path` back through the renames (old, new), newest first, to the first name that is in `gone`."""
-    old_of: dict[str, str] = {}
-    for old, new in pairs:
-        old_of.setdefault(new, old)
-    name = old_of.pop(path, None)
-    while name is not None and name not in gone:  # renamed more than once
-        name = old_of.pop(name, None)
-    return name
+def _content(worktree: WorkTree, name: str) -> bytes | None:
+    try:
+        return git(worktree.top, "cat-file", "blob", name)
+    except GitError:
+        return None
+
+
+def _follow(path: str, is_gone: IsGone, renames: Iterator[_Rename]) -> str | None:
+    """From `path` back through the renames, newest first, to the first name that `is_gone`."""
+    before: dict[str, tuple[str, str]] = {}
+    for blob, old, new in renames:
+        before.setdefault(new, (blob, old))
+    blob, name = before.pop(path, ("", ""))
+    while name and not is_gone(name, blob):  # renamed more than once
+        blob, name = before.pop(name, ("", ""))
+    return name or None
 
 
 def _lacking(worktree: WorkTree, path: str, commits: Collection[str]) -> set[str]:
@@ -96,12 +117,12 @@ def _names(out: bytes) -> Iterator[str]:
 
 
 def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
-    """(old, new) of what has another name in HEAD than in `commit`, also where another text has the old name by now:
-    to git that is a change of the old name, marked as a rewriting, and a copy."""
-    tree = ("diff-tree", "-r", "-B", "-M", "--name-status", "-z", commit, "HEAD", "--")
+    """(old, new) of what has another name in the work tree than in `commit`, also where another text has the old name
+    by now: to git that is a change of the old name, marked as a rewriting, and a copy. Untracked files are not seen."""
+    tree = ("diff-index", "-B", "-M", "--name-status", "-z", commit, "--")
     try:
         fields = iter([os.fsdecode(part) for part in git(worktree.top, *tree).split(b"\0") if part])
-    except GitError:  # an unborn HEAD, a commit that is gone
+    except GitError:  # a commit that is gone
         return []
     changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]
     rewritten = {old for letter, old, _ in changed if letter.startswith("M") and letter != "M"}
@@ -112,9 +133,9 @@ def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
     ]
 
 
-def _in_index(worktree: WorkTree) -> Iterator[tuple[str, str]]:
+def _in_index(worktree: WorkTree) -> Iterator[_Rename]:
     try:
-        return _pairs(git(worktree.top, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
+        return _renames(git(worktree.top, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
     except GitError:  # an unborn HEAD has no renames
         return iter(())
 
@@ -127,16 +148,17 @@ def _limit(worktree: WorkTree) -> str:
         return ""
 
 
-def _in_history(worktree: WorkTree, since: str | None, limit: str) -> Iterator[tuple[str, str]]:
+def _in_history(worktree: WorkTree, since: str | None, limit: str) -> Iterator[_Rename]:
     """The renames of at most _DEPTH commits. Not by path: git can't pair names that it is not shown."""
     try:
         bounds = [f"^{commit}" for commit in (since, limit) if commit]
-        return _pairs(git(worktree.top, "log", *_RENAMES, "--format=", "HEAD", *bounds, "--"))
+        return _renames(git(worktree.top, "log", *_RENAMES, "--format=", "HEAD", *bounds, "--"))
     except GitError:  # an unborn HEAD, or `since` is gone
         return iter(())
 
 
-def _pairs(out: bytes) -> Iterator[tuple[str, str]]:
-    """(old, new) of each `R<score> NUL old NUL new NUL`."""
+def _renames(out: bytes) -> Iterator[_Rename]:
+    """Of each `:MODE MODE BLOB BLOB R<score> NUL old NUL new NUL`."""
     fields = [os.fsdecode(part) for part in out.split(b"\0") if part]
-    return zip(fields[1::3], fields[2::3], strict=False)
+    for what, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
+        yield what.split()[2], old, new

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -41,6 +41,12 @@ class Index(Protocol):
 
     def paths(self) -> list[tuple[str, str]]:
         """(folder, path) of every memory, as far as the hints know."""
+
+    def hints_of(self, name: str) -> Collection[Hint]:
+        """All hints of this folder."""
+
+    def paths_from(self, beginning: str, most: int) -> list[str]:
+        """At most `most` of the paths that begin like this, sorted; files of other work trees are among them."""
 
     def count(self, most: int) -> int:
         """How many memories there are; counting ends at `most`."""
@@ -76,8 +82,10 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[Index]:
     except FileNotFoundError:
         yield Few(layout, warn)
         return
-    if len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
-        yield Few(layout, warn)
+    if not os.path.lexists(shelf_file(layout)) and len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
+        yield Few(
+            layout, warn
+        )  # counting asks for many names at once, and takes longer than a look at one file
         return
     from repoagent.memory.identity.shelf import opened  # SQLite takes a while to load
 
@@ -113,6 +121,13 @@ class Few:
     def paths(self) -> list[tuple[str, str]]:
         return [(name, identity.path) for name, identity in self._identities.items()]
 
+    def hints_of(self, name: str) -> Collection[Hint]:
+        return hints(self._identities[name]) if name in self._identities else ()
+
+    def paths_from(self, beginning: str, most: int) -> list[str]:
+        found = (value for kind, value in self._names if kind == PATH and value.startswith(beginning))
+        return sorted(found)[:most]
+
     def count(self, most: int) -> int:
         return min(len(self._identities), most)
 
@@ -121,8 +136,12 @@ class Few:
 
     def note(self, changes: Iterable[Change]) -> None:
         """The file of many memories, left from before, would not hear of these changes."""
-        if not self.newer:
-            shelf_file(self.layout).unlink(missing_ok=True)
+        path = shelf_file(self.layout)
+        try:
+            if not self.newer:
+                path.unlink(missing_ok=True)
+        except OSError as error:  # what it does not know shows when it is compared with the identity files
+            self.warn(f"{path} is out of date and could not be removed ({error.strerror}): delete it")
 
 
 def shelf_file(layout: Layout) -> Path:

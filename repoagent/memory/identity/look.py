@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from repoagent.errors import Refused
 from repoagent.memory.identity import ancestry
 from repoagent.memory.identity.content import is_sample, last_contents, likeness
-from repoagent.memory.identity.index import KEY, Index
+from repoagent.memory.identity.index import KEY, PATH, Index
 from repoagent.memory.identity.record import Identity
 from repoagent.memory.identity.similar import RENAME, similarity, worked_over
 from repoagent.repo.source import blob_hash, read_source
@@ -119,6 +120,19 @@ class Look:
     def is_gone(self, each: Candidate) -> bool:
         return each.path != self.file.path and not key_at(self.file.worktree, each.path)
 
+    def is_displaced(self, each: Candidate) -> bool:
+        """Whether the file of another memory has the path by now: by what that one has seen, not by what is unlike."""
+        there = self.file_at(each.path)
+        if there is None or there.path == self.file.path:
+            return False
+        least = max(RENAME, self.closeness(each, there) + CLEARLY)
+        others = [*self.having(KEY, there.key), *self.having(PATH, there.path)]
+        return any(
+            self.closeness(other, there) >= least
+            for other in others
+            if other.folder != each.folder and (other.path == there.path or there.key in other.identity.keys)
+        )
+
     def is_lost(self, each: Candidate) -> bool:
         """Whether the path is gone, or another file has it by now: neither the content is like it nor the inode."""
         if self.is_gone(each):
@@ -133,9 +147,9 @@ class Look:
         return any(key_at(self.file.worktree, backup) in each.identity.keys for backup in backups)
 
     def is_elsewhere(self, each: Candidate) -> bool:
-        """Whether the inode of a gone file is at another changed name, with its content: it has moved there."""
+        """Whether the inode of a gone file is at another changed name, or one it had, with its content: it is there."""
         keys = each.identity.keys.keys() - {self.file.key}
-        for path in ancestry.changed_files(self.file.worktree):
+        for path in chain(each.identity.earlier_paths, ancestry.changed_files(self.file.worktree)):
             if path not in (self.file.path, each.path) and key_at(self.file.worktree, path) in keys:
                 there = self.file_at(path)
                 if there is not None and self.closeness(each, there) >= RENAME:
@@ -147,17 +161,45 @@ class Look:
         there = ancestry.in_head(self.file.worktree, self.file.path)
         return there is not None and similarity(there, self.file.data) >= RENAME
 
+    def is_in_index(self) -> bool:
+        """Whether git's index has this file, and no other one, at the path: only of that it can tell where it was."""
+        there = ancestry.in_index(self.file.worktree, self.file.path)
+        if there is None:
+            return False
+        return similarity(there, self.file.data) >= RENAME or worked_over(there, self.file.data)
+
+    def was_in_git(self, each: Candidate, blob: str) -> bool:
+        """Whether the `blob` that git had at the path of a memory is what the memory saw there."""
+        if blob in each.identity.blobs:
+            return True
+        data = ancestry.as_in_work_tree(self.file.worktree, blob, each.path)
+        if data is None:
+            return False
+        then = File(self.file.worktree, each.path, data, "")
+        return self.closeness(each, then) >= RENAME or self.is_worked_over(each, then)
+
     def is_worked_over(self, each: Candidate, file: File) -> bool:
         """Not for a large file: what is kept of it shows how alike it is, not what was left out."""
         contents = last_contents(self.layout.memory / each.folder, file.worktree)
         return any(worked_over(kept, file.data) for kept in contents if not is_sample(kept))
 
+    def is_renamed_from(self, each: Candidate) -> bool:
+        """Whether to git this file had a path of a memory in HEAD, or when that was last edited."""
+        return any(new == self.file.path for _, new in self._renames(each))
+
     def has_moved_away(self, each: Candidate) -> bool:
-        """Whether git knows another name for what was here: that the inode agrees is luck then."""
-        commit = each.identity.commit
-        return commit is not None and any(
-            old == each.path for old, _ in ancestry.renames_since(self.file.worktree, commit)
-        )
+        """Whether git knows another name for the file of a memory: that path or inode agrees here is luck then."""
+        return any(new != self.file.path for _, new in self._renames(each))
+
+    def is_overwritten(self, each: Candidate) -> bool:
+        """Whether to git another file has come to the path of a memory."""
+        renames = ancestry.renames_since(self.file.worktree, each.identity.commit or "HEAD")
+        return any(new == each.path and old not in each.identity.earlier_paths for old, new in renames)
+
+    def _renames(self, each: Candidate) -> list[tuple[str, str]]:
+        paths = {each.path, *each.identity.earlier_paths}
+        renames = ancestry.renames_since(self.file.worktree, each.identity.commit or "HEAD")
+        return [(old, new) for old, new in renames if old in paths]
 
     def is_case_only(self, path: str) -> bool:
         """Whether `path` is the old spelling of this file's name, on a file system that takes both for one."""

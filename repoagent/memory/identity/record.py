@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -15,6 +16,11 @@ _KEYS = 8  # inodes remembered, and work trees
 _BLOBS = 30  # versions remembered by their hash
 _REKEYINGS = 100
 REWRITTEN = "rewritten in place"
+LINKED, LINKED_ANEW, LINKED_BACK = (  # by hand, the path from before follows
+    "linked by hand, before that ",
+    "linked by hand to another text, before that ",
+    "linked by hand to the text from before, not ",
+)
 
 
 @dataclass(frozen=True)
@@ -67,13 +73,21 @@ class Identity:
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
         """Whether what was noted on `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a text
-        that has been replaced as a whole since."""
-        rewriting = next((r for r in reversed(self.rekeyings) if r.reason == REWRITTEN), None)
-        if rewriting is None or day > rewriting.time[:10]:
-            return False
-        if day < rewriting.time[:10] or not blob or rewriting.blob not in self.blobs:
+        that has been replaced as a whole since, or that the memory was tied to by mistake."""
+        breaks, mistaken = [], set()
+        for one in self.rekeyings:
+            if one.reason == REWRITTEN or one.reason.startswith(LINKED_ANEW):
+                breaks.append(one)
+            elif one.reason.startswith(LINKED_BACK) and breaks:
+                mistaken.add(breaks.pop().blob)
+        if blob and any(one.startswith(blob) for one in mistaken - {""}):
             return True
-        newer = self.blobs[self.blobs.index(rewriting.blob) :]
+        if not breaks or day > breaks[-1].time[:10]:
+            return False
+        newest = breaks[-1]
+        if day < newest.time[:10] or not blob or newest.blob not in self.blobs:
+            return True
+        newer = self.blobs[self.blobs.index(newest.blob) :]
         return not any(one.startswith(blob) for one in newer)
 
     def seen(self, blob: str, place: str) -> Identity:
@@ -195,9 +209,20 @@ def from_dict(value: Mapping[str, Any]) -> Identity | None:
     strangers = _texts(value.get("strangers", []))
     if strangers is None:
         return None
+    paths = [path, *earlier, *strangers, *(item["path"] for item in places.values())]
+    if not all(map(_is_name, (*paths, *places))):
+        return None
     noted = tuple(Rekeying(**item) for item in rekeyings)
     seen = {top: Seen(**item) for top, item in places.items()}
     return Identity(path, earlier, keys, blobs, commit, noted, seen, strangers)
+
+
+def _is_name(path: str) -> bool:
+    """Whether the system can be asked about such a path at all."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:  # half of a UTF-16 pair
+        return False
 
 
 def _texts(value: object) -> tuple[str, ...] | None:

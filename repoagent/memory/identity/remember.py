@@ -53,6 +53,15 @@ def resolve(
         return memory
 
 
+def recognize(
+    layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
+) -> Memory | None:
+    """As `resolve`, for who only looks: nothing is re-keyed and nothing is written down."""
+    with open_index(layout, warn) as index:
+        found = _look(layout, index, _file(worktree, path, data, None))
+        return None if found is None else _load(layout, index, found)
+
+
 def remember(
     layout: Layout,
     worktree: WorkTree,

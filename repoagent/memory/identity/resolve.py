@@ -2,8 +2,11 @@
 
 In this order: the same path with the same content; an inode that is known for another file, with exactly the content
 that is here, or content that is clearly more alike than what the path had (that is how two swapped names are told
-apart); a path with content that is alike, or was worked over; a path that the file had before; what git knows; a file
-that was rewritten in place. Paths are those of this work tree: in another one a file may have another name.
+apart); a path with content that is alike, or was worked over; a path that the file had before; what git knows; content
+like that of a file whose path is gone, or has another file by now; a file that was rewritten in place. git is believed
+of what it has: the memory saw what git had at the old name, and the file is what git has at the new one, or has the
+inode. Where a file elsewhere has the inode and the content, that one is it; where nothing tells two apart, none of them
+is. Paths are those of this work tree: in another one a file may have another name.
 """
 
 from __future__ import annotations
@@ -85,7 +88,9 @@ def _moved_back(look: Look) -> Found | None:
         return None
     once = [each for each in look.having(EARLIER, look.file.path) if not look.is_held(each)]
     _, each = look.closest(once)
-    return None if each is None else Found(each.folder, f"moved back from {each.path}", moved=True)
+    if each is None or look.is_elsewhere(each):
+        return None
+    return _moved(each, f"moved back from {each.path}")
 
 
 def _by_git(look: Look, here: list[Candidate]) -> Found | None:
@@ -94,7 +99,9 @@ def _by_git(look: Look, here: list[Candidate]) -> Found | None:
         return None
     for each in here:
         commit = each.identity.commit
-        if commit and ancestry.same_through_history(file.worktree, file.path, file.data, commit):
+        if not commit or not ancestry.same_through_history(file.worktree, file.path, file.data, commit):
+            continue
+        if not look.has_moved_away(each) and not look.is_elsewhere(each):
             return Found(each.folder, "another version from git's history")
     return _exact_rename(look) or _recorded_rename(look)
 
@@ -106,12 +113,12 @@ def _exact_rename(look: Look) -> Found | None:
     same = [each for each in look.having(BLOB, file.blob) if look.is_lost(each)]
     if len(same) != 1:
         return None
-    old, commit = same[0].path, same[0].identity.commit
+    old = same[0].path
     if look.is_gone(same[0]):
         if look.is_committed() or look.is_elsewhere(same[0]):
             return None
         return Found(same[0].folder, f"the same content as {old}, which is gone", moved=True)
-    if commit is None or (old, file.path) not in ancestry.renames_since(file.worktree, commit):
+    if not look.is_renamed_from(same[0]):
         return None
     return Found(same[0].folder, f"renamed from {old} in git", moved=True)
 
@@ -119,31 +126,52 @@ def _exact_rename(look: Look) -> Found | None:
 def _recorded_rename(look: Look) -> Found | None:
     """A rename in git's index or history, or one that git will see when this file is added."""
     file = look.file
-    if look.index.count(_MANY) >= _MANY:
-        gone: list[Candidate] = []
-        commits: list[str | None] = [None]
-    else:
-        gone = [each for name, _ in look.index.paths() for each in look.load(name) if look.is_gone(each)]
-        if not gone:
-            return None  # there is nothing to ask git for
-        commits = [each.identity.commit for each in gone]
-    lookup = _Gone(look)
-    old = ancestry.renamed_from(file.worktree, file.path, lookup, commits)
-    if old is not None:
-        if look.is_elsewhere(lookup.at(old)[0]):
-            return None
-        return Found(lookup.at(old)[0].folder, f"renamed from {old} in git", moved=True)
-    return _like_a_gone_one(look, gone) if len(gone) <= _COMPARED else None
+    many = look.index.count(_MANY) >= _MANY
+    gone, displaced = ([], []) if many else _without_file(look)
+    commits = [None] if many else [each.identity.commit for each in gone]
+    asked = _Gone(look)
+    if commits and ancestry.renamed_from(file.worktree, file.path, asked, commits):
+        each = asked.found[0]
+        if file.key in each.identity.keys or look.is_in_index():  # rewritten there in place, or what git has
+            return None if look.is_elsewhere(each) else _moved(each, f"renamed from {each.path} in git")
+    return _like_a_lost_one(look, gone, displaced)
 
 
-def _like_a_gone_one(look: Look, gone: list[Candidate]) -> Found | None:
-    scored = sorted(((look.closeness(each, look.file), each) for each in gone), key=lambda one: -one[0])
-    best, second = (*scored, (0.0, None), (0.0, None))[:2]
-    if best[0] < max(RENAME, second[0] + CLEARLY) or best[1] is None:
+def _without_file(look: Look) -> tuple[list[Candidate], list[Candidate]]:
+    """The memories whose path is gone, and those whose path the file of another one has by now."""
+    gone, replaced = [], []
+    for name, _ in look.index.paths():
+        for each in look.load(name):
+            key = key_at(look.file.worktree, each.path)
+            if not key:
+                gone.append(each)
+            elif key not in each.identity.keys and each.path != look.file.path:
+                replaced.append(each)
+    if len(replaced) > _COMPARED:  # a clone, a restored backup: all of them have other inodes
+        return gone, []
+    lost = (each for each in replaced if not look.is_held(each))
+    return gone, [
+        each
+        for each in lost
+        if look.is_displaced(each) or look.is_overwritten(each) or look.is_renamed_from(each)
+    ]
+
+
+def _like_a_lost_one(look: Look, gone: list[Candidate], displaced: list[Candidate]) -> Found | None:
+    lost = [*gone, *displaced]
+    if not lost or len(lost) > _COMPARED:
         return None
-    if look.is_committed() or look.is_elsewhere(best[1]):
+    scored = sorted(((look.closeness(each, look.file), each) for each in lost), key=lambda one: -one[0])
+    (score, best), (second, _) = (*scored, (0.0, None))[:2]
+    if best is None or score < max(RENAME, second + CLEARLY) or look.is_elsewhere(best):
         return None
-    return Found(best[1].folder, f"like {best[1].path}, which is gone", moved=True)
+    if look.is_committed() and (best in gone or not look.is_renamed_from(best)):
+        return None  # it may have been beside what is lost
+    return _moved(best, f"like {best.path}, which {'is gone' if best in gone else 'another file has now'}")
+
+
+def _moved(each: Candidate, reason: str) -> Found:
+    return Found(each.folder, reason, moved=True)
 
 
 def _rewritten(look: Look, here: list[Candidate]) -> Found | None:
@@ -152,14 +180,14 @@ def _rewritten(look: Look, here: list[Candidate]) -> Found | None:
 
 
 class _Gone:
-    """The paths of memories that have lost their file, looked up one by one."""
+    """Whether git's old name of this file is that of a memory that has lost its file; which one is kept in `found`."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
+        self.found: list[Candidate] = []
 
-    def at(self, path: str) -> list[Candidate]:
-        found = (each for each in self._look.having(PATH, path) if each.path == path)
-        return [each for each in found if self._look.is_gone(each)]
-
-    def __contains__(self, path: object) -> bool:
-        return isinstance(path, str) and bool(self.at(path))
+    def __call__(self, path: str, blob: str) -> bool:
+        look = self._look
+        named = (each for each in look.having(PATH, path) if each.path == path and look.is_gone(each))
+        self.found = [each for each in named if look.was_in_git(each, blob)]
+        return bool(self.found)

@@ -10,13 +10,24 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from repoagent.errors import Refused
-from repoagent.memory.identity.index import Change, Few, Index, folders, fresh, hints, shelf_file, stamp
+from repoagent.memory.identity.index import (
+    PATH,
+    Change,
+    Few,
+    Hint,
+    Index,
+    folders,
+    fresh,
+    hints,
+    shelf_file,
+    stamp,
+)
 from repoagent.memory.identity.record import Identity
 from repoagent.memory.identity.shelf_file import NewerFile, connect, give_up
 from repoagent.store import Layout, Warn
@@ -71,6 +82,20 @@ class Shelf:
             if rows is None
             else [(_unpacked(name), _unpacked(path)) for name, path in rows]
         )
+
+    def hints_of(self, name: str) -> Collection[Hint]:
+        rows = self._ask("SELECT kind, value FROM hint WHERE name = ?", _packed(name))
+        return (
+            self._few().hints_of(name) if rows is None else [(kind, _unpacked(value)) for kind, value in rows]
+        )
+
+    def paths_from(self, beginning: str, most: int) -> list[str]:
+        low = _packed(beginning)
+        question = (
+            "SELECT DISTINCT value FROM hint WHERE kind = ? AND value >= ? AND value < ? ORDER BY 1 LIMIT ?"
+        )
+        rows = self._ask(question, PATH, low, low + b"\xff", most)  # no byte of a path in UTF-8 is 0xff
+        return self._few().paths_from(beginning, most) if rows is None else [_text(row) for row in rows]
 
     def count(self, most: int) -> int:
         rows = self._ask("SELECT count(*) FROM (SELECT 1 FROM memory LIMIT ?)", most)

@@ -45,10 +45,11 @@ def asked(desk: Desk, path: str) -> tuple[str | None, list[str]]:
 
 def test_few_memories_need_no_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hints, "FEW", 8)
-    assert file_of(desk).exists()
     atomic_save(desk.worktree.top / "a.py", edited(text("a")))
-    assert desk.folder("a.py")
-    assert not file_of(desk).exists()  # it would not have heard of that
+    assert desk.folder("a.py") and file_of(desk).exists()  # it is there from before, and hears of everything
+    file_of(desk).unlink()
+    atomic_save(desk.worktree.top / "a.py", edited(text("a"), 12))
+    assert desk.folder("a.py") and not file_of(desk).exists()
     code = "import sys; import repoagent.memory; print('repoagent.memory.identity.shelf' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -130,6 +130,39 @@ def test_a_swap_with_an_edit_of_two_files_from_one_template(stage: Stage) -> Non
     stage.expect({**BOTH, "one.py": "two", "two.py": "one"})
 
 
+@pytest.mark.parametrize("other", ["b.py", "s.py"])
+def test_a_swap_and_a_save_of_both_that_nobody_saw(stage: Stage, other: str) -> None:
+    """No inode is known any more: another memory, or git, tells that the old name has another file."""
+    stage.write("s.py", text("stranger"))
+    stage.repo.commit("a stranger")
+    theirs = stage.repo.read(other)
+    stage.sh(f"mv a.py t; mv {other} a.py; mv t {other}")
+    stage.write("t", edited(theirs))
+    stage.write("u", edited(A))  # both before one of the old inodes is free again
+    stage.sh(f"mv t a.py; mv u {other}")
+    stage.expect({"b.py": "a", "a.py": "b"} if other == "b.py" else {"s.py": "a", "b.py": "b"})
+
+
+def test_a_swap_after_a_git_mv_that_nobody_saw(stage: Stage) -> None:
+    stage.git("mv", "a.py", "c.py")
+    stage.sh("mv c.py t; mv b.py c.py; mv t b.py")
+    stage.save("b.py", edited(A))
+    stage.expect({"b.py": "a", "c.py": "b"})
+
+
+def test_deleted_and_restored_at_a_path_where_nobody_saw_it(stage: Stage) -> None:
+    stage.sh("mv a.py c.py; rm c.py")
+    stage.save("c.py", A)
+    stage.expect({"c.py": "a", "b.py": "b"})
+
+
+def test_a_copy_at_the_name_that_the_original_had(stage: Stage) -> None:
+    stage.sh("mv a.py c.py")
+    stage.know("a", "c.py")
+    stage.sh("cp c.py a.py; mv c.py d.py")
+    stage.expect({"d.py": "a", "b.py": "b"}, a="moved from c.py")
+
+
 def test_three_names_in_a_ring(stage: Stage) -> None:
     stage.write("c.py", text("c"))
     stage.know("c", "c.py")

@@ -29,7 +29,7 @@ def test_a_memory_that_lost_its_file_is_linked_to_it_again(desk: Desk) -> None:
     desk.repo.write("deep/z.py", text("nothing is as it was"))
     assert desk.resolve("deep/z.py") is None
     memory = link(desk, mine, "deep/z.py")
-    assert memory.reason == "linked by hand, before that a.py"
+    assert memory.reason == "linked by hand to another text, before that a.py"
     assert memory.identity.rekeyings[-1].reason == memory.reason
     assert known(desk, "deep/z.py").folder == mine.folder
     atomic_save(desk.worktree.top / "deep/z.py", edited(text("nothing is as it was")))

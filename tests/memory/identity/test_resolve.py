@@ -150,8 +150,35 @@ def test_a_rename_that_only_git_has_seen(desk: Desk) -> None:
 def test_a_rename_in_the_index(desk: Desk) -> None:
     mine = desk.folder("a.py")
     desk.repo.git("mv", "a.py", "c.py")
-    atomic_save(desk.worktree.top / "c.py", text("c"))
+    atomic_save(desk.worktree.top / "c.py", text("a") + text("much more", 60))
     assert desk.folder("c.py") == mine
+
+
+def test_a_rename_in_the_index_and_rewritten_there(desk: Desk) -> None:
+    mine = desk.folder("a.py")
+    desk.repo.git("mv", "a.py", "c.py")
+    (desk.worktree.top / "c.py").write_bytes(b"import os\n" * 40)
+    assert desk.folder("c.py") == mine
+
+
+def test_a_rename_in_the_index_is_not_that_of_another_file_there_by_now(desk: Desk) -> None:
+    """git only knows of what it has: the renamed file is gone, and nothing of it is in this one."""
+    desk.repo.git("mv", "a.py", "c.py")
+    atomic_save(desk.worktree.top / "c.py", b"import os\n" * 40)
+    assert desk.resolve("c.py") is None
+    atomic_save(desk.worktree.top / "c.py", edited(text("a")))
+    assert desk.resolve("c.py") is not None
+
+
+def test_a_rename_in_the_index_of_what_the_memory_never_saw(desk: Desk) -> None:
+    """git's old name is that of a memory, but another file had that name when it was committed."""
+    desk.repo.write("s.py", text("stranger"))
+    desk.repo.commit("a stranger")
+    desk.repo.git("mv", "s.py", "t.py")
+    (desk.worktree.top / "a.py").rename(desk.worktree.top / "s.py")
+    assert desk.folder("s.py") is not None
+    (desk.worktree.top / "s.py").unlink()
+    assert desk.resolve("t.py") is None
 
 
 def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
@@ -161,6 +188,8 @@ def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
         atomic_save(desk.worktree.top / new, edited((desk.worktree.top / new).read_bytes(), 10))
         desk.repo.commit(f"to {new}")
     atomic_save(desk.worktree.top / "z.py", text("z"))
+    assert desk.resolve("z.py") is None  # that git can't tell yet
+    desk.repo.commit("rewritten")
     assert desk.folder("z.py") == mine
 
 

@@ -1,0 +1,133 @@
+"""What our own commands do to files: edit, undo, redo and apply; the memory stays with its file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repoagent.memory import memories, read_edits
+from tests import program
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script, diff, run, script
+from tests.memory.conftest import text
+from tests.memory.identity.matrix import Stage
+
+__all__ = ["run", "script"]
+
+CHANGE = diff("a.py", "-a says 0 on line 0", "+a shouts 0 on line 0", " a says 1 on line 1")
+
+
+def renamed(old: str, new: str) -> str:
+    return f"```diff\ndiff --git a/{old} b/{new}\nrename from {old}\nrename to {new}\n```\n"
+
+
+def deleted(path: str, content: bytes) -> str:
+    body = "".join(f"-{line}\n" for line in content.decode().splitlines())
+    return f"```diff\n--- a/{path}\n+++ /dev/null\n@@ -1,{content.count(10)} +0,0 @@\n{body}```\n"
+
+
+def created(path: str, content: bytes) -> str:
+    body = "".join(f"+{line}\n" for line in content.decode().splitlines())
+    return f"```diff\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{content.count(10)} @@\n{body}```\n"
+
+
+@pytest.fixture
+def stage(repo: GitRepo) -> Stage:
+    """`a.py` and `b.py`, committed; neither has a memory."""
+    repo.write("a.py", text("a"))
+    repo.write("b.py", text("b"))
+    repo.commit("two files")
+    return Stage(repo.top)
+
+
+def called(stage: Stage, **paths: str) -> None:
+    """The memories get short names, by the path that each has now."""
+    by_path = {each.identity.path: each.folder.name for each in memories(stage.layout)}
+    stage.folders.update({name: by_path[path] for name, path in paths.items()})
+
+
+def did(done: object) -> None:
+    assert getattr(done, "code", getattr(done, "returncode", None)) == 0, done
+
+
+def test_edit_undo_redo_and_apply(stage: Stage, run: Run, script: Script, tmp_path: Path) -> None:
+    script.replies(CHANGE)
+    did(run("edit", "a.py", "shout", "--yes"))
+    called(stage, a="a.py")
+    stage.expect({"a.py": "a"})
+    for command in ("undo", "redo"):
+        did(run(command))
+        stage.expect({"a.py": "a"})
+    stage.sh("mv b.py t; mv a.py b.py; mv t a.py")  # and an edit of what is at its name now
+    stage.repo.commit("swap")
+    script.replies(diff("b.py", " a shouts 0 on line 0", "-a says 1 on line 1", "+a shouts 1 on line 1"))
+    did(run("edit", "b.py", "shout again", "--yes"))
+    stage.expect({"b.py": "a"})
+    assert [edit.request for edit in read_edits(stage.layout.memory / stage.folders["a"] / "edits.jsonl")][
+        -1
+    ] == "shout again"
+    patch = tmp_path / "fix.patch"
+    patch.write_text(diff("a.py", "-b says 0 on line 0", "+b whispers 0 on line 0").partition("\n")[2][:-4])
+    did(program.run(["apply", "-y", str(patch)], stage.top))
+    called(stage, b="a.py")
+    did(run("undo"))
+    stage.expect({"b.py": "a", "a.py": "b"})
+
+
+def test_an_edit_that_renames_and_is_taken_back(stage: Stage, run: Run, script: Script) -> None:
+    script.replies(CHANGE)
+    did(run("edit", "a.py", "shout", "--yes"))
+    called(stage, a="a.py")
+    script.replies(renamed("a.py", "c.py"))
+    did(run("edit", "a.py", "c.py", "rename it", "--yes", "--create"))
+    stage.expect({"c.py": "a"}, a="renamed from a.py")
+    did(run("undo"))
+    stage.expect({"a.py": "a"}, a="renamed from c.py")
+    did(run("redo"))
+    stage.expect({"c.py": "a"}, a="renamed from a.py")
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_an_edit_that_deletes_one_and_makes_another(
+    stage: Stage, run: Run, script: Script, is_committed: bool
+) -> None:
+    """Neither is the other, whichever of the two is there."""
+    script.replies(CHANGE)
+    did(run("edit", "a.py", "shout", "--yes"))
+    called(stage, a="a.py")
+    script.replies(deleted("a.py", stage.repo.read("a.py")) + created("new.py", b"import os\n" * 9))
+    options = ("--create",) if is_committed else ("--create", "--no-commit")
+    did(run("edit", "a.py", "new.py", "delete a.py and write new.py instead", "--yes", *options))
+    called(stage, new="new.py")
+    stage.expect({"new.py": "new"})
+    did(run("undo"))
+    stage.expect({"a.py": "a"})
+    did(run("redo"))
+    stage.expect({"new.py": "new"})
+
+
+@pytest.mark.parametrize("umask", ["022", "000"])
+def test_what_is_kept_is_readable_by_the_owner_only(stage: Stage, script: Script, umask: str) -> None:
+    script.replies(CHANGE)
+    program_of = f"umask {umask}; exec '{sys.executable}' -m repoagent"
+    environment = {**os.environ, "REPOAGENT_MODEL": script.spec}
+    for command in ("edit a.py shout --yes", "recall shout", "memory list", "neighbors a.py", "undo", "redo"):
+        done = subprocess.run(
+            ["sh", "-c", f"{program_of} {command}"],
+            cwd=stage.top,
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode in (0, 1), done
+    kept = [path for path in stage.layout.root.rglob("*") if path.is_file()]
+    kept = [path for path in kept if path.name != ".gitignore"]  # git itself lets others read that
+    assert len(kept) > 8
+    assert [path for path in kept if path.stat().st_mode & 0o077] == []
+    folders = [path for path in stage.layout.root.rglob("*") if path.is_dir()]
+    assert [path for path in folders if path.stat().st_mode & 0o077] == []
+    assert stage.layout.root.stat().st_mode & 0o022 == 0
