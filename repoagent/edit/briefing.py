@@ -22,7 +22,7 @@ from repoagent.edit.scope import WhyNot, gate, why_content_is_off_limits
 from repoagent.edit.summaries import purposes, summary_of
 from repoagent.errors import Refused, UsageError
 from repoagent.history import Look, Neighborhood, candidates_block, neighborhood
-from repoagent.memory import Memory, block, resolve
+from repoagent.memory import Memory, block, copy_of, resolve
 from repoagent.memory.notes.stale import older_texts
 from repoagent.memory.prompt import notes_block
 from repoagent.memory.turns import told
@@ -201,6 +201,28 @@ def _memories(
         if (source := sources[path]).data is not None
     }
     return {path: memory for path, memory in found.items() if memory is not None}
+
+
+def copies(prepared: Prepared) -> list[str]:
+    """Of each file that has no memory and is a copy of one that has, a sentence that says so: it inherits nothing.
+
+    One look into the index of memories for each file without one, none for the others.
+    """
+    gathered = prepared.gathered
+    if not gathered.settings.switch("memory.enabled"):
+        return []
+    found = []
+    for path in gathered.request.paths:
+        data = gathered.sources[path].data
+        if data is None or path in gathered.memories:
+            continue
+        original = copy_of(layout(gathered.worktree), gathered.worktree, path, data)
+        if original is not None:
+            from repoagent.memory.overview.find import is_copy
+
+            typed = os.path.relpath(gathered.worktree.top / path)
+            found.append(f"{path} {is_copy(original, gathered.worktree, typed)}")
+    return found
 
 
 def _remembered(

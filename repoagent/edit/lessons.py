@@ -67,13 +67,19 @@ def happened(request: str, turns: Sequence[Turn], state: str, answer: str, model
         yield Lesson(shortened(f"the first try at {asked} failed its check: {failures[0]}"), PROGRAM)
     if state == "refused":
         # what `is_overtaken` knows again
-        codes = next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "")
-        why = codes.replace(" ", ", ") or cut(answer, _ASKED)
+        why = ", ".join(refused_for(turns)) or cut(answer, _ASKED)
         yield Lesson(shortened(f"tried and refused ({why}), nothing was changed: {asked}"), PROGRAM)
     elif state == "declined" and answer.startswith(SAID_NO) and not reasons:
         yield Lesson(shortened(f"did not want what was proposed for {asked}"), PERSON)
     elif state == "rejected" and answer.strip():
         yield Lesson(shortened(f"declined to do {asked}: {answer}"), model)
+
+
+def refused_for(turns: Sequence[Turn]) -> tuple[str, ...]:
+    """The codes of what was refused last."""
+    return tuple(
+        next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "").split()
+    )
 
 
 def is_overtaken(note: Note, request: str) -> bool:

@@ -88,6 +88,11 @@ class Record:
             try:
                 forget(place, self.edit_id)
                 forget_sent(place, self.means.settings.whole("sent.keep_days"))
+                days = self.means.settings.whole_or_none("conversations.keep_days")
+                if days is not None:
+                    from repoagent.memory.archive import forget_daily
+
+                    forget_daily(place, days)
             except (RepoagentError, OSError) as error:
                 self.dialogue.say(f"warning: old files could not be cleared away ({error})")
 

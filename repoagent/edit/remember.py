@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from hashlib import sha256
 
 from repoagent.edit.commit import Landed
-from repoagent.edit.lessons import happened, is_overtaken, offered
+from repoagent.edit.lessons import happened, is_overtaken, offered, refused_for
 from repoagent.llm import Request, Turn, Usage, render
 from repoagent.llm.conversation import append
 from repoagent.memory import EditRecord, Memory, append_edit, read_edits, read_notes
@@ -213,6 +213,7 @@ def _record(worktree: WorkTree, story: Story, done: Done | None, change: FileCha
         cost=story.cost,
         levels=done.levels.get(change.name, ()) if done else (),
         state=_state(story, done),
+        reasons=() if done else refused_for(story.turns),
     )
 
 

@@ -12,7 +12,7 @@ from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
 from repoagent.edit.asking import PART, Asking
-from repoagent.edit.briefing import Prepared, prepare
+from repoagent.edit.briefing import Prepared, copies, prepare
 from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack
 from repoagent.edit.context import request_key
 from repoagent.edit.dialogue import Dialogue
@@ -92,6 +92,8 @@ def edit(
     refuse_untracked(worktree, request, prepared.bench.draft)
     for warning in prepared.gathered.context_files.warnings:
         dialogue.say(f"warning: {warning}")
+    for sentence in copies(prepared):
+        dialogue.say(sentence)
     place = layout(worktree)
     ensure(place)
     key = request_key(prepared.bench.request.instruction, prepared.blobs, 0)

@@ -19,7 +19,8 @@ class EditRecord:
     file.
 
     `levels` says how each hunk was placed ("exact", …). `cost` is in US dollars, None where no price is
-    known. `state` is free: "committed", "written" (no commit), "proposed", "refused", "undone", "redone".
+    known. `state` is free: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons`
+    are the codes of what was refused last, where nothing landed.
     """
 
     id: str
@@ -34,6 +35,7 @@ class EditRecord:
     cost: float | None = None
     levels: tuple[str, ...] = ()
     state: str = "committed"
+    reasons: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {"version": VERSION, **asdict(self)}
@@ -46,14 +48,15 @@ class EditRecord:
         if not isinstance(version, int) or version > VERSION:
             return None
         known = {f.name: value[f.name] for f in fields(cls) if f.name in value}
-        usage, levels = known.pop("usage", {}), known.pop("levels", [])
+        usage, levels, reasons = known.pop("usage", {}), known.pop("levels", []), known.pop("reasons", [])
         cost, commit = known.pop("cost", None), known.pop("commit", None)
-        if not all(isinstance(text, str) for text in (*known.values(), *levels, commit or "")):
+        if not all(isinstance(text, str) for text in (*known.values(), *levels, *reasons, commit or "")):
             return None
         if not isinstance(cost, float | int | None) or not isinstance(usage, dict):
             return None
         try:
-            return cls(**known, usage=Usage(**usage), levels=tuple(levels), cost=cost, commit=commit)
+            known |= {"levels": tuple(levels), "reasons": tuple(reasons)}
+            return cls(**known, usage=Usage(**usage), cost=cost, commit=commit)
         except TypeError:  # a field is missing, or the usage is of another make
             return None
 

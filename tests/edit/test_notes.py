@@ -186,6 +186,26 @@ def test_a_conversation_that_a_person_has_cut_is_taken_as_it_is(
     assert "shrimps, as I say" in path.read_text() and "Another answer." in path.read_text()
 
 
+def test_a_copy_says_that_it_inherits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
+    assert run("memory", "note", "src/app.py", "greets by name").code == 0
+    (folder,) = (repo.top / ".repoagent/memory").glob("app-py-*")
+    newer = folder.with_name("newer-01234567")
+    newer.mkdir()
+    (newer / "identity.json").write_text('{"version": 99}')
+    repo.write("src/copy.py", repo.read("src/app.py"))
+    repo.commit("a copy")
+    script.replies("No change.")
+    done = run("edit", "copy.py", "what is it?", "--yes", cwd=repo.top / "src")
+    said = (
+        "src/copy.py is a copy of src/app.py and does not inherit its memory: "
+        f"`repoagent memory note copy.py --from {folder.name}` copies its notes\n"
+    )
+    assert done.code == 1 and done.err.count(said) == 1 and "greets by name" not in script.prompts[0]
+    assert done.err.count("format version 99") == 1  # a warning is said once
+    script.replies("No change.")
+    assert "inherit" not in run("edit", "src/copy.py", "and now?", "--yes").err  # it has its own by now
+
+
 def test_a_note_goes_to_the_file_that_it_is_about() -> None:
     files = {"a/one.py": b"def parse(): ...\n", "b/two.py": b"def load(): ...\n"}
     assert about("`parse` is slow", files) == {"a/one.py"}

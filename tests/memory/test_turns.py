@@ -46,7 +46,7 @@ REPLY = (
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Memory:
-    return Memory(tmp_path / "a-1", Identity("a.py"))
+    return Memory(tmp_path / "memory" / "a-1", Identity("a.py"))
 
 
 def say(memory: Memory, number: int, request: str, *turns: Turn, state: str = "committed") -> None:
@@ -122,7 +122,7 @@ def test_words_without_code() -> None:
 
 
 def test_the_oldest_go_whole_and_a_line_each_stays(memory: Memory) -> None:
-    memory.folder.mkdir()
+    memory.folder.mkdir(parents=True)
     for number in range(1, 7):
         say(
             memory,
@@ -242,8 +242,8 @@ talk = st.lists(
 def test_no_byte_of_any_conversation_is_lost(
     tmp_path_factory: pytest.TempPathFactory, turns: list[Turn], keep: int
 ) -> None:
-    memory = Memory(tmp_path_factory.mktemp("a") / "a-1", Identity("a.py"))
-    memory.folder.mkdir()
+    memory = Memory(tmp_path_factory.mktemp("a") / "memory" / "a-1", Identity("a.py"))
+    memory.folder.mkdir(parents=True)
     before = dumps(turns).encode("utf-8", "replace")
     memory.conversation.write_bytes(before)
     parts = []

@@ -122,12 +122,25 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 def drop_note(path: Path, text: str) -> bool:
     """Take the note `text` out of the file again; whether it was there."""
     wanted = made_note(text).text
+    return drop_notes(path, lambda note: note.text == wanted)
+
+
+def drop_notes(path: Path, is_meant: Callable[[Note], bool]) -> bool:
+    """Take the notes that are meant out of the file; whether there was one. Raises as `add_notes`."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
-        found = [entry for entry in entries(data) if entry.note.text == wanted]
+        found = [entry for entry in entries(data) if is_meant(entry.note)]
         return _without(data, found), bool(found)
 
     return read_regular(path) is not None and _changed(path, change)
+
+
+def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
+    """Write what `change` makes of the bytes of the file (b"" for none), and return what it tells beside them.
+
+    It is asked once more where somebody saves the file meanwhile. Raises as `add_notes`.
+    """
+    return _changed(path, change)
 
 
 def read_notes(path: Path) -> tuple[Note, ...]:

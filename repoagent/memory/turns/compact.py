@@ -15,8 +15,9 @@ from pathlib import Path
 from repoagent.errors import Busy
 from repoagent.llm.conversation import Conversation, loads, read, starts
 from repoagent.llm.quoting import fence
+from repoagent.memory.conversations.past import record_compacting
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.notes.file import COMPACTED, Note, add_notes, made_note, shortened
+from repoagent.memory.notes.file import COMPACTED, Note, add_notes, drop_notes, made_note, shortened
 from repoagent.memory.records import EditRecord, read_edits
 from repoagent.memory.turns.exchanges import Exchange, grouped, of_turns
 from repoagent.memory.turns.said import cut, failure_of, heading, lines, reason_of
@@ -89,6 +90,39 @@ def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Comp
     return compact(memory, keep_bytes=limit // 2, warn=warn) if 0 < limit < size else None
 
 
+def compact_before(
+    memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
+) -> Compacted | None:
+    """Move the first exchanges of a file whose time (ISO 8601, "" where it is not known) `is_old` to its archive,
+    all of them if they are, so as not to be taken back. None when there is none. Raises as `compact`."""
+    with locked(
+        memory.conversation.with_name(memory.conversation.name + ".lock"),
+        what=f"the conversation {memory.conversation.name}",
+    ):
+        data = read_regular(memory.conversation)
+        if data is None:
+            return None
+        end = _end_of_old(data.decode("utf-8", "surrogateescape"), is_old)
+        return None if end is None else _move(memory, data, end, (), for_good=True, warn=warn)
+
+
+def _end_of_old(text: str, is_old: Callable[[str], bool]) -> int | None:
+    """Where the first exchange begins that is not old, in bytes; None when that is the first one."""
+    places = [*starts(text), len(text)]
+    at = 0
+    for turns in grouped(loads(text).turns):
+        if not is_old(of_turns(turns).time):
+            break
+        at += len(turns)
+    return len(_bytes(text[: places[at]])) if at else None
+
+
+def old_exchanges(memory: Memory) -> int:
+    """How many exchanges `compact` would move with no bytes to keep. Raises as `llm.conversation.read` does."""
+    found = read(memory.conversation)
+    return max(0, len(grouped(found.turns)) - LEAST) if found else 0
+
+
 def _end(data: bytes, found: Conversation, keep_bytes: int) -> int | None:
     """Where what stays begins, in bytes; None when all stays."""
     text = data.decode("utf-8", "surrogateescape")
@@ -118,24 +152,52 @@ def _move(
     end: int,
     distilled: Sequence[Note],
     *,
+    for_good: bool = False,
     warn: Warn,
 ) -> Compacted | None:
     """First the archive, then the notes, the conversation last: a kill in between loses nothing."""
     begin, moved = _split(data, end)
     title = data[: data.index(b"\n") + 1] + b"\n"
     part = data[begin:end]
-    day = next((one.time[:10] for one in reversed(moved) if _is_day(one.time[:10])), "undated")
-    name = f"conversation-{day}-{sha256(part).hexdigest()[:8]}.md"
+    name = _name(moved, part)
     archive = memory.folder / "archive" / name
     write_whole(archive, title + part)
-    records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
-    told = [*distilled, *(_line(one, records.get(one.id), name) for one in moved)]
-    notes = add_notes(memory.notes, told)
+    notes = add_notes(memory.notes, [*distilled, *_lines(memory.edits, moved, name, warn)])
     if read_regular(memory.conversation) != data:  # saved in an editor in this moment: next time
         warn(f"{memory.conversation} was saved meanwhile, and is not compacted yet")
         return None
-    write_whole(memory.conversation, data[:begin] + data[end:])
+    shorter = data[:begin] + data[end:]
+    if not for_good:
+        record_compacting(memory, data, shorter)
+    write_whole(memory.conversation, shorter)
     return Compacted(archive, len(moved), len(part), tuple(notes))
+
+
+def _name(moved: Sequence[Exchange], part: bytes) -> str:
+    """What the archived `part` of a conversation, with these exchanges, is called."""
+    day = next((one.time[:10] for one in reversed(moved) if _is_day(one.time[:10])), "undated")
+    return f"conversation-{day}-{sha256(part).hexdigest()[:8]}.md"
+
+
+def follow(conversation: Path, before: bytes, after: bytes, *, again: bool, warn: Warn = to_stderr) -> None:
+    """Take the lines away from the notes that compacting a conversation from `before` to `after` has left there, for
+    it was taken back; or with `again` put them there once more. What a model has noted of it stays.
+
+    Raises as `add_notes`.
+    """
+    notes = conversation.with_name("notes.md")
+    end = _split(before, len(before))[0] + len(before) - len(after)
+    begin, moved = _split(before, end)
+    name = _name(moved, before[begin:end])
+    if again:
+        add_notes(notes, _lines(conversation.with_name("edits.jsonl"), moved, name, warn))
+    else:
+        drop_notes(notes, lambda note: note.source == COMPACTED and note.text.endswith(f"; archive/{name})"))
+
+
+def _lines(edits: Path, moved: Sequence[Exchange], name: str, warn: Warn) -> list[Note]:
+    records = {record.id: record for record in read_edits(edits, warn=warn)}
+    return [_line(one, records.get(one.id), name) for one in moved]
 
 
 def _line(one: Exchange, record: EditRecord | None, name: str) -> Note:

@@ -1,0 +1,51 @@
+"""A repository with a conversation about `a.py`, and short words for what the tests do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from repoagent.llm import Turn
+from repoagent.llm.conversation import append, dumps
+from repoagent.memory.conversations.places import Held, Here, Place, find, here, named
+from repoagent.store import write_whole
+from tests.memory.conftest import Desk
+
+TALK = (
+    Turn("user", "make it faster", {"time": "2026-11-20T10:00:00+00:00", "edit": "1"}),
+    Turn(
+        "assistant", "I share the cache.\n```diff\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n```"
+    ),
+    Turn("observation", "Applied: a.py:1.", {"kind": "edit", "ok": "yes"}),
+    Turn("user", "why is it shared?", {"time": "2026-11-21T10:00:00+00:00", "edit": "2"}),
+    Turn("assistant", "Because all readers see the same file.\n\n- first\n- second"),
+)
+
+
+@dataclass(frozen=True)
+class Talks:
+    """Conversations in the repository of a desk."""
+
+    desk: Desk
+    at: Here
+
+    def place(self, name: str) -> Place:
+        return named(self.desk.layout, name)
+
+    def make(self, name: str, turns: Sequence[Turn] = TALK, nonce: str = "aaaaaaaa") -> Place:
+        place = self.place(name)
+        write_whole(place.path, dumps(turns, nonce).encode("utf-8", "surrogateescape"))
+        return place
+
+    def find(self, name: str) -> Held:
+        return find(self.at, name)
+
+
+@pytest.fixture
+def talks(desk: Desk) -> Talks:
+    memory = desk.resolve("a.py")
+    assert memory is not None
+    append(memory.conversation, *TALK)
+    return Talks(desk, here(desk.layout, desk.worktree, desk.worktree.top))

@@ -1,0 +1,352 @@
+"""Save, load and branch; undo and redo, to the byte, and what was written since."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+
+import pytest
+
+from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.llm import Turn
+from repoagent.llm.conversation import append, loads, read
+from repoagent.memory import add_note, read_notes, remember, resolve
+from repoagent.memory.conversations import (
+    Place,
+    branch,
+    change,
+    entries,
+    entries_of_files,
+    load,
+    redo,
+    save,
+    undo,
+)
+from repoagent.memory.conversations.changing import Overtaken
+from repoagent.memory.conversations.origin import parent_of
+from repoagent.memory.conversations.past import changes, file_of, past_folder
+from repoagent.memory.conversations.places import last_spoken
+from repoagent.memory.turns import compact
+from repoagent.store.masking import mask
+from tests.edit.test_masking import made
+from tests.memory.conftest import text
+from tests.memory.conversations.conftest import TALK, Talks
+
+MORE = (Turn("user", "and now?", {"edit": "3"}), Turn("assistant", "Now it is done."))
+
+
+def back(talks: Talks, place: Place) -> str:
+    return undo(talks.desk.layout, talks.desk.worktree, place).change.command
+
+
+def again(talks: Talks, place: Place) -> str:
+    return redo(talks.desk.layout, talks.desk.worktree, place).change.command
+
+
+def test_a_copy_says_where_it_came_from_and_holds_the_same(talks: Talks) -> None:
+    source = talks.find("file:a.py")
+    save(talks.desk.layout, source, talks.place("fast"))
+    found = talks.find("fast")
+    assert found.conversation == source.conversation
+    parent = parent_of(found.text)
+    assert parent is not None and (parent.name, parent.turns, parent.of) == ("file:a.py", 5, 5)
+    assert parent.sha256 == hashlib.sha256(source.data).hexdigest()
+    assert found.place.path.stat().st_mode & 0o777 == 0o600
+    [entry] = entries(talks.desk.layout)
+    assert (entry.about, entry.turns, entry.last) == ("a.py", 5, "2026-11-21T10:00:00+00:00")
+
+
+def test_what_is_there_is_not_overwritten_unless_that_is_meant(talks: Talks) -> None:
+    before = talks.make("fast", TALK[:1]).path.read_bytes()
+    place, source = talks.place("fast"), talks.find("file:a.py")
+    with pytest.raises(Refused, match="already: choose another name, or say --force"):
+        save(talks.desk.layout, source, place)
+    assert place.path.read_bytes() == before
+    save(talks.desk.layout, source, place, force=True)
+    after = place.path.read_bytes()
+    assert back(talks, place) == "save" and place.path.read_bytes() == before
+    assert again(talks, place) == "save" and place.path.read_bytes() == after
+    with pytest.raises(UsageError, match="a copy of itself"):
+        save(talks.desk.layout, talks.find("fast"), place, force=True)
+
+
+def test_keys_are_masked_in_a_copy(talks: Talks) -> None:
+    token = made("ghp" + "_", 36)
+    talks.make("keys", [Turn("user", f"use {token}, please")])
+    save(talks.desk.layout, talks.find("keys"), talks.place("copy"))
+    assert talks.find("copy").conversation.turns[0].text == f"use {mask(token)}, please"
+    assert token.encode() not in b"".join(
+        path.read_bytes() for path in past_folder(talks.desk.layout).rglob("*") if path.is_file()
+    )
+
+
+def test_a_branch_ends_at_its_turn(talks: Talks) -> None:
+    place = talks.place("other")
+    for turn in (0, 6, -1):
+        with pytest.raises(UsageError, match="which has 5"):
+            branch(talks.desk.layout, talks.find("file:a.py"), place, turns=turn)
+    branch(talks.desk.layout, talks.find("file:a.py"), place, turns=2)
+    assert talks.find("other").conversation.turns == TALK[:2]
+    [entry] = entries(talks.desk.layout)
+    assert entry.parent is not None and (entry.parent.turns, entry.parent.of) == (2, 5)
+    with pytest.raises(Refused, match=r"already: choose another name$"):
+        branch(talks.desk.layout, talks.find("file:a.py"), place)
+    append(place.path, *MORE)
+    assert talks.find("other").conversation.turns == (*TALK[:2], *MORE)
+
+
+def test_the_conversation_of_a_file_is_found_as_its_memory_is(talks: Talks) -> None:
+    top = talks.desk.worktree.top
+    assert talks.at.place("file:a.py").key == talks.at.file("a.py").key
+    (top / "a.py").rename(top / "moved.py")
+    (top / "a.py").write_bytes(text("a stranger"))
+    moved = talks.at.place("file:moved.py")
+    assert talks.find("file:moved.py").conversation.turns == TALK
+    with pytest.raises(Refused, match=r"nothing is remembered of a\.py yet"):
+        talks.at.place("file:a.py")
+    talks.make("fast", TALK[:2])
+    load(talks.desk.layout, talks.find("fast"), talks.at.file("a.py", make=True))
+    assert talks.find("file:a.py").conversation.turns == TALK[:2]
+    assert talks.at.place("file:moved.py").key == moved.key != talks.at.place("file:a.py").key
+    for path in ("gone.py", "/etc/passwd", "../x", ".git/config"):
+        with pytest.raises((UsageError, Refused)):
+            talks.at.place(f"file:{path}")
+
+
+def test_of_a_file_that_is_gone_there_is_still_what_was_said(talks: Talks) -> None:
+    (talks.desk.worktree.top / "a.py").unlink()
+    assert talks.find("file:a.py").conversation.turns == TALK
+    with pytest.raises(UsageError, match=r"there is no file a\.py"):
+        talks.at.file("a.py", make=True)
+
+
+def test_load_and_back_keeps_what_was_said_since(talks: Talks) -> None:
+    place = talks.at.place("file:a.py")
+    before = place.path.read_bytes()
+    talks.make("fast", TALK[:2], nonce="bbbbbbbb")
+    load(talks.desk.layout, talks.find("fast"), place)
+    append(place.path, *MORE)
+    taken = undo(talks.desk.layout, talks.desk.worktree, place)
+    assert taken.merged and place.path.read_bytes().startswith(before)
+    assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
+    redo(talks.desk.layout, talks.desk.worktree, place)
+    assert talks.find("file:a.py").conversation.turns == (*TALK[:2], *MORE)
+
+
+def test_what_a_person_has_written_elsewhere_since_is_merged(talks: Talks) -> None:
+    place = talks.make("fast")
+    before = place.path.read_bytes()
+    change(talks.desk.layout, place, before, before.replace(b"- second", b"- 2nd"), "edit")
+    place.path.write_bytes(place.path.read_bytes().replace(b"make it faster", b"make it much faster"))
+    assert undo(talks.desk.layout, talks.desk.worktree, place).merged
+    assert place.path.read_bytes() == before.replace(b"make it faster", b"make it much faster")
+
+
+def test_what_a_person_has_written_in_the_same_place_stays(talks: Talks) -> None:
+    place = talks.make("fast")
+    before = place.path.read_bytes()
+    change(talks.desk.layout, place, before, before.replace(b"- second", b"- 2nd"), "edit")
+    mine = place.path.read_bytes().replace(b"- 2nd", b"- deuxieme")
+    place.path.write_bytes(mine)
+    with pytest.raises(Refused, match="in the same place on line") as caught:
+        back(talks, place)
+    assert place.path.read_bytes() == mine
+    kept = file_of(talks.desk.layout, hashlib.sha256(before).hexdigest())
+    assert str(kept) in str(caught.value) and kept.read_bytes() == before
+
+
+def test_what_was_made_is_not_put_away_when_it_was_changed_since(talks: Talks) -> None:
+    place = talks.place("new")
+    branch(talks.desk.layout, talks.find("file:a.py"), place)
+    append(place.path, *MORE)
+    with pytest.raises(Refused, match="was changed since its last branch"):
+        back(talks, place)
+    assert talks.find("new").conversation.turns == (*TALK, *MORE)
+
+
+def test_what_was_said_since_it_was_put_away_goes_behind_it(talks: Talks) -> None:
+    place = talks.at.place("file:a.py")
+    before = place.path.read_bytes()
+    change(talks.desk.layout, place, before, None, "delete")
+    append(place.path, *MORE)
+    assert undo(talks.desk.layout, talks.desk.worktree, place).merged
+    assert place.path.read_bytes().startswith(before)
+    assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
+    redo(talks.desk.layout, talks.desk.worktree, place)
+    assert talks.find("file:a.py").conversation.turns == MORE
+
+
+def test_what_is_gone_since_is_said(talks: Talks) -> None:
+    place = talks.make("fast")
+    before = place.path.read_bytes()
+    change(talks.desk.layout, place, before, before + b"x\n", "edit")
+    place.path.unlink()
+    with pytest.raises(Refused, match="is gone since its last edit"):
+        back(talks, place)
+
+
+def test_a_chain_of_changes_goes_back_and_forth(talks: Talks) -> None:
+    place = talks.make("fast")
+    states: list[bytes | None] = [place.path.read_bytes()]
+    for number in range(4):
+        after = states[-1] and states[-1] + b"%d\n" % number
+        change(talks.desk.layout, place, states[-1], after, "edit")
+        states.append(after)
+    change(talks.desk.layout, place, states[-1], None, "delete")
+    states.append(None)
+
+    def present() -> bytes | None:
+        return place.path.read_bytes() if place.path.exists() else None
+
+    for state in reversed(states[:-1]):
+        back(talks, place)
+        assert present() == state
+    with pytest.raises(NothingDone, match="nothing to undo"):
+        back(talks, place)
+    for state in states[1:3]:
+        again(talks, place)
+        assert present() == state
+    back(talks, place)
+    change(talks.desk.layout, place, states[1], b"# another\n", "edit")
+    with pytest.raises(NothingDone, match="nothing to redo"):
+        again(talks, place)
+    back(talks, place)
+    back(talks, place)
+    assert present() == states[0]
+
+
+@pytest.mark.soak
+def test_nothing_that_was_said_is_lost_whatever_is_taken_back(talks: Talks) -> None:
+    for seed in range(60):
+        chosen = random.Random(seed)
+        place = talks.make(f"talk {seed}")
+        said: list[str] = []
+        for number in range(25):
+            act = chosen.choice(["edit", "say", "undo", "undo", "redo", "by hand"])
+            present = place.path.read_bytes()
+            if act == "say":
+                said.append(f"said {seed} {number}")
+                append(place.path, Turn("user", said[-1]))
+            elif act == "edit":
+                words = chosen.choice([b"make it faster", b"Applied: a.py", b"I share", b"- first"])
+                after = present.replace(words, b"%s %d" % (words, number), 1)
+                change(talks.desk.layout, place, present, after, "edit")
+            elif act == "by hand":
+                place.path.write_bytes(present.replace(b"why is", b"why%d is" % number, 1))
+            else:
+                try:
+                    (undo if act == "undo" else redo)(talks.desk.layout, talks.desk.worktree, place)
+                except (NothingDone, Refused):
+                    assert place.path.read_bytes() == present
+            turns = talks.find(place.name).conversation.turns
+            assert [turn.text for turn in turns[5:]] == said, (seed, number)
+
+
+def test_who_comes_too_late_changes_nothing(talks: Talks) -> None:
+    place = talks.make("fast")
+    before = place.path.read_bytes()
+    append(place.path, *MORE)
+    with pytest.raises(Overtaken, match="was changed meanwhile"):
+        change(talks.desk.layout, place, before, b"", "edit")
+    assert talks.find("fast").conversation.turns == (*TALK, *MORE) and changes(talks.desk.layout) == []
+
+
+def test_what_is_undone_is_what_a_command_has_done(talks: Talks) -> None:
+    place = talks.make("mine")
+    with pytest.raises(NothingDone, match="no command has changed mine yet"):
+        back(talks, place)
+    with pytest.raises(UsageError, match="there is no conversation 'min'; did you mean 'mine'"):
+        back(talks, talks.place("min"))
+    assert not list(place.path.parent.glob("min.md*"))
+
+
+def test_a_past_that_was_tampered_with_is_not_used(talks: Talks) -> None:
+    place = talks.make("fast")
+    before = place.path.read_bytes()
+    done = change(talks.desk.layout, place, before, before + b"x\n", "edit")
+    kept = file_of(talks.desk.layout, done.before)
+    kept.write_bytes(b"something else")
+    with pytest.raises(Refused, match="was changed, and is not the text"):
+        back(talks, place)
+    kept.unlink()
+    with pytest.raises(Refused, match="is not kept any more"):
+        back(talks, place)
+    assert place.path.read_bytes() == before + b"x\n"
+    (past_folder(talks.desk.layout) / "changes.jsonl").write_text('{"version": 2}\n')
+    with pytest.raises(Refused, match="newer repoagent"):
+        back(talks, place)
+
+
+def test_compacting_can_be_taken_back(talks: Talks) -> None:
+    memory = talks.desk.resolve("a.py")
+    assert memory is not None
+    append(memory.conversation, *MORE)
+    before = memory.conversation.read_bytes()
+    assert compact(memory) is not None
+    assert memory.conversation.read_bytes() != before
+    append(memory.conversation, Turn("user", "since", {"edit": "4"}))
+    lines = memory.notes.read_bytes()
+    add_note(memory.notes, "mine", source="compact")
+    assert back(talks, talks.at.place("file:a.py")) == "compact"
+    assert memory.conversation.read_bytes().startswith(before)
+    found = read(memory.conversation)
+    assert found is not None and [turn.text for turn in found.turns[-2:]] == ["Now it is done.", "since"]
+    assert [note.text for note in read_notes(memory.notes)] == ["mine"]  # the lines of what is back are gone
+    assert again(talks, talks.at.place("file:a.py")) == "compact"
+    kept = memory.notes.read_bytes().split(b"\n")
+    assert sorted(kept[:2] + kept[3:]) == sorted(lines.split(b"\n")) and b"mine" in kept[2]
+
+
+def test_broken_ones_are_listed_with_their_problem(talks: Talks) -> None:
+    folder = talks.make("good").path.parent
+    (folder / "broken.md").write_text("no\n")
+    (folder / "newer.md").write_text("# repoagent conversation, version 7, nonce aaaaaaaa\n")
+    (folder / "link.md").symlink_to("/etc/passwd")
+    talks.make("edit-1")
+    talks.make("edit-2")
+    talks.desk.layout.locks.mkdir(parents=True, exist_ok=True)
+    (talks.desk.layout.locks / "edit-2").write_text(
+        f"{os.getpid()} {os.uname().nodename} 2026-11-22 repoagent edit\n"
+    )
+    talks.make("kept-1")
+    talks.make("run-1")
+    found = {entry.place.name: entry for entry in entries(talks.desk.layout)}
+    told = {name: (entry.place.kind, entry.trouble, entry.state) for name, entry in found.items()}
+    assert told == {
+        "broken": ("general", "broken", ""),
+        "edit-1": ("edit", "", "unfinished"),
+        "edit-2": ("edit", "", "at work"),
+        "good": ("general", "", ""),
+        "kept-1": ("edit", "", "kept"),
+        "link": ("general", "not readable", ""),
+        "newer": ("general", "newer format", ""),
+        "run-1": ("run", "", ""),
+    }
+    assert "root:" not in "".join(entry.problem for entry in found.values())
+    assert [entry.place.name for entry in entries_of_files(talks.desk.layout)] == ["file:a.py"]
+    last = last_spoken(talks.desk.layout)
+    assert last is not None and last.about == "a.py"
+
+
+def test_a_folder_that_is_a_link_is_not_followed(talks: Talks) -> None:
+    elsewhere = talks.desk.worktree.top.parent / "elsewhere"
+    elsewhere.mkdir()
+    talks.desk.layout.conversations.symlink_to(elsewhere)
+    with pytest.raises(Refused, match="symbolic link"):
+        save(talks.desk.layout, talks.find("file:a.py"), talks.place("fast"))
+    with pytest.raises(Refused, match="symbolic link"):
+        entries(talks.desk.layout)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_loaded_conversation_is_that_of_the_next_edit(talks: Talks) -> None:
+    desk = talks.desk
+    talks.make("fast", TALK[:2])
+    place = talks.at.file("README.md", make=True)
+    load(desk.layout, talks.find("fast"), place)
+    data = (desk.worktree.top / "README.md").read_bytes()
+    memory = resolve(desk.layout, desk.worktree, "README.md", data)
+    assert memory is not None and memory.conversation == place.path
+    assert loads(place.path.read_text()).turns == TALK[:2]
+    assert remember(desk.layout, desk.worktree, "README.md", data, memory=memory).folder == memory.folder

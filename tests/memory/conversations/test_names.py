@@ -1,0 +1,83 @@
+"""Names: which are taken, which are refused, and that none leads out of the folder."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused, UsageError
+from repoagent.memory.conversations.names import checked, names, refuse_clash, refuse_reserved
+from tests.memory.conversations.conftest import Talks
+
+BAD = {
+    "": "it is empty",
+    "  ": "it is empty",
+    ".": "dot",
+    "..": "dot",
+    ".past": "begin with a dot",
+    "-x": "a dash",
+    "a/b": "may not hold /; for that of a file say file:PATH",
+    "../../etc/passwd": "dot",
+    "src/../../x": "may not hold /",
+    "a\\b": "may not hold \\",
+    "file:a.py": "may not hold :",
+    "a\0b": "can't be seen",
+    "a\nb": "can't be seen",
+    "a\x1b[31m": "can't be seen",
+    "a\u202eb": "can't be seen",
+    "a\udcff": "can't be seen",
+    " a": "a space",
+    "a ": "a space",
+    "a.": "a dot",
+    "notes.md": "leave its ending .md out",
+    "x" * 201: "more than 200 bytes",
+    "名" * 67: "more than 200 bytes",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_names(name: str) -> None:
+    with pytest.raises(UsageError, match="is no name for a conversation") as caught:
+        checked(name)
+    assert BAD[name] in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["edit-1", "EDIT-1", "kept-x", "run-2026", "Chat-a"])
+def test_reserved_names(name: str) -> None:
+    assert checked(name) == name
+    with pytest.raises(UsageError, match="the program's own"):
+        refuse_reserved(name)
+
+
+def test_one_name_for_both_forms_of_a_letter() -> None:
+    assert checked(unicodedata.normalize("NFD", "café")) == "café"
+
+
+def test_names_that_differ_in_case_only(talks: Talks) -> None:
+    talks.make("Straße")
+    refuse_clash(talks.desk.layout, "Straße")
+    for other in ("straße", "STRASSE", "strasse"):
+        with pytest.raises(Refused, match="in case only"):
+            refuse_clash(talks.desk.layout, other)
+
+
+def test_only_conversations_are_listed(talks: Talks) -> None:
+    folder = talks.make("b").path.parent
+    for name in ("b.md.lock", ".hidden.md", ".md", "x.txt"):
+        (folder / name).write_text("")
+    (folder / "folder.md").mkdir()
+    assert names(talks.desk.layout) == ["b"]
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=300))
+def test_no_name_leads_anywhere_else(name: str) -> None:
+    try:
+        found = checked(name)
+    except UsageError:
+        return
+    assert found == checked(found) and "/" not in found and not found.startswith(".") and found.isprintable()
+    assert len(f"{found}.md.lock".encode()) < 255
