@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
@@ -14,8 +14,7 @@ _ON = {"true", "yes", "on", "1"}
 _OFF = {"false", "no", "off", "0", ""}
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """`parse` takes what a layer gave (text, or a TOML value) and returns the value, or raises ValueError;
     `allowed` says in words what it takes."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from repoagent.config.kinds import Kind, Value, number, one_of, or_none, switch, text, texts, whole
 from repoagent.errors import UsageError
@@ -17,8 +17,7 @@ from repoagent.errors import UsageError
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One thing that can be configured.
 
     `key` is dotted; a `*` in it stands for a name of the user's choice. What `.repoagent/config.toml` says
@@ -53,6 +52,20 @@ _VARIABLE = text("the name of an environment variable", r"[A-Za-z_][A-Za-z0-9_]*
 _WHEN = one_of("auto", "always", "never")
 _COUNT = or_none(whole(1))
 _DOLLARS = or_none(number())
+_LEVEL = one_of("off", "note", "warning", "error")
+_RULES = {
+    "partner-missing": "warning",
+    "fix-prone": "note",
+    "unusual-size": "note",
+    "unusual-width": "note",
+    "generated-edited": "note",
+    "vendored-edited": "note",
+    "api-changed": "warning",
+    "correctness": "warning",
+    "security": "error",
+    "tests": "note",
+    "compatibility": "warning",
+}
 # A provider's model is a mere name; `command:` runs a program, `local/` and `replay:` open files.
 _REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
 
@@ -122,12 +135,39 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("history.commits", whole(), 8, "how many recent commits of a file a prompt shows"),
     _own("history.background", switch(), True, "whether the index of the history is built in the background"),
+    *(
+        Option(
+            f"review.rules.{rule}", _LEVEL, level, f"how much a finding of {rule} matters; off: none is made"
+        )
+        for rule, level in _RULES.items()
+    ),
+    Option(
+        "review.fail_on",
+        one_of("note", "warning", "error", "never"),
+        "error",
+        "from which level on a finding makes `repoagent review` end with exit code 1",
+    ),
+    _own("review.model", or_none(_MODEL), None, "the model that reviews each change; none: history alone"),
+    _limit(
+        "review.context_limit",
+        whole(1),
+        24_000,
+        "how many tokens of the change one call of a review shows",
+    ),
+    _limit("review.max_calls", whole(1), 20, "how many times a model may be asked for one review"),
+    _limit("review.max_seconds", number(), 300.0, "for how many seconds a model may be asked for one review"),
     Option("memory.enabled", switch(), True, "whether an edit is remembered with its file"),
     Option(
         "memory.limit",
         whole(),
         256 * 1024,
         "above how many bytes the oldest exchanges of a file's conversation go to its archive; 0: never",
+    ),
+    _own(
+        "conversations.keep_days",
+        or_none(whole()),
+        None,
+        "for how many days what was said about files is kept, of older exchanges a line each; none: for ever",
     ),
     _own("sent.keep_days", whole(), 30, "for how many days the exact text of each request is kept"),
     _own("color", _WHEN, "auto", "whether output is coloured"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from repoagent.config.kinds import Value
 from repoagent.config.options import OPTIONS, Option, find
@@ -12,8 +12,7 @@ from repoagent.config.options import OPTIONS, Option, find
 T = TypeVar("T", str, int, float, bool, tuple[str, ...])
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A value and where it is from: "default", "file:PATH", "git config (SCOPE)", "environment NAME" or
     "flag --NAME"."""
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from repoagent import trace
 from repoagent.config.options import find
 from repoagent.errors import UsageError
 
 PREFIX = "REPOAGENT_"
 
 
-@dataclass(frozen=True)
-class Raw:
+class Raw(NamedTuple):
     """One value as a layer gives it: the dotted key, how the layer spells it, the value, where it stands."""
 
     key: str
@@ -96,13 +96,13 @@ def from_git(cwd: Path) -> Iterator[Raw]:
 def from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
     """REPOAGENT_MAX_COST is `max_cost`, REPOAGENT_EDIT__SCOPE is `edit.scope`; an empty one is not set."""
     for name, value in sorted(env.items()):
-        if name.startswith(PREFIX) and value:
+        if name.startswith(PREFIX) and value and name != trace.VARIABLE:
             yield Raw(name[len(PREFIX) :].lower().replace("__", "."), name, value, f"environment {name}")
 
 
 def variable(key: str) -> str:
     """The environment variable that sets `key`."""
-    return PREFIX + key.replace(".", "__").upper()
+    return PREFIX + key.replace(".", "__").replace("-", "_").upper()
 
 
 def from_flags(flags: Mapping[str, object]) -> Iterator[Raw]:

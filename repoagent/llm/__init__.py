@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repoagent.door import door
-from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage, Wishes
 
 if TYPE_CHECKING:
     from repoagent.llm.call import OnWait, complete
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         to_messages,
     )
     from repoagent.llm.ledger import Ledger, state_folder
+    from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage, Wishes
     from repoagent.llm.rendering import render
     from repoagent.llm.select import DEFAULT_MODEL, chosen, counted, known, open_model, preload
     from repoagent.llm.usage import Limits, Meter, Price, estimate, estimate_tokens, refuse_unpriced
@@ -68,6 +68,7 @@ _HOME = {
     "conversation": ("BrokenConversation", "Conversation", "NewerConversation", "Turn", "to_messages"),
     "rendering": ("render",),
     "ledger": ("Ledger", "state_folder"),
+    "model": ("Message", "Model", "OnText", "Part", "Reply", "Request", "Retryable", "Usage", "Wishes"),
     "select": ("DEFAULT_MODEL", "chosen", "counted", "known", "open_model", "preload"),
     "usage": ("Limits", "Meter", "Price", "estimate", "estimate_tokens", "refuse_unpriced"),
 }

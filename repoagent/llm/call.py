@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from repoagent import trace
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage
 from repoagent.llm.seam import join
@@ -110,9 +111,11 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
             hooks.on_text(piece)
 
         spec = model.spec  # of this attempt: a model with a fall-back may be another at the next
+        began = trace.begin()
         try:
             reply = model.complete(request, hear)
         except Retryable as error:
+            _trace(began, spec, f"failed: {error}")
             meter.add(error.usage, spec)
             usage += error.usage
             if streamed:
@@ -128,10 +131,24 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
             pause = _pause(attempt, error, hooks.jitter)
             hooks.on_wait(pause, str(error))
             hooks.sleep(pause)
+        except ModelError:
+            _trace(began, spec, "failed")
+            raise
         else:
             meter.add(reply.usage, spec)
+            if began:
+                used = reply.usage
+                _trace(began, spec, f"{used.total - used.output} + {used.output} tokens, {reply.stop}")
             return reply, usage + reply.usage
     raise AssertionError("the last attempt returns or raises")
+
+
+def _trace(began: float, spec: str, how: str) -> None:
+    """A line for one call: neither what was said nor a command that may hold a key."""
+    if began:
+        from repoagent.llm.naming import shown
+
+        trace.end(began, "model", f"{shown(spec)}: {how}")
 
 
 def _pause(attempt: int, error: Retryable, jitter: Callable[[], float]) -> float:

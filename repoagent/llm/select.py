@@ -147,8 +147,9 @@ def is_claude(provider: str) -> TypeGuard[Platform]:
 
 def _has_default() -> bool:
     from repoagent.llm.providers.anthropic_reach import key_origin
+    from repoagent.llm.providers.anthropic_signs import has_profile
 
-    return bool(key_origin("anthropic"))
+    return bool(key_origin("anthropic")) or has_profile()
 
 
 def _unused(wishes: Wishes, model: Model) -> list[str]:

@@ -6,8 +6,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from repoagent.repo.run import GitError, git, git_output
 from repoagent.repo.worktree import WorkTree
@@ -26,8 +26,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Where HEAD is: a commit (None when unborn) and the short name of a branch (None when detached)."""
 
     commit: str | None
@@ -42,8 +41,7 @@ class Head:
         return self.branch is None
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """`remotes` are (name, URL without credentials); `subjects` the last ones, newest first, no merges;
     `languages` (name, number of files), most first; `operation` as `operation()` says; `unmerged` paths."""
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from repoagent import trace
 from repoagent.errors import RepoagentError
 
 # Settings of the user that would change what we parse, or run a program that we do not need.
@@ -91,6 +92,7 @@ class Output(NamedTuple):  # each run makes this class, and a dataclass would ta
 def environment(*, read_only: bool, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment git runs in: the inherited one (GIT_DIR and friends reach us only there) plus ours."""
     env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
+    env.pop("GIT_PAGER_IN_USE", None)  # of `git -p repoagent`: git would colour what we parse
     if read_only:
         env["GIT_OPTIONAL_LOCKS"] = "0"
     if extra:
@@ -118,6 +120,7 @@ def git_output(
     (an index refresh); say False for a call that is meant to write.
     """
     command = _command(args)
+    began = trace.begin()
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -127,6 +130,7 @@ def git_output(
         start_new_session=_interrupts.held_back,
         check=False,
     )
+    trace.command(began, ["git", *args], done.returncode)
     if done.returncode not in ok:
         raise GitError(args, done.returncode, done.stderr)
     return Output(done.returncode, done.stdout, done.stderr)
@@ -153,6 +157,7 @@ def git_stream(
     Leaving the block early ends git. Raises GitError on a failure seen at the end.
     """
     command = _command(args)
+    began = trace.begin()
     with subprocess.Popen(
         command,
         cwd=cwd,
@@ -171,5 +176,6 @@ def git_stream(
             if not finished:
                 process.kill()
         stderr = process.stderr.read()
+        trace.command(began, ["git", *args], process.wait() if finished else None)
         if finished and process.wait() != 0:
             raise GitError(args, process.returncode, stderr)

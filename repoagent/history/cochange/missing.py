@@ -10,7 +10,7 @@ over the weight of all, drawn towards zero while there is little evidence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from repoagent.history.cochange.view import Commit, View
 
@@ -26,8 +26,7 @@ FURTHER = (
 EVIDENCE = 20
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(NamedTuple):
     """A file that changed in `together` of the last `commits` commits of the changed files.
 
     `confidence` is weighted: not their ratio.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from repoagent.errors import Busy, Refused
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.store import ensure, locked
 
-_COMMAND = ("-m", "repoagent", "mine", "--quiet", "--background")
+# The program itself, as arguments of Python. With -m, or -c alone, it would import what lies in the current folder: a
+# repository with a file click.py or repoagent.py would be run by being looked at.
+ITSELF = ("-c", "import sys; sys.path[:] = filter(None, sys.path); from repoagent.cli import main; main()")
 
 
 def mine_in_background(worktree: WorkTree) -> bool:
@@ -31,11 +34,34 @@ def mine_in_background(worktree: WorkTree) -> bool:
             pass
     except (Busy, Refused):
         return False
+    spawn_apart(["-C", str(worktree.top), "mine", "--quiet", "--background"], os.environ)
+    return True
+
+
+def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
+    """Start a process of ours that nobody waits for and that holds nothing open: not our streams, nor a pipe that
+    whoever started us has left to us, whose reader would wait for the end of it."""
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         streams = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
-        command = [sys.executable, *_COMMAND[:2], "-C", str(worktree.top), *_COMMAND[2:]]
-        os.posix_spawn(sys.executable, command, os.environ, file_actions=streams)  # nobody waits for its end
+        left = [(os.POSIX_SPAWN_CLOSE, number) for number in _inherited()]
+        command = [sys.executable, *ITSELF, *arguments]
+        os.posix_spawn(sys.executable, command, env, file_actions=[*streams, *left])
     finally:
         os.close(nothing)
-    return True
+
+
+def _inherited() -> list[int]:
+    """The descriptors beside the three streams that a process which we start would get too."""
+    try:
+        every = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
+    except OSError:  # a system without it
+        return []
+    found = []
+    for number in every:
+        try:
+            if number > 2 and os.get_inheritable(number):
+                found.append(number)
+        except OSError:  # the one of the listing itself
+            continue
+    return found

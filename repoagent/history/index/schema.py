@@ -54,7 +54,7 @@ INSERT INTO meta VALUES ('byteorder', '{sys.byteorder}');
 
 
 def create(path: Path) -> sqlite3.Connection:
-    """Open the index to write, and make it, for its owner alone, where there is none. One process at a time may do it."""
+    """Open the index to write, made for its owner alone where there is none. One process at a time may do it."""
     with suppress(FileExistsError):  # SQLite gives what it keeps beside it the same mode
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = _prepare(sqlite3.connect(path, timeout=10, isolation_level=None))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from repoagent.errors import ModelError
 from repoagent.llm.providers.anthropic_errors import no_key
+from repoagent.llm.providers.anthropic_signs import any_sign
 from repoagent.llm.providers.failures import unusable_key
 from repoagent.llm.providers.http_client import in_background, new_http_client, open_early, uncollected
 
@@ -80,6 +81,8 @@ def _new_client(door: Door) -> Client:
 
 
 def _new_first_party() -> Anthropic:
+    if not any_sign():
+        raise no_key()  # before the import: a hook or an edit that can't be should not take long to say so
     http = new_http_client()
     address = _address()
     if address is not None:

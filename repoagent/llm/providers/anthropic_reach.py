@@ -7,6 +7,7 @@ import os
 from repoagent.errors import ModelError
 from repoagent.llm.providers.anthropic_client import Platform
 from repoagent.llm.providers.anthropic_clouds import SIGNS, missing
+from repoagent.llm.providers.anthropic_signs import any_sign
 from repoagent.llm.providers.failures import brief, causes
 from repoagent.llm.providers.http_client import new_http_client
 
@@ -29,7 +30,7 @@ def reach(platform: Platform) -> tuple[str, bool]:
         return problem, False
     key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
     if not (key or token):
-        return ("", False) if key_origin(platform) else ("no key: set ANTHROPIC_API_KEY", False)
+        return ("", False) if any_sign() else ("no key: set ANTHROPIC_API_KEY", False)
     return _ask(os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com", key, token), True
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from repoagent import trace
 from repoagent.repo.options import Options
 from repoagent.repo.run import git_output, uninterrupted
 from repoagent.repo.transaction.message import comment_sign
@@ -32,8 +33,10 @@ def run_commit(
     It runs as if the user ran it: same environment, hooks, signing, identity. `listen` is given the output as
     it comes. The descriptor `inherit` is left open for it. On ^C git is waited for; HEAD says what it did.
     """
+    command = ["git", *_settings(worktree, message, options), "commit", *_arguments(message, options)]
+    began = trace.begin()
     process = subprocess.Popen(
-        ["git", *_settings(worktree, message, options), "commit", *_arguments(message, options)],
+        command,
         cwd=worktree.top,
         env=dict(os.environ, GIT_INDEX_FILE=str(index)),
         stdin=None if options.edit_message else subprocess.DEVNULL,
@@ -49,6 +52,7 @@ def run_commit(
             _end(process)
         raise
     finally:
+        trace.command(began, command, process.poll())
         if process.stdout is not None:
             process.stdout.close()
 

@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from repoagent.llm.providers import anthropic_api
 from repoagent.llm.providers.anthropic_api import AnthropicModel, count_tokens, family_name, thinks
 from repoagent.llm.providers.anthropic_errors import retry_after
 from repoagent.llm.providers.anthropic_names import EFFORTS
+from repoagent.llm.providers.anthropic_reach import KEYS
+from repoagent.llm.providers.anthropic_signs import any_sign, has_profile
 from tests.llm.ask import ask
 from tests.llm.providers.messages_server import (
     KEY,
@@ -297,6 +300,65 @@ def run_python(script: str, **environment: str) -> str:
     )
     assert (done.stderr, done.returncode) == ("", 0)
     return done.stdout
+
+
+NO_SIGN = (
+    "import sys\n"
+    "from repoagent.llm.providers.anthropic_client import connect\n"
+    "try:\n    connect()\nexcept Exception as error:\n    print(error)\n"
+    "assert not {'anthropic', 'httpx2', 'ssl'} & {*sys.modules}\n"
+)
+
+
+def test_without_a_trace_of_a_key_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package takes two seconds of CPU time; a hook that can't ask should say so at once."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    told = run_python(NO_SIGN, ANTHROPIC_BASE_URL="https://gateway.example", ANTHROPIC_AUTH_TOKEN="")
+    assert told.startswith("there is no key for Anthropic's models. ")
+
+
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [
+        *(((name,), ()) for name in KEYS),
+        (("ANTHROPIC_CONFIG_DIR",), ()),
+        (("ANTHROPIC_SOMETHING_NEW",), ()),
+        ((), (".config/anthropic/active_config",)),
+        ((), (".config/anthropic/configs/default.json",)),
+    ],
+)
+def test_whoever_may_have_credentials_is_not_refused_early(
+    monkeypatch: pytest.MonkeyPatch, clean_environment: Path, names: Sequence[str], files: Sequence[str]
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert not any_sign()
+    for name in names:
+        monkeypatch.setenv(name, "x")
+    for file in files:
+        (clean_environment / file).parent.mkdir(parents=True)
+        (clean_environment / file).write_text("{}")
+    assert any_sign()
+
+
+def test_a_profile_of_the_sdk_is_enough(
+    server_with: Start, monkeypatch: pytest.MonkeyPatch, clean_environment: Path
+) -> None:
+    """The whole way: what the package itself finds in its folder is sent."""
+    server = server_with("ok")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    assert not has_profile()
+    folder = clean_environment / ".config/anthropic"
+    for name in ("configs", "credentials"):
+        (folder / name).mkdir(parents=True)
+    (folder / "active_config").write_text("work\n")
+    assert not has_profile()
+    (folder / "configs/work.json").write_text('{"authentication": {"type": "user_oauth"}}')
+    secret = folder / "credentials/work.json"
+    secret.write_text('{"access_token": "token-5678", "type": "oauth_token"}')
+    secret.chmod(0o600)
+    assert has_profile()
+    assert call()[0].text == "ok"
+    assert server.requests[0].headers["authorization"] == "Bearer token-5678"
 
 
 WAIT_FOR_IT = "[thread.join() for thread in threading.enumerate() if thread.name == 'anthropic-preload']\n"
