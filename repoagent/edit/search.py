@@ -23,9 +23,10 @@ LONGEST = 300  # characters of a pattern
 _COSTLY = re.compile(r"\\[1-9]|\)\{|\{\d{3}|\{\d*,\d{3}")
 
 
-def search(top: Path, pattern: str, why_not: WhyNot, path: str = "") -> list[str]:
+def search(top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None) -> list[str]:
     """Matching lines as `path:line: text`, of tracked and untracked files that may be shown, at most MATCH_LIMIT; of
-    the one file `path`, ignored or not, where that is given. Of a long line the text around the match.
+    the one file `path`, ignored or not, where that is given. Of a long line the text around the match. `at` is a commit
+    whose files are meant, or "" for those of the index.
 
     Raises UsageError for a pattern that would take too long.
     """
@@ -35,11 +36,14 @@ def search(top: Path, pattern: str, why_not: WhyNot, path: str = "") -> list[str
         )
     if _COSTLY.search(pattern):
         raise UsageError("references back and counts of groups are not searched for: use a simpler pattern")
-    base = ["grep", "--untracked", "-I", "-n", "--column", "-z", "--no-color", "--full-name", "-m", "20"]
-    where: tuple[str, ...] = ()
+    base = ["grep", "-I", "-n", "--column", "-z", "--no-color", "--full-name", "-m", "20"]
+    where: tuple[str, ...] = (at,) if at else ()
     if path:
         base[-1] = str(MATCH_LIMIT + 1)
-        base, where = [*base, "--no-exclude-standard"], ("--", path)
+        where += ("--", path)
+    if not at:
+        base += ["--cached"] if at == "" else ["--untracked"]
+        base += ["--no-exclude-standard"] if path and at is None else []
     try:
         data, late = _found(top, *base, "-E", "-e", pattern, *where)
     except GitError as error:
@@ -48,6 +52,7 @@ def search(top: Path, pattern: str, why_not: WhyNot, path: str = "") -> list[str
         data, late = _found(top, *base, "-F", "-e", pattern, *where)  # no regular expression: plain text
     found: list[str] = []
     for name, number, text in _matches(data):
+        name = name.removeprefix(f"{at}:") if at else name
         if why_not(name):
             continue
         if len(found) == MATCH_LIMIT:

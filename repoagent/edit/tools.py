@@ -47,6 +47,8 @@ class Workbench:
     reminder: str = ""
     refusals: int = 0  # in a row
     goes_on: str = GOES_ON
+    read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
+    at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
 
     @property
     def loose(self) -> bool:
@@ -97,7 +99,7 @@ def search_tool(bench: Workbench) -> Tool:
             return Observation("search", "Say what to search for.", ok=False)
         path = action.args.get("path", "").strip()
         path = known_or_read(bench, path).path if path else ""
-        found = search(bench.worktree.top, pattern, bench.why_not, path)
+        found = search(bench.worktree.top, pattern, bench.why_not, path, at=bench.at)
         return Observation("search", fence("\n".join(found), "matches") if found else "No line matches.")
 
     text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines of the repository, or of path="FILE".'
@@ -183,7 +185,7 @@ def known_or_read(bench: Workbench, path: str) -> Source:
     if reason := bench.why_not(path):
         raise Refused(reason)
     if path not in bench.draft.sources:
-        source = read_source(bench.worktree, path)
+        source = bench.read(path) if bench.read else read_source(bench.worktree, path)
         bench.draft = bench.draft.with_source(source)
         if _may_edit(bench, source):
             bench.editable.add(path)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Status = Literal["added", "modified", "deleted", "renamed", "copied", "type changed"]
 Kind = Literal["staged", "worktree", "range", "commit", "diff"]
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(NamedTuple):
     """A hunk without context: `removed` stood from `old` on, `added` stands from `new` on (line numbers from 1; for
     no lines the number of the line before). Lines are bytes with their line ending."""
 
@@ -21,8 +20,7 @@ class Lines:
     added: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class ChangedFile:
+class ChangedFile(NamedTuple):
     """One file of the change. Blobs are full object names, "" for none (and for a side that is not in the object
     database); modes are as git writes them in octal, "" for none."""
 
@@ -35,7 +33,7 @@ class ChangedFile:
     new_mode: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Change:
     """What is reviewed. The two readers are asked when the lines are needed; history alone needs the names only."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from hashlib import sha256
+from typing import NamedTuple
 
 
 class Level(IntEnum):
@@ -20,8 +20,7 @@ class Level(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Lines `start` to `end` (from 1, both counted) of the file as the change leaves it; 0 and 0 for the whole file.
 
     `path` is relative to the top, decoded with os.fsdecode. `old` means the lines are those of the file before.
@@ -33,8 +32,7 @@ class Place:
     old: bool = False
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """A commit that speaks for a finding."""
 
     commit: str  # full object name
@@ -42,16 +40,14 @@ class Evidence:
     subject: str
 
 
-@dataclass(frozen=True)
-class Suggestion:
+class Suggestion(NamedTuple):
     """Lines `place.start` to `place.end` become `text` (whole lines, each with its line ending; "" removes them)."""
 
     place: Place
     text: str
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that a reviewer should look at. All texts are plain, without markup or control characters.
 
     `rule` is a stable id of `rules.RULES`. `key` tells the finding from others of its rule whatever the line numbers
@@ -72,11 +68,13 @@ class Finding:
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits: the same for the same finding wherever its lines have moved."""
+        from hashlib import sha256  # OpenSSL takes 10 ms to load, and most reviews find nothing
+
         parts = (self.rule, self.place.path, self.key or " ".join(self.quote.split()) or self.title)
         return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What one review found, and what it did not look at.
 

@@ -1,0 +1,1 @@
+"""How often the findings of a review are right, and how long they take."""

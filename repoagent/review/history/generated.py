@@ -1,0 +1,171 @@
+"""generated-edited: a generated file or a lock file changed, but nothing that it is made of.
+
+A file is generated when an attribute or a mark in its first lines says so. What it is made of is told by names (the
+same stem; named in the head of the file; the manifest of a lock file) and by the past: what changed in a third of its
+commits. Nothing is said where the past shows that the file usually changes alone: then people do edit it, or a tool
+does it for other reasons.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from repoagent.review.change import ChangedFile
+from repoagent.review.finding import Finding, Place
+from repoagent.review.history import marks
+from repoagent.review.history.past import MOST, Past, is_text
+
+if TYPE_CHECKING:
+    from repoagent.history.cochange.view import Commit
+
+RULE = "generated-edited"
+COMMITS = 30  # of a file that are looked at
+FEWEST = 4  # commits before the past has a say
+PARTNER = 1 / 3  # of its commits: what changes along so often may be what it is made of
+ALONE = 0.5  # of its commits: a file that changes by itself so often is edited by hand
+LOCKED = 0.2  # the same of a lock file, which tools renew by themselves
+LARGEST = 100  # files of a commit that says something
+_PINS = re.compile(r"\bpip-compile\b|\buv\b")  # what writes lock files under other names
+_TEMPLATES = (
+    ".j2",
+    ".jinja",
+    ".jinja2",
+    ".in",
+    ".tmpl",
+    ".tpl",
+    ".template",
+    ".erb",
+    ".ejs",
+    ".mustache",
+    ".hbs",
+)
+_STEM = re.compile(
+    r"[._-](?:pb|pb2|pb2_grpc|grpc|gen|generated|g|min|auto|designer|tab|yy|lex|mock|mocks|stringer|d)$", re.I
+)
+
+
+def find(past: Past) -> list[Finding]:
+    """One finding for each such file; none where much of the change is generated: then the generator changed."""
+    change = past.change
+    modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)][
+        :MOST
+    ]
+    if not modified:
+        return []
+    said = past.attributes
+    possible = past.marked - said.neither
+    found: list[tuple[ChangedFile, str]] = []
+    for file in modified:
+        if (reason := _why(past, file, said, possible)) is not None:
+            found.append((file, reason))
+    renewed = [file for file, reason in found if marks.is_lock(file.path) or _PINS.search(reason)]
+    if len(renewed) == len(change.files):  # newer versions of what is depended on: nobody edits that by hand
+        return []
+    ours = [file for file, _ in found if not marks.is_lock(file.path)]
+    if len(ours) > 2 and 2 * len(ours) >= len(change.files):
+        return []
+    generated = {file.path for file in ours}
+    return [
+        _finding(past, file, reason) for file, reason in found if not _is_explained(past, file, reason, generated)
+    ]  # fmt: skip
+
+
+def _why(past: Past, file: ChangedFile, said: marks.Attributes, possible: Collection[str]) -> str | None:
+    """What says that the file is generated; None when nothing does."""
+    if file.path.endswith(_TEMPLATES):  # the mark in it is for what is made of it
+        return None
+    if marks.is_vendored_path(file.path) or file.path in said.vendored or file.path in said.neither:
+        return None
+    if marks.is_lock(file.path):
+        return "it is a lock file, which a tool writes"
+    if file.path in said.generated:
+        return ".gitattributes call it linguist-generated"
+    if file.path in possible:
+        mark = marks.has_mark(past.change.read_old(file))
+        if mark is not None and marks.has_mark(past.change.read_new(file)):
+            return f"its head says: {mark.decode('utf-8', 'replace')[:120].strip(' */#;-<>!')}"
+    return None
+
+
+def _is_explained(past: Past, file: ChangedFile, reason: str, generated: set[str]) -> bool:
+    """Whether the change has what the file is made of, or the past shows that it need not."""
+    own_paths = (file.path, file.old_path)
+    others = [path for path in past.changed if path not in own_paths and path not in generated]
+    others += [path for path in past.change.earlier if path != file.path]
+    names = {path.rpartition("/")[2] for path in others}
+    if marks.is_lock(file.path):
+        manifests = marks.LOCKS[file.path.rpartition("/")[2]]
+        return bool(names.intersection(manifests)) or not _is_usual(past, file, manifests)
+    if any(_stem(path) == _stem(file.path) for path in (*past.changed, *others) if path not in own_paths):
+        return True
+    head = (past.change.read_old(file) or b"")[: marks.HEAD]
+    if any(os.fsencode(name) in head for name in names if len(name) > 3):
+        return True
+    history = _history(past, file)
+    if len(history) < FEWEST:
+        return False
+    if past.view is None:
+        return False
+    own = past.files[file.path]
+    counts = Counter(each for commit in history for each in commit.files if each != own)
+    partners = {each for each, count in counts.items() if count >= PARTNER * len(history)}
+    names_of = {each: os.fsdecode(path) for each, path in past.view.paths(sorted(partners)).items()}
+    made = set(marks.marked(past.top, past.change, sorted(names_of.values())))
+    partners = {
+        each for each, path in names_of.items() if path not in made
+    }  # what is made along with it says nothing
+    alone = sum(not partners.intersection(commit.files) for commit in history)
+    if alone >= ALONE * len(history):
+        return True
+    known = {past.view.file(os.fsencode(path)) for path in others}
+    return bool(known & partners)
+
+
+def _history(past: Past, file: ChangedFile) -> Sequence[Commit]:
+    if past.view is None or file.path not in past.files:
+        return ()
+    return [one for one in past.view.commits(past.files[file.path], COMMITS) if 0 < one.size <= LARGEST]
+
+
+def _is_usual(past: Past, file: ChangedFile, manifests: Sequence[str]) -> bool:
+    """Whether the lock file has nearly always changed along with a manifest."""
+    history = _history(past, file)
+    if len(history) < FEWEST or past.view is None:
+        return False
+    paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+    wanted = {os.fsencode(name) for name in manifests}
+    sources = {each for each, path in paths.items() if path.rpartition(b"/")[2] in wanted}
+    alone = sum(not sources.intersection(commit.files) for commit in history)
+    return alone <= LOCKED * len(history)
+
+
+def _stem(path: str) -> str:
+    """`parser` of `src/parser.pb.go`, of `parser.proto`, of `parser_gen.go` and of `parser.h.in`."""
+    name = path.rpartition("/")[2]
+    stem = name[:1] + name[1:].partition(".")[0]
+    while (shorter := _STEM.sub("", stem)) != stem:
+        stem = shorter
+    return stem.lower()
+
+
+def _finding(past: Past, file: ChangedFile, reason: str) -> Finding:
+    lock = marks.is_lock(file.path)
+    what = "its manifest" if lock else "what it is made of"
+    history = _history(past, file)
+    body = (
+        f"It counts as generated because {reason}. The next run of the generator takes a change by hand away."
+    )
+    if history:
+        body += f" Of its last {len(history)} commits, fewer than half changed it alone."
+    place = Place(file.path)
+    lines = past.change.read_lines(file)
+    if lines and lines[0].added:
+        place = Place(file.path, lines[0].new, lines[0].new + len(lines[0].added) - 1)
+    return Finding(
+        RULE, past.levels[RULE], f"{file.path} is generated, and {what} is not part of this change", place, body,
+        key=file.path,
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""The whole review: what history says of a change, what a model shows on its lines, less what was dismissed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.review.finding import Finding, Report
+
+if TYPE_CHECKING:
+    from repoagent.config import Settings
+    from repoagent.repo.worktree import WorkTree
+    from repoagent.review.change import Change
+    from repoagent.review.model import Desk
+    from repoagent.store import Layout
+
+
+_NOTHING = {
+    "staged": "nothing is staged: `git add` it, or review the work tree with --worktree",
+    "worktree": "no tracked file has changed",
+}
+
+
+class Asked(NamedTuple):
+    """How a change is reviewed. `desk` is there when a model is to be asked; `unseen` and `notes` are what reading the
+    change had to say."""
+
+    worktree: WorkTree
+    layout: Layout
+    settings: Settings
+    desk: Desk | None = None
+    unseen: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    strict: bool = False  # a model that can't be asked is an error
+    narrowed: bool = False  # to the files that were named
+
+
+def review(change: Change, asked: Asked) -> Report:
+    """The findings on `change`, in the order in which they are shown. Raises what the model's part raises."""
+    from repoagent.review.history import history_findings
+
+    past = history_findings(change, asked.worktree, asked.layout, asked.settings)
+    findings: list[Finding] = list(past.findings)
+    unseen, notes = [*asked.unseen, *past.unseen], [*asked.notes, *past.notes]
+    dropped, model, tokens, cost = 0, "", 0, None
+    if not change.files and not asked.unseen:
+        nothing = _NOTHING.get(change.kind, "there is no change to look at")
+        notes.append("no changed file is among those that were named" if asked.narrowed else nothing)
+    if asked.desk is not None and change.files:
+        from repoagent.review.model import model_findings
+
+        answer = model_findings(change, asked.desk)
+        if asked.strict and answer.error is not None:
+            raise answer.error
+        findings += answer.findings
+        unseen += answer.unseen
+        notes += answer.notes
+        dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
+    kept, dismissed = _split(change, findings, asked.layout, notes)
+    ordered = sorted(kept, key=_order)
+    return Report(
+        title=change.title, files=len(change.files), findings=tuple(ordered), dismissed=tuple(dismissed),
+        dropped=dropped, unseen=tuple(unseen), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,
+        cost=cost, base=change.base, head=change.head, by_file=_texts(change, ordered),
+    )  # fmt: skip
+
+
+def _split(
+    change: Change, findings: list[Finding], layout: Layout, notes: list[str]
+) -> tuple[list[Finding], list[Finding]]:
+    """Those to tell and those that were dismissed. Where that can't be read, all are told, with a note."""
+    if not findings:
+        return [], []
+    from repoagent.errors import Refused
+    from repoagent.review.dismiss import split_dismissed
+
+    try:
+        return split_dismissed(change, findings, layout)
+    except Refused as error:
+        notes.append(f"what was dismissed is not known: {error}")
+        return findings, []
+
+
+def _order(finding: Finding) -> tuple[int, str, int, str, str]:
+    return (-finding.level, finding.place.path, finding.place.start, finding.rule, finding.key)
+
+
+def _texts(change: Change, findings: Sequence[Finding]) -> dict[str, bytes]:
+    """The new texts of the files whose lines a finding names."""
+    wanted = {finding.place.path for finding in findings if finding.place.start and not finding.place.old}
+    found: dict[str, bytes] = {}
+    for file in change.files:
+        if file.path in wanted and (text := change.read_new(file)) is not None:
+            found[file.path] = text
+    return found
