@@ -1,0 +1,235 @@
+"""What was done and spent, as one page that works offline: no script, nothing from outside, light and dark.
+
+A Content-Security-Policy names the page's own rules by their hash and allows nothing else, so that a request or a file
+name that got through as markup could still do nothing.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+
+from repoagent.activity.chart import Bar, bars, strip
+from repoagent.activity.events import Activity, Event
+from repoagent.activity.sums import Sum, by_day, by_file, by_model, landed, refusals, spans, total
+from repoagent.glyphs import visible
+
+HOT = 12  # files that are shown
+EVENTS = 200
+_WORDS = {"undo": "taken back", "redo": "made again", "review": "reviewed"}
+
+
+@dataclass(frozen=True)
+class Around:
+    """What usually changes with a file, the surest first, and how often it did: "5 of 12"."""
+
+    path: str
+    neighbors: tuple[tuple[str, str], ...]
+
+
+def page(activity: Activity, since: str, around: Sequence[Around] = ()) -> str:
+    """The whole page. `since` is the first day in words; `around` may have the neighborhoods of some files."""
+    rules = files("repoagent.activity").joinpath("page.css").read_text(encoding="utf-8")
+    digest = b64encode(sha256(rules.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    title = _text(f"repoagent in {activity.top.name}")
+    return "".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            '<meta name="referrer" content="no-referrer">\n',
+            f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n",
+            f"<header>\n<h1>{title}</h1>\n<p>{_text(str(activity.top))}, {_text(since)}</p>\n",
+            *_tiles(total(activity)),
+            "</header>\n<main>\n",
+            *_charts(activity),
+            *_hot(by_file(activity), {one.path: one for one in around}),
+            *_events(activity.events),
+            "</main>\n<footer><p>Made by <code>repoagent activity --html</code> from the files in .repoagent/ and "
+            "your own ledger of calls. Costs are by list price; ? and + stand for calls "
+            "of which no price is known.</p></footer>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _tiles(whole: Sum) -> Iterator[str]:
+    tiles = [
+        (f"{whole.applied:,}", "edits applied"),
+        (f"{whole.refused:,}", "not applied"),
+        (f"{whole.undone:,}", "taken back"),
+        (f"{whole.reviews:,}", "reviews"),
+        (f"{whole.calls:,}", "calls of models"),
+        (_short(whole.tokens), "tokens"),
+        (whole.price(2) or "$0", "cost"),
+    ]
+    yield '<ul class="tiles">\n'
+    for number, what in tiles:
+        yield f"<li><b>{number}</b><span>{what}</span></li>\n"
+    yield "</ul>\n"
+
+
+def _short(count: int) -> str:
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:,.1f} M"
+
+
+def _charts(activity: Activity) -> Iterator[str]:
+    """What was spent and edited over time, why edits were refused, and by whom they were made."""
+    if not activity.events and not activity.spent:
+        return
+    yield from _days(by_day(activity))
+    yield '<div class="pair">\n<section>\n'
+    yield from _refused(refusals(activity))
+    yield "</section>\n<section>\n"
+    yield from _models(by_model(activity))
+    yield "</section>\n</div>\n"
+
+
+def _days(days: Sequence[Sum]) -> Iterator[str]:
+    if not days:
+        return
+    unit, sums = spans(days)
+    names = [one.name for one in sums]
+    yield f'<div class="pair">\n<section>\n<h2>Spent by {unit}</h2>\n'
+    spent = [[Bar("spend", one.cost, f"${one.cost:,.4f}")] for one in sums]
+    yield bars(names, spent, f"US dollars by {unit}", money=True)
+    yield f"</section>\n<section>\n<h2>Edits by {unit}</h2>\n"
+    yield bars(names, [_edits(one) for one in sums], f"Edits by {unit}")
+    yield '<p class="key">'
+    for kind, word in (("applied", "applied"), ("refused", "not applied"), ("undone", "taken back")):
+        spot = f'<rect class="{kind}" width="11" height="11" rx="2"/>'
+        yield f'<span><svg viewBox="0 0 11 11" aria-hidden="true">{spot}</svg>{word}</span>'
+    yield "</p>\n</section>\n</div>\n"
+
+
+def _edits(day: Sum) -> list[Bar]:
+    return [
+        Bar("applied", day.applied, f"{day.applied} applied"),
+        Bar("refused", day.refused, f"{day.refused} not applied"),
+        Bar("undone", day.undone, f"{day.undone} taken back"),
+    ]
+
+
+def _refused(reasons: Sequence[tuple[str, int]]) -> Iterator[str]:
+    yield "<h2>Why edits were not applied</h2>\n"
+    if not reasons:
+        yield "<p>None was refused, declined or failed.</p>\n"
+        return
+    most = reasons[0][1]
+    rows = [
+        (f"<code>{_text(reason)}</code>", f"{count:,}", strip("refused", count / most))
+        for reason, count in reasons
+    ]
+    yield from _table((("reason", ""), ("edits", "number"), ("", "bar")), rows)
+
+
+def _models(models: Sequence[Sum]) -> Iterator[str]:
+    yield "<h2>Models</h2>\n"
+    if not models:
+        yield "<p>No model was asked.</p>\n"
+        return
+    most = max(one.cost for one in models) or 1.0
+    rows = [
+        (
+            _text(one.name), f"{one.calls:,}", f"{one.tokens:,}", one.price(4),
+            strip("spend", one.cost / most),
+        )
+        for one in models
+    ]  # fmt: skip
+    heads = (("model", "file"), ("calls", "number"), ("tokens", "number"), ("cost", "number"), ("", "bar"))
+    yield from _table(heads, rows)
+
+
+def _hot(sums: Sequence[Sum], around: Mapping[str, Around]) -> Iterator[str]:
+    shown = [one for one in sums if one.applied + one.refused + one.undone][:HOT]
+    if not shown:
+        return
+    most = max(one.applied + one.refused for one in shown) or 1
+    rows = [
+        (
+            f'<span class="file">{_text(one.name)}</span>{_beside(around.get(one.name))}',
+            f"{one.applied:,}", f"{one.refused:,}", one.price(4),
+            strip("applied", one.applied / most, "refused", one.refused / most),
+        )
+        for one in shown
+    ]  # fmt: skip
+    yield "<h2>Hot files, and what changes with them</h2>\n"
+    heads = (("file", ""), ("applied", "number"), ("not applied", "number"), ("cost", "number"), ("", "bar"))
+    yield from _table(heads, rows)
+
+
+def _beside(near: Around | None) -> str:
+    if near is None or not near.neighbors:
+        return ""
+    said = ", ".join(f"{path} ({often})" if often else path for path, often in near.neighbors)
+    return f"<small>{_text(said)}</small>"
+
+
+def _events(events: Sequence[Event]) -> Iterator[str]:
+    yield "<h2>What was done</h2>\n"
+    if not events:
+        yield "<p>Nothing yet.</p>\n"
+        return
+    rows = [
+        (
+            f"{event.time:%Y-%m-%d %H:%M}",
+            f'<span class="{_kind(event)}">{_text(ended(event))}</span>',
+            f"{_text(' '.join(event.what.split()) or '–')}<small>{_text(', '.join(event.files))}</small>",
+            f"{event.tokens:,}" if event.tokens else "",
+            "" if event.cost is None or not event.tokens else f"${event.cost:,.4f}",
+        )
+        for event in reversed(events[-EVENTS:])
+    ]
+    heads = (
+        ("when", "when"),
+        ("how it ended", "state"),
+        ("what", "what"),
+        ("tokens", "number"),
+        ("cost", "number"),
+    )
+    yield from _table(heads, rows)
+    if len(events) > EVENTS:
+        yield f"<p>and {len(events) - EVENTS:,} before.</p>\n"
+
+
+def _table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table with these words and classes above its columns; cells are markup."""
+    yield '<div class="wide"><table>\n<thead><tr>'
+    yield "".join(f'<th scope="col" class="{kind}">{word}</th>' for word, kind in heads)
+    yield "</tr></thead>\n<tbody>\n"
+    for row in rows:
+        cells = zip(row, heads, strict=True)
+        yield f"<tr>{''.join(_cell(cell, kind) for cell, (_, kind) in cells)}</tr>\n"
+    yield "</tbody>\n</table></div>\n"
+
+
+def _cell(markup: str, kind: str) -> str:
+    return f'<td class="{kind}">{markup}</td>'
+
+
+def ended(event: Event) -> str:
+    """How an event ended, in a word or two."""
+    if event.kind == "review":
+        return f"{event.findings} finding{'' if event.findings == 1 else 's'}"
+    if event.kind != "edit":
+        return _WORDS[event.kind]
+    return "applied" if event.state in ("undone", "redone") else event.state
+
+
+def _kind(event: Event) -> str:
+    if event.kind == "undo":
+        return "undone"
+    if event.kind == "edit" and event.state != "answered":
+        return "applied" if landed(event) else "refused"
+    return ""
+
+
+def _text(text: str) -> str:
+    """Words for the page: what would act on it, or on the reader's eye, is made visible, as in a terminal."""
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() else visible(one) for one in text)
+    return escape(text, quote=True)
