@@ -1,0 +1,157 @@
+"""A comment for a pull request: a table of what was found, the findings by file, suggestions to apply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from repoagent.review.change import Change
+from repoagent.review.finding import Finding, Level, Report
+from repoagent.review.output.lines import added_lines, before_and_after, lines_of, region, text_lines
+from repoagent.review.output.markdown_text import as_code, as_html, as_text, fenced
+from repoagent.review.output.plain import count, plain, plain_line, shortened
+
+MARKER = "<!-- repoagent-review -->"  # the first line, by which a program finds its own comment again
+LIMIT = 65_000  # bytes; GitHub takes 65,536 characters
+_LEVELS = (Level.ERROR, Level.WARNING, Level.NOTE)
+_BODY = 6_000  # characters of a finding's text
+_CODE = 12  # lines of quoted code
+_COMMITS = 5
+_SENTENCES = 6_000  # bytes of what was not looked at
+
+
+def render(report: Report, *, change: Change | None = None) -> str:
+    """The comment. What does not fit is counted in its last line; a suggestion can be applied only where all its lines
+    are lines of the change, elsewhere it is shown as a diff."""
+    head = "\n".join([MARKER, *_head(report)]) + "\n"
+    tail = "\n".join(["", *_tail(report)]) + "\n"
+    room = LIMIT - len(head.encode()) - len(tail.encode()) - 200
+    blocks: list[str] = []
+    left_out = 0
+    for path, findings in _by_file(report.findings).items():
+        opening, closing = _opening(path, findings), "\n</details>\n"
+        room_here = room - len((opening + closing).encode())
+        parts = []
+        for finding in findings:
+            part = "\n".join(_finding(report, finding, change)) + "\n"
+            if len(part.encode()) > room_here:
+                left_out += 1
+                continue
+            room_here -= len(part.encode())
+            parts.append(part)
+        if parts:
+            blocks.append(opening + "".join(parts) + closing)
+            room = room_here
+    if left_out:
+        blocks.append(f"\n{count(left_out, 'more finding')} did not fit into this comment.\n")
+    return head + "".join(blocks) + tail
+
+
+def _head(report: Report) -> Iterator[str]:
+    looked_at = count(report.files, "file")
+    yield f"### Review of {as_text(shortened(plain_line(report.title), 200)) or 'the change'}"
+    yield ""
+    if not report.findings:
+        yield f"Nothing was found in {looked_at}."
+        return
+    counts = Counter(finding.level for finding in report.findings)
+    told = ", ".join(f"**{count(counts[level], level.word)}**" for level in _LEVELS if counts[level])
+    yield f"{told} in {looked_at}."
+    yield ""
+    yield "| level | rule | findings |"
+    yield "|---|---|---:|"
+    rows = Counter((finding.level, finding.rule) for finding in report.findings)
+    for (level, rule), number in sorted(rows.items(), key=lambda row: (-row[0][0], row[0][1]))[:40]:
+        yield f"| {level.word} | {as_code(shortened(plain_line(rule), 60), table=True)} | {number:,} |"
+
+
+def _opening(path: str, findings: Sequence[Finding]) -> str:
+    opened = " open" if any(finding.level is Level.ERROR for finding in findings) else ""
+    name = as_html(shortened(plain_line(path), 500))
+    return f"\n<details{opened}><summary><code>{name}</code>: {count(len(findings), 'finding')}</summary>\n"
+
+
+def _finding(report: Report, finding: Finding, change: Change | None) -> Iterator[str]:
+    place = region(finding)
+    lines = (
+        ""
+        if place is None
+        else f"line {place[0]}"
+        if place[0] == place[1]
+        else f"lines {place[0]}–{place[1]}"
+    )
+    if finding.place.old and finding.place.start:
+        lines = f"removed line {finding.place.start}"
+    where = f"{lines}, " if lines else ""
+    title = as_text(shortened(plain_line(finding.title), 500)) or "(no title)"
+    yield ""
+    rule, name = as_code(shortened(plain_line(finding.rule), 60)), as_code(finding.id)
+    yield f"**{finding.level.word}**: {title} ({where}{rule}, {name})"
+    if body := plain(finding.body).strip():
+        yield ""
+        yield as_text(shortened(body, _BODY))
+    code = lines_of(report, finding.place) or text_lines(finding.quote)
+    suggested = _suggestion(report, finding, change)
+    if code and not suggested:
+        more = [f"… {count(len(code) - _CODE, 'more line')}"] if len(code) > _CODE else []
+        yield ""
+        yield fenced("\n".join([*(plain(shortened(line, 300)) for line in code[:_CODE]), *more]))
+    if suggested:
+        yield ""
+        yield suggested
+    if finding.evidence:
+        yield ""
+        for one in finding.evidence[:_COMMITS]:
+            subject = as_text(shortened(plain_line(one.subject), 120))
+            yield f"- {as_code(plain_line(one.commit)[:12])} {subject}"
+        if len(finding.evidence) > _COMMITS:
+            yield f"- and {count(len(finding.evidence) - _COMMITS, 'more commit')}"
+
+
+def _suggestion(report: Report, finding: Finding, change: Change | None) -> str:
+    """What a reader may apply, else what a reader may read; "" when there is none, or it does not fit the text."""
+    suggestion = finding.suggestion
+    texts = None if suggestion is None else before_and_after(report, suggestion)
+    if suggestion is None or texts is None:
+        return ""
+    place = suggestion.place
+    exact = plain(suggestion.text) == suggestion.text and "\r" not in suggestion.text
+    lines = range(place.start, place.end + 1)
+    if exact and place.path == finding.place.path and added_lines(change, place.path).issuperset(lines):
+        return fenced(suggestion.text.removesuffix("\n"), "suggestion", empty=not suggestion.text)
+    old = [f"-{plain(line)}" for line in lines_of(report, place)]
+    new = [f"+{plain(line)}" for line in text_lines(suggestion.text)]
+    where = "" if place.path == finding.place.path else f"In {as_code(plain_line(place.path))}:\n\n"
+    return where + fenced("\n".join(old + new), "diff")
+
+
+def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.place.path, []).append(finding)
+    return found
+
+
+def _tail(report: Report) -> Iterator[str]:
+    sentences = [*report.unseen, *report.notes]
+    room = _SENTENCES
+    for place, sentence in enumerate(sentences):
+        line = f"- {as_text(shortened(plain_line(sentence), 500))}"
+        room -= len(line.encode())
+        if room < 0:
+            yield f"- and {len(sentences) - place} more of this kind"
+            break
+        yield line
+    if sentences:
+        yield ""
+    parts = []
+    if report.dismissed:
+        parts.append(f"{len(report.dismissed):,} dismissed before")
+    if report.dropped:
+        parts.append(f"{report.dropped:,} dropped, since they could not be verified")
+    if report.model:
+        parts.append(f"model {as_code(shortened(plain_line(report.model), 100))}")
+    if report.findings:
+        parts.append("to dismiss one: <code>repoagent review dismiss ID</code>")
+    if parts:
+        yield f"<sub>{'; '.join(parts)}</sub>"

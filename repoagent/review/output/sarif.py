@@ -1,0 +1,151 @@
+"""A report as SARIF 2.1.0 (OASIS), within what GitHub's code scanning takes of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+
+from repoagent import __version__
+from repoagent.review.change import Change
+from repoagent.review.finding import Finding, Level, Report
+from repoagent.review.output.line_hash import line_hashes
+from repoagent.review.output.lines import region
+from repoagent.review.output.plain import count, plain, plain_line, shortened, writable
+from repoagent.review.output.sarif_parts import fix, location
+from repoagent.review.rules import RULES, Rule
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+RESULTS = 5_000  # of a run are shown; up to 25,000 would be taken
+BYTES = 10_000_000  # of a file, compressed; what is larger is refused whole
+_MESSAGE = 8_000  # characters
+_JUSTIFICATION = "dismissed or accepted in an earlier review"
+
+
+def render(report: Report, *, change: Change | None = None) -> str:
+    """One run, its results in the order of the report with the most important first, the dismissed ones as suppressed.
+    What does not fit is left out and said in a notification."""
+    findings = sorted(report.findings, key=lambda finding: -finding.level)
+    results = [(finding, False) for finding in findings] + [(finding, True) for finding in report.dismissed]
+    kept = results[:RESULTS]
+    while True:
+        text = json.dumps(_log(report, kept, len(results)), indent=1) + "\n"
+        if len(text) < BYTES or not kept or len(gzip.compress(text.encode(), 6)) <= BYTES:
+            return text
+        kept = kept[: len(kept) // 2]
+
+
+def _log(report: Report, kept: Sequence[tuple[Finding, bool]], total: int) -> dict[str, object]:
+    rules = list(dict.fromkeys([*RULES, *(finding.rule for finding, _ in kept)]))
+    places = {rule: index for index, rule in enumerate(rules)}
+    prints = _fingerprints(report, [finding for finding, _ in kept])
+    said = [*report.unseen, *report.notes]
+    if len(kept) < total:
+        said.insert(0, f"{count(total - len(kept), 'result')} left out: a code host takes no more.")
+    run: dict[str, object] = {
+        "tool": {
+            "driver": {
+                "name": "repoagent",
+                "version": __version__,
+                "semanticVersion": __version__,
+                "rules": [_rule(rule, RULES.get(rule)) for rule in rules],
+            }
+        },
+        "automationDetails": {"id": "repoagent/"},
+        "columnKind": "utf16CodeUnits",
+        "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The top of the work tree."}}},
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    {"level": "note", "message": {"text": plain(text)}} for text in said
+                ],
+            }
+        ],
+        "results": [
+            _result(report, finding, places[finding.rule], marks, suppressed=suppressed)
+            for (finding, suppressed), marks in zip(kept, prints, strict=True)
+        ],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(name: str, rule: Rule | None) -> dict[str, object]:
+    told: dict[str, object] = {"id": name}
+    if rule is None:
+        return told
+    level = (rule.default or Level.NOTE).word
+    help_text = (
+        f"{rule.line} It is told by {_SOURCES[rule.source]}. What it means, how it is computed and how often it is "
+        f"right: {rule.page}. To turn it off: review.rules.{rule.id} = off."
+    )
+    configuration: dict[str, object] = {"level": level}
+    if rule.default is None:
+        configuration["enabled"] = False
+    tags = [rule.source, *(["security"] if name == "security" else [])]
+    return {
+        **told,
+        "name": name.title().replace("-", ""),
+        "shortDescription": {"text": rule.line},
+        "fullDescription": {"text": rule.line},
+        "help": {"text": help_text, "markdown": help_text},
+        "defaultConfiguration": configuration,
+        "properties": {"tags": tags, "problem.severity": "recommendation" if level == "note" else level},
+    }
+
+
+_SOURCES = {"history": "the history of the repository", "model": "a language model"}
+
+
+def _result(
+    report: Report, finding: Finding, rule: int, prints: dict[str, str], *, suppressed: bool
+) -> dict[str, object]:
+    title, body = plain_line(finding.title), plain(finding.body).strip()
+    commits = [f"{one.commit[:12]} {plain_line(one.subject)}" for one in finding.evidence]
+    message = "\n\n".join(part for part in (title, body, "\n".join(commits)) if part)
+    result: dict[str, object] = {
+        "ruleId": finding.rule,
+        "ruleIndex": rule,
+        "level": finding.level.word,
+        "message": {"text": shortened(message, _MESSAGE)},
+        "locations": [location(finding.place.path, region(finding))],
+        "partialFingerprints": prints,
+        "suppressions": [{"kind": "external", "justification": _JUSTIFICATION}] if suppressed else [],
+        "properties": {"id": finding.id, "commits": [writable(one.commit) for one in finding.evidence]},
+    }
+    if finding.confidence is not None:
+        result["rank"] = round(100 * min(1.0, max(0.0, finding.confidence)), 1)
+    if finding.suggestion is not None and (change := fix(report, finding.suggestion)) is not None:
+        result["fixes"] = [change]
+    return result
+
+
+def _fingerprints(report: Report, findings: Sequence[Finding]) -> list[dict[str, str]]:
+    """Our own id, numbered where equal ones meet; beside it the hash by which code scanning knows a line again."""
+    wanted: dict[str, set[int]] = {}
+    for finding in findings:
+        if place := region(finding):
+            wanted.setdefault(finding.place.path, set()).add(place[0])
+    hashes = {
+        path: line_hashes(report.by_file[path], lines)
+        for path, lines in wanted.items()
+        if path in report.by_file
+    }
+    seen: dict[str, int] = {}
+    used: set[tuple[str, str, str]] = set()
+    prints = []
+    for finding in findings:
+        seen[finding.id] = seen.get(finding.id, 0) + 1
+        marks = {"repoagentFinding/v1": f"{finding.id}:{seen[finding.id]}"}
+        place = region(finding)
+        known = hashes.get(finding.place.path, {}).get(place[0]) if place else None
+        where = (finding.rule, finding.place.path, known or "")
+        if (
+            place is None or where in used
+        ):  # there it computes none; and two of one rule at a line would be one alert
+            marks["primaryLocationLineHash"] = marks["repoagentFinding/v1"]
+        elif known:
+            marks["primaryLocationLineHash"] = known
+            used.add(where)
+        prints.append(marks)
+    return prints

@@ -1,0 +1,109 @@
+"""Reports to render, plain ones and hostile ones."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.finding import Evidence, Finding, Level, Place, Report, Suggestion
+from repoagent.review.rules import RULES
+
+SOURCE = (
+    b"import os\n\ndef find(name):\n\treturn os.popen('find ' + name)\n\nlast = '\xc3\xa9\xf0\x9f\x98\x80'"
+)
+HOSTILE = (
+    "</details><script>alert(1)</script> <!-- repoagent-review -->",
+    "@everyone #1 GH-12 owner/repo#3 !4 ~label %milestone https://evil.example www.evil.example a@b.example :tada:",
+    "``` ```` `````\n```\n# heading\n\n| a | b |\n|---|---|\n[x](javascript:alert(1)) ![y](z) [^1] &lt; &#64;me",
+    "/close\n/assign @me\n    code\n\tcode\n- [ ] task\n1. one\n> quote\n---\n===",
+    "::error file=x::forged\r\n::set-output name=a::b\n##[error]old\x00\x1b[31m\u202eback\u2028line\x85 %0A,:",
+    "line\rwith\rreturns\x0b\x0c",
+    "\udcff\udc80 bytes",
+)
+# what the formats might trip over, and any other text
+texts = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(max_size=60),
+    st.lists(
+        st.sampled_from(
+            [
+                *"@#!$%~^&*[]()<>`|\\/:.-_=+\n\r\t \"'1aw",
+                "http://",
+                "www.a",
+                "::",
+                "##[",
+                "```",
+                "é",
+                "\udcfe",
+            ]
+        ),
+        max_size=20,
+    ).map("".join),
+)
+paths = texts.map(lambda text: text.replace("\0", "").replace("\ud800", "").strip("/") or "a").filter(
+    lambda path: all(not "\ud800" <= one <= "\udfff" or "\udc80" <= one <= "\udcff" for one in path)
+)
+places = st.builds(Place, paths, st.integers(0, 12), st.integers(0, 12), st.booleans()).map(
+    lambda place: Place(place.path, place.start, max(place.start, place.end), place.old and place.start > 0)
+)
+evidence = st.builds(
+    Evidence, st.text("0123456789abcdef", min_size=40, max_size=40), st.integers(0, 2**33), texts
+)
+
+
+@st.composite
+def findings(draw: st.DrawFn) -> Finding:
+    place = draw(places)
+    start = draw(st.integers(1, 7))
+    suggestion = st.builds(Suggestion, st.just(Place(place.path, start, draw(st.integers(start, 7)))), texts)
+    return Finding(
+        draw(st.sampled_from(sorted(RULES))),
+        draw(st.sampled_from(Level)),
+        draw(texts),
+        place,
+        draw(texts),
+        draw(texts),
+        draw(texts),
+        tuple(draw(st.lists(evidence, max_size=3))),
+        draw(st.none() | suggestion),
+        draw(st.none() | st.floats(0, 1)),
+    )
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> Report:
+    found = draw(st.lists(findings(), max_size=4))
+    return Report(
+        draw(texts), 3, found, draw(st.lists(findings(), max_size=2)), 1,
+        draw(st.lists(texts, max_size=2)), draw(st.lists(texts, max_size=2)), draw(texts),
+        by_file={finding.place.path: SOURCE for finding in found},
+    )  # fmt: skip
+
+
+def finding(**changed: object) -> Finding:
+    """A finding of line 4 of `src/find.py`, with a suggestion, but for what is `changed`."""
+    given: dict[str, object] = {
+        "rule": "security",
+        "level": Level.ERROR,
+        "title": "The name is run by a shell.",
+        "place": Place("src/find.py", 4, 4),
+        "body": "Any name with a semicolon runs a program.",
+        "quote": "\treturn os.popen('find ' + name)",
+        "suggestion": Suggestion(Place("src/find.py", 4, 4), "\treturn run(['find', name])\n"),
+        "evidence": (Evidence("1a2b" * 10, 1_700_000_000, "Add find"),),
+        **changed,
+    }
+    return Finding(**given)  # type: ignore[arg-type]
+
+
+def report(*found: Finding, **changed: object) -> Report:
+    return Report("the staged change", 2, found, by_file={"src/find.py": SOURCE}, **changed)  # type: ignore[arg-type]
+
+
+def change(first: int, *added: bytes, path: str = "src/find.py") -> Change:
+    """A change that adds lines from `first` on."""
+    file = ChangedFile(path, "modified", path, "1" * 40, "2" * 40, "100644", "100644")
+    return Change(
+        "staged", "the staged change", (file,), "", "", "", frozenset(), b"",
+        lambda file: None, lambda file: None, lambda file: (Lines(first - 1, (), first, added),),
+    )  # fmt: skip
