@@ -58,7 +58,7 @@ class _Sum:
 @click.option(
     "--since", metavar="DAY", default="30d", show_default=True, help="YYYY-MM-DD, today, Nd or ever."
 )
-@click.option("--here", is_flag=True, help="Only of this repository.")
+@click.option("--here", is_flag=True, help="Only of this repository, its work trees together.")
 @json_option
 @pass_session
 def command(session: Session, /, by: str, since: str, here: bool, as_json: bool) -> None:
@@ -67,16 +67,17 @@ def command(session: Session, /, by: str, since: str, here: bool, as_json: bool)
     Each call is a line in a file of your own, one file for each day; `max_cost_per_day` is a limit on what they say.
     A call about several files counts for each of them with its share.
     """
+    from repoagent.activity.events import tops
     from repoagent.llm.ledger import read, state_folder
     from repoagent.repo.worktree import open_worktree
 
     settings, terminal = session.open(find_layout())
-    only = str(open_worktree(Path.cwd()).top) if here else None
+    only = tops(open_worktree(Path.cwd())) if here else None
     folder = state_folder()
     sums: dict[str, _Sum] = {}
-    for spent in read(folder, _day(since)):
+    for spent in read(folder, first_day(since)):
         names = list(_BY[by](spent))
-        for name in names if only in (None, spent.repository) else []:
+        for name in names if only is None or spent.repository in only else []:
             sums.setdefault(name, _Sum()).add(spent, 1 / len(names))
     if by in ("model", "repository", "file"):  # the dearest first; what happens in time stays in its order
         sums = dict(sorted(sums.items(), key=lambda item: (-item[1].cost, -item[1].sent)))
@@ -109,7 +110,7 @@ def command(session: Session, /, by: str, since: str, here: bool, as_json: bool)
         terminal.note(f"max_cost_per_day is ${limit:g}", "dim")
 
 
-def _day(since: str) -> date | None:
+def first_day(since: str) -> date | None:
     today = date.today()
     if since == "ever":
         return None

@@ -6,7 +6,7 @@ import errno
 import os
 import select
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 
@@ -28,6 +28,7 @@ SYSTEM = {
     errno.ENOLCK,
 }
 COMPLETE = "_REPOAGENT_COMPLETE"
+at_end: list[Callable[[], None]] = []  # what is still to be done when a run has ended and said why
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
@@ -38,21 +39,64 @@ def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
     """
     name = called_as(program)
     _open_standard_streams()
+    if "REPOAGENT_TRACE" not in os.environ:
+        return _run(cli, name, arguments)
+    from repoagent import trace
+
+    began = trace.begin()
+    trace.line("start", trace.quoted([name, *arguments]))
+    code: int | None = None
+    try:
+        code = _run(cli, name, arguments)
+        return code
+    finally:
+        trace.end(began, "end", f"{name}: {'ended' if code is None else f'exit {code}'}")
+
+
+def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
+    arguments = _git_s_way(arguments)
     try:
         if instruction := os.environ.get(COMPLETE):
-            return _complete(cli, name, instruction)
+            from repoagent.cli.completing.answer import answer
+
+            return answer(cli, name, instruction)
         code = _invoke(cli, name, list(arguments))
         sys.stdout.flush()
         return code
     except BaseException as error:
         if isinstance(error, (SystemExit, GeneratorExit, Ended)):
             raise
+        if (
+            COMPLETE in os.environ
+        ):  # who types wants no report of it; REPOAGENT_TRACE says why there is no answer
+            from repoagent import trace
+
+            trace.line("error", repr(error))
+            return int(Exit.INTERNAL)
         return _settle(error, arguments)
+    finally:
+        while at_end:
+            at_end.pop()()
 
 
 def called_as(program: str) -> str:
     """The name to speak of the program by: git's own way when git runs it as a sub-command."""
     return "git repoagent" if program.rpartition("/")[2] == "git-repoagent" else "repoagent"
+
+
+def _git_s_way(arguments: Sequence[str]) -> list[str]:
+    """The parser's `--` for git's `--end-of-options`: what begins with a dash after it is no option. A `--` further on,
+    which sets paths apart from revisions, stays where nothing in between needs the other."""
+    marks = [place for place, argument in enumerate(arguments) if argument in ("--", "--end-of-options")]
+    if not marks or arguments[marks[0]] == "--":
+        return [*arguments]
+    before, after = [*arguments[: marks[0]]], [*arguments[marks[0] + 1 :]]
+    if "--" not in after:
+        return [*before, "--", *after]
+    place = after.index("--")
+    if any(argument.startswith("-") for argument in after[:place]):
+        return [*before, "--", *after[:place], *after[place + 1 :]]
+    return [*before, *after]
 
 
 def has_flag(arguments: Sequence[str], *flags: str) -> bool:
@@ -69,12 +113,6 @@ def _open_standard_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
-
-
-def _complete(cli: click.Command, name: str, instruction: str) -> int:
-    from click.shell_completion import shell_complete
-
-    return shell_complete(cli, {}, name, COMPLETE, instruction)
 
 
 def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
@@ -145,8 +183,8 @@ def _print_json(code: Exit, sentence: str, details: Mapping[str, object]) -> Non
 def _print_causes(error: BaseException) -> None:
     import traceback
 
-    from repoagent.cli.report import redact
     from repoagent.cli.text import clean
+    from repoagent.redact import redact
 
     # a server may have echoed the key, and a library's own error says it
     sys.stderr.write(clean(redact("".join(traceback.format_exception(error)), os.environ)))

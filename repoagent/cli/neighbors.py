@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ Examples:
   repoagent neighbors src/net --explain       a folder, with the commits
   repoagent neighbors a.py b.py --at v2.0     both together, as of a tag
   repoagent neighbors a.py --format html -o a.html
+  repoagent neighbors a.py -z | xargs -0 wc -l
 
 \b
 Columns:
@@ -58,6 +60,7 @@ answer at once."""
     "--format", "form", type=click.Choice(["table", "dot", "svg", "html"]), default="table",
     help="A table, or a picture: for graphviz, as an image, as a page for the browser.",
 )  # fmt: skip
+@click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @json_option
 @pass_session
@@ -71,6 +74,7 @@ def command(
     revision: str,
     explain: bool,
     form: str,
+    nul: bool,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -80,7 +84,7 @@ def command(
     other files were in them, the surer. It is a place to look, not something that must change. FILE may be a folder;
     several are looked at together.
     """
-    _check(limit, min_score, form, as_json=as_json)
+    _check(limit, min_score, form, as_json=as_json, nul=nul)
     from pathlib import Path
 
     from repoagent.history.neighbors import neighborhood
@@ -103,16 +107,25 @@ def command(
 
         told = tell(worktree.top, found.ids.values())
     terminal = session.terminal()
-    _deliver(terminal, _text(found, told, form, terminal, as_json=as_json), output, cwd)
+    if not nul:
+        _deliver(terminal, _text(found, told, form, terminal, as_json=as_json), output, cwd)
+        return
+    names = "".join(f"{os.fsdecode(row.path)}\0" for row in found.rows)
+    if output in (None, "-"):
+        terminal.result(names)
+    else:
+        _deliver(terminal, names, output, cwd)
 
 
-def _check(limit: int, min_score: float, form: str, *, as_json: bool) -> None:
+def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool) -> None:
     if limit < 1:
         raise UsageError(f"--limit {limit} leaves nothing to show: say 1 or more")
     if not 0 <= min_score <= 1:
         raise UsageError(f"--min-score {min_score:g} is no score: say a number from 0 to 1")
     if as_json and form != "table":
         raise UsageError(f"--json and --format {form} are two forms of the answer: take one of them")
+    if nul and (as_json or form != "table"):
+        raise UsageError("-z and --json or --format are two forms of the answer: take one of them")
 
 
 def _text(
@@ -135,12 +148,7 @@ def _deliver(terminal: Terminal, text: str, output: str | None, cwd: Path) -> No
     if output is None or output == "-":
         terminal.styled(text)
         return
-    from repoagent.store import write_whole
+    from repoagent.cli.output import write_to
 
-    path = cwd / output
-    if path.is_dir():
-        raise UsageError(f"{output} is a folder: give -o the name of a file")
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}: make it, or give -o another name")
-    write_whole(path, text.encode("utf-8", "surrogateescape"), private=False)
+    write_to(cwd / output, text.encode("utf-8", "surrogateescape"), "-o")
     terminal.note(f"written to {output}")

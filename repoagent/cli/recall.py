@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +93,7 @@ def command(
         kinds=[KINDS[kind] for kind in kinds],
         files=[] if "." in paths else paths,
         width=snippet_width(terminal),
+        patient=False,
     )
     with nullcontext() if terminal.shows and not terminal.tells else _Progress(terminal) as progress:
         found = answer(layout(worktree), query, how, warn=terminal.warn, progress=progress)
@@ -108,6 +110,11 @@ def command(
     else:
         narrow = " (of this kind, about these files)" if kinds or files else ""
         terminal.note(f"nothing that is remembered{narrow} fits {query!r}")
+    from repoagent.memory.recall import catch_up
+
+    sys.stdout.flush()
+    if catch_up(layout(worktree), terminal.warn):
+        terminal.note("files were changed in place since: ask again to have that searched too", "dim")
     return Exit.DONE if found.hits else Exit.NOTHING
 
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from repoagent import __version__
 from repoagent.errors import RepoagentError
+from repoagent.redact import redact
 
-LIBRARIES = ("anthropic", "click", "gitpython", "rich", "tree-sitter", "unidiff")
-_SECRET_NAME = re.compile(r"(key|token|secret|passw|credential)", re.IGNORECASE)
-_SECRETS = (
-    re.compile(r"\b(?:sk|pk|ghp|gho|ghs|github_pat|glpat|xox[a-z]|AIza|AKIA)[-_A-Za-z0-9]{12,}"),
-    re.compile(r"(?<=://)[^/@\s]+(?=@)"),
-    re.compile(r"(?i)(?<=bearer )\S+"),
-    re.compile(r"(?i)(?<![a-z])(?:[a-z_-]*(?:key|token|secret|password))[\"']?\s*[=:]\s*[\"']?([^\s\"']+)"),
-)
+LIBRARIES = ("anthropic", "click", "rich", "tree-sitter", "unidiff")
 
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
@@ -48,16 +41,6 @@ def compose(error: BaseException, arguments: Sequence[str]) -> str:
         *traceback.format_exception(error),
     ]
     return "\n".join(line.rstrip("\n") for line in lines) + "\n"
-
-
-def redact(text: str, env: Mapping[str, str]) -> str:
-    """`text` without the secrets of the environment, nor anything else that looks like one."""
-    values = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= 6}
-    for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "***")
-    for pattern in _SECRETS:
-        text = pattern.sub(lambda match: match[0].replace(match[match.lastindex or 0], "***"), text)
-    return text
 
 
 def _save(text: str) -> Path | None:

@@ -13,18 +13,43 @@ if TYPE_CHECKING:
     from repoagent.store import Layout
 
 
+# Commands whose output can be longer than a screen, and that ask nothing while they write it.
+PAGED = frozenset(
+    {
+        "activity",
+        "config",
+        "config list",
+        "context",
+        "conversation list",
+        "conversation show",
+        "cost",
+        "doctor",
+        "history",
+        "memory list",
+        "memory show",
+        "memory status",
+        "neighbors",
+        "outline",
+        "recall",
+        "review",
+        "split",
+    }
+)
+
+
 class Session(NamedTuple):  # each run imports this module, and a dataclass would take 2 ms more
     """One run of the program. A command gets it with `@pass_session`."""
 
     color: str | None = None
     verbose: bool = False
+    page: bool = True
 
     def terminal(self, settings: Settings | None = None) -> Terminal:
         """The terminal as it is, coloured as the flag says, or the settings."""
         from repoagent.cli.terminal import Terminal
 
         color = self.color or (settings.text("color") if settings is not None else "auto")
-        return Terminal.open(color, verbose=self.verbose)
+        return Terminal.open(color, verbose=self.verbose, pages=_paged() if self.page else "")
 
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None
@@ -37,6 +62,19 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
         for warning in settings.warnings:
             terminal.warn(warning)
         return settings, terminal
+
+
+def _paged() -> str:
+    """The name of the command that runs when its output may go into a pager, else "": JSON is for programs."""
+    ctx = click.get_current_context(silent=True)
+    words: list[str] = []
+    while ctx is not None and ctx.parent is not None:
+        if ctx.params.get("as_json"):
+            return ""
+        words.insert(0, ctx.info_name or "")
+        ctx = ctx.parent
+    name = " ".join(words)
+    return name if name in PAGED else ""
 
 
 def find_layout() -> Layout | None:

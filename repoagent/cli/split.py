@@ -166,4 +166,4 @@ def _prepare(text: Text) -> None:
     if text.worktree is not None:
         place = layout(text.worktree)
         ensure(place)
-        place.splits.mkdir(exist_ok=True)
+        place.splits.mkdir(mode=0o700, exist_ok=True)

@@ -30,7 +30,8 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
     """`reads`, `shows`, `tells`: whether a person is at standard input, before standard output and error.
 
     `color` and `color_err` say whether output and error may be coloured; `moves` whether what was written to
-    standard error can be overwritten; `width` is in columns.
+    standard error can be overwritten; `width` is in columns. `pages` is the command whose output may go into a pager;
+    `warned` is what `warn` has said.
     """
 
     reads: bool
@@ -41,14 +42,23 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
     moves: bool
     width: int
     verbose: bool = False
+    pages: str = ""
+    warned: set[str] | None = None
 
     @classmethod
     def open(
-        cls, color: str = "auto", *, env: Mapping[str, str] | None = None, verbose: bool = False
+        cls,
+        color: str = "auto",
+        *,
+        env: Mapping[str, str] | None = None,
+        verbose: bool = False,
+        pages: str = "",
     ) -> Terminal:
-        """The terminal as the standard streams and the environment say; `color` is auto, always or never."""
+        """The terminal as the standard streams and the environment say; `color` is auto, always or never. `pages` is
+        the name of the command when its output may be long: a person then gets it in a pager."""
         env = os.environ if env is None else env
         reads, shows, tells = (_is_terminal(stream) for stream in (sys.stdin, sys.stdout, sys.stderr))
+        paging = not shows and _in_pager(env)
         dumb = env.get("TERM", "dumb") == "dumb"
         ci = env.get("CI", "").lower() not in {"", "0", "false"}
         plain = dumb or bool(env.get("NO_COLOR"))
@@ -58,13 +68,15 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
 
         return cls(
             reads=reads and not ci,
-            shows=shows,
+            shows=shows or paging,
             tells=tells,
-            color=coloured(shows),
+            color=coloured(shows or paging),
             color_err=coloured(tells),
             moves=tells and not dumb and not ci,
             width=_width(env),
             verbose=verbose,
+            warned=set(),
+            pages=pages if shows and not ci and not dumb else "",
         )
 
     @property
@@ -74,10 +86,12 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
 
     def result(self, text: str) -> None:
         """Write a part of the result to standard output: clean on a terminal, the exact bytes into a pipe."""
+        self._page()
         _write(sys.stdout, clean(text) if self.shows else text, exact=not self.shows)
 
     def styled(self, text: str) -> None:
         """Write a part of the result that is clean already, and painted as `color` says."""
+        self._page()
         _write(sys.stdout, text)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
@@ -86,6 +100,8 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         It is the result unless it stands `aside`, on standard error, as part of a question.
         """
         terminal, color = (self.tells, self.color_err) if aside else (self.shows, self.color)
+        if not aside:
+            self._page()
         if not terminal and not color:
             _write(sys.stderr if aside else sys.stdout, diff, exact=True)
             return
@@ -100,7 +116,11 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
 
     def warn(self, text: str) -> None:
-        """A warning on standard error."""
+        """A warning on standard error; the same one is said once."""
+        if self.warned is not None:
+            if text in self.warned:
+                return
+            self.warned.add(text)
         head = paint("warning:", "yellow") if self.color_err else "warning:"
         _write(sys.stderr, f"{head} {clean(text)}\n")
 
@@ -124,6 +144,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         """
         if not self.can_ask:
             raise UsageError(f"there is no terminal to ask on: {question}")
+        _leave_pager()
         if not typed_ahead:
             _forget_input()
         prompt = f"{clean(question)} [{','.join([*choices, '?'])}]? "
@@ -144,6 +165,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         """Ask for a line of words; "" for none. Raises UsageError when there is nobody to ask."""
         if not self.can_ask:
             raise UsageError(f"there is no terminal to ask on: {question}")
+        _leave_pager()
         prompt = f"{clean(question)}: "
         _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
         return sys.stdin.readline().strip()
@@ -152,7 +174,42 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         """Let the person edit a text in their editor; None when that failed or left nothing. See `editor`."""
         from repoagent.cli.editor import edit_text
 
+        _leave_pager()
         return edit_text(self, initial, suffix, cwd=cwd)
+
+    def _page(self) -> None:
+        if self.pages:
+            from repoagent.cli import pager
+
+            pager.start(self.pages, self.width)
+
+
+def in_own_pager() -> bool:
+    """Whether what is written to standard output goes into a pager that we have started."""
+    if "repoagent.cli.pager" not in sys.modules:
+        return False
+    from repoagent.cli import pager
+
+    return pager.is_running()
+
+
+def _in_pager(env: Mapping[str, str]) -> bool:
+    """Whether what is written to standard output is read by a person in a pager, of ours or of git's."""
+    if in_own_pager():
+        return True
+    if env.get("GIT_PAGER_IN_USE") is None:
+        return False
+    from repoagent.cli import pager
+
+    return pager.is_git_s(env)
+
+
+def _leave_pager() -> None:
+    """A question can't be answered in it."""
+    if in_own_pager():
+        from repoagent.cli import pager
+
+        pager.finish()
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

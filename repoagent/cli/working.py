@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from repoagent import trace
 from repoagent.cli.text import clean, paint
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Working:
         self._first = label
         self._status: Status | None = None
         self._inside_line = False
+        self._phase = ("", 0.0)  # what is done now, and since when, where it is traced
 
     def __enter__(self) -> Working:
         self.label(self._first)
@@ -38,10 +40,16 @@ class Working:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.quiet()
+        self._next_phase("")
 
     def label(self, label: str) -> None:
         """Say what is done now."""
+        from repoagent.cli.terminal import in_own_pager
+
         self.quiet()
+        self._next_phase(label)
+        if in_own_pager():  # a person reads there, and the line can't be moved
+            return
         if self._terminal.moves:
             from rich.console import Console
 
@@ -81,6 +89,11 @@ class Working:
         if self._inside_line:
             sys.stderr.write("\n")
             self._inside_line = False
+
+    def _next_phase(self, label: str) -> None:
+        before, began = self._phase
+        self._phase = (label, trace.begin() if label else 0.0)
+        trace.end(began, "phase", before)
 
 
 @dataclass(frozen=True)

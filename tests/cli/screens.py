@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -45,7 +46,8 @@ class Screen:
         quiet = {
             name: value for name, value in os.environ.items() if name not in {"CI", "COLUMNS", "NO_COLOR"}
         }
-        whole = {**quiet, "TERM": "xterm-256color", **(env or {})}
+        # a test that is about the pager names one: less would wait for a person
+        whole = {**quiet, "TERM": "xterm-256color", "GIT_PAGER": "cat", **(env or {})}
         streams = (tty, tty if stdout is None else stdout, tty)
         self.process: Running | subprocess.Popen[bytes]
         if [*command[: len(PROGRAM)]] == PROGRAM:
@@ -85,6 +87,15 @@ class Screen:
         deadline = time.monotonic() + TIMEOUT
         while self._read(deadline):
             pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def end_with_yes(self) -> int:
+        """Answer each question ("...]? ") with yes until the program ends; its exit code."""
+        deadline, answered = time.monotonic() + TIMEOUT, 0
+        while self._read(deadline):
+            if re.search(r"\]\?\s*(\x1b\[[0-9;]*m)?\s*\Z", self.seen[answered:]):
+                answered = len(self.seen)
+                self.send("y\n")
         return self.process.wait(max(0.1, deadline - time.monotonic()))
 
     def _read(self, deadline: float) -> bool:

@@ -1,0 +1,73 @@
+"""`repoagent memory ARGUMENTS` in this process, and a repository in which something is remembered."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.app import cli
+from repoagent.cli.exits import run
+from repoagent.llm import Turn
+from repoagent.llm.conversation import append
+from repoagent.memory import EditRecord, Memory, append_edit, remember
+from tests.cli.applying import Done
+from tests.conftest import GitRepo
+from tests.memory.conftest import Desk, desk_at, text
+
+Ask = Callable[..., Done]
+
+
+@pytest.fixture
+def desk(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """`src/a.py` and `src/b.py`, committed (once for all tests) and remembered."""
+    template = tmp_path_factory.getbasetemp() / "two-files"
+    if not template.exists():
+        repo: GitRepo = request.getfixturevalue("repo")
+        repo.write("src/a.py", text("a"))
+        repo.write("src/b.py", text("b"))
+        repo.commit("two files")
+        repo.top.rename(template)
+    shutil.copytree(template, tmp_path / "repo")
+    desk = desk_at(tmp_path / "repo")
+    desk.repo.git("update-index", "-q", "--refresh")
+    head = (template / ".git/refs/heads/main").read_text().strip()
+    for path in ("src/a.py", "src/b.py"):
+        remember(desk.layout, desk.worktree, path, desk.repo.read(path), commit=head)
+    return desk
+
+
+@pytest.fixture
+def ask(desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`repoagent memory ARGUMENTS` in this process, at the top or in `cwd`, with `stdin` in a pipe."""
+
+    def ask(*arguments: str, cwd: Path | None = None) -> Done:
+        monkeypatch.chdir(cwd or desk.worktree.top)
+        code = run(cli, "repoagent", ["memory", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return ask
+
+
+def known(desk: Desk, path: str) -> Memory:
+    memory = desk.resolve(path)
+    assert memory is not None
+    return memory
+
+
+def talked(memory: Memory, number: int) -> None:
+    """Exchange number `number` about the file, and the record of its edit."""
+    edit, day = f"e{number}", f"2026-11-{number:02}"
+    append(
+        memory.conversation,
+        Turn("user", f"request {number}", {"edit": edit, "time": f"{day}T10:00:00+00:00"}),
+        Turn("assistant", f"answer {number}\x1b[31m", {"model": "m"}),
+    )
+    append_edit(
+        memory.edits,
+        EditRecord(
+            edit, f"{day}T10:00:00+00:00", "src/a.py", f"request {number}", "1" * 40, "2" * 40, "3" * 40
+        ),
+    )

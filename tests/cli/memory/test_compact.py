@@ -1,0 +1,91 @@
+"""`repoagent memory compact`: old exchanges go to the archive, with a model or without one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from repoagent.memory import read_notes
+from tests.cli.memory.conftest import Ask, known, talked
+from tests.memory.conftest import Desk
+
+
+@pytest.fixture
+def long(desk: Desk) -> Desk:
+    """Four exchanges about `src/a.py`, two about `src/b.py`."""
+    for number in (1, 2, 3, 4):
+        talked(known(desk, "src/a.py"), number)
+    for number in (1, 2):
+        talked(known(desk, "src/b.py"), number)
+    return desk
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    script = tmp_path / "model.sh"
+    script.write_text(f"cat > '{tmp_path}/prompt'\necho '- answer 1 was `not` liked'\n")
+    return f"command:sh {script}"
+
+
+def test_bad_input_is_one_sentence(ask: Ask, long: Desk) -> None:
+    for arguments, code, sentence in (
+        ([], 2, "name the files to compact, or say --all"),
+        (["--all", "src/a.py"], 2, "not both"),
+        (["src/a.py", "--plain", "--model", "m/x"], 2, "--plain asks no model"),
+        (["src/b.py"], 1, "the last two exchanges of a file always stay"),
+        (["a.txt"], 1, "nothing is remembered of a.txt"),
+    ):
+        done = ask("compact", *arguments)
+        assert (done.code, done.out) == (code, "") and sentence in done.err
+
+
+def test_without_a_model_all_of_it_stays_on_disk(ask: Ask, long: Desk) -> None:
+    memory = known(long, "src/a.py")
+    before = memory.conversation.read_bytes()
+    done = ask("compact", "--all", "--dry-run")
+    assert (
+        done.out == "src/a.py: 2 exchanges would be put away\n" and memory.conversation.read_bytes() == before
+    )
+    done = ask("compact", "--all")
+    assert (
+        done.code == 0
+        and done.out.startswith("src/a.py: 2 exchanges (")
+        and "2 notes of them kept" in done.out
+    )
+    (archive,) = memory.folder.glob("archive/conversation-*.md")
+    assert str(archive.relative_to(long.worktree.top)) in done.out
+    _, rest = before.split(b"\n\n", 1)
+    assert (
+        archive.read_bytes().split(b"\n\n", 1)[1] + memory.conversation.read_bytes().split(b"\n\n", 1)[1]
+        == rest
+    )
+    assert ask("compact", "--all").code == 1
+
+
+def test_with_a_model_what_is_worth_keeping_is_noted(
+    ask: Ask, long: Desk, model: str, tmp_path: Path
+) -> None:
+    done = ask("compact", "src/a.py", "--model", model, "--json")
+    value = json.loads(done.out)
+    assert done.code == 0 and value["asked"]["calls"] == 1 and value["files"][0]["exchanges"] == 2
+    notes = read_notes(known(long, "src/a.py").notes)
+    assert (notes[0].text, notes[0].source) == ("answer 1 was `not` liked", "command:sh") and len(notes) == 3
+    assert (
+        "request 1" in (tmp_path / "prompt").read_text()
+        and "request 3" not in (tmp_path / "prompt").read_text()
+    )
+
+
+def test_a_model_that_fails_changes_nothing(ask: Ask, long: Desk) -> None:
+    before = known(long, "src/a.py").conversation.read_bytes()
+    done = ask("compact", "src/a.py", "--model", "command:false")
+    assert done.code == 4 and known(long, "src/a.py").conversation.read_bytes() == before
+    assert not (known(long, "src/a.py").folder / "archive").exists()
+
+
+def test_one_that_can_not_be_read_does_not_keep_the_others_from_it(ask: Ask, long: Desk) -> None:
+    known(long, "src/b.py").conversation.write_text("scribbled\n")
+    done = ask("compact", "--all")
+    assert done.code == 0 and "src/a.py: 2 exchanges" in done.out and "this is no conversation" in done.err

@@ -1,0 +1,182 @@
+"""`repoagent memory edit`: a person's text is checked, joined with what came meanwhile, and never lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.memory import add_note, read_notes
+from tests.cli.applying import program
+from tests.cli.memory.conftest import Ask, known, talked
+from tests.cli.screens import PROGRAM, Screen
+from tests.memory.conftest import Desk
+
+TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
+
+
+@pytest.fixture
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script that is the editor; tests write what it does to "$1"."""
+    script = tmp_path / "editor"
+    script.touch()
+    script.chmod(0o755)
+    monkeypatch.setenv("GIT_EDITOR", str(script))
+    return script
+
+
+def does(editor: Path, script: str) -> None:
+    editor.write_text(f"#!/bin/sh\n{script}\n")
+
+
+def test_notes_are_changed_and_a_first_one_makes_a_memory(ask: Ask, desk: Desk, editor: Path) -> None:
+    does(editor, 'echo "- my own words" >> "$1"')
+    for file in ("src/a.py", "a.txt"):
+        assert ask("edit", file).code == 0
+        assert [note.text for note in read_notes(known(desk, file).notes)] == ["my own words"]
+        assert known(desk, file).notes.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        ("true", "nothing was changed"),
+        ("exit 1", "the editor failed"),
+        (': > "$1"', "left nothing: all is as it was"),
+    ],
+)
+def test_nothing_is_done(ask: Ask, desk: Desk, editor: Path, script: str, sentence: str) -> None:
+    notes = known(desk, "src/a.py").notes
+    notes.write_text("# mine\n\n- one\n")
+    does(editor, script)
+    done = ask("edit", "src/a.py")
+    assert done.code == 1 and sentence in done.err and notes.read_text() == "# mine\n\n- one\n"
+
+
+def test_what_was_saved_before_the_editor_failed_is_kept(ask: Ask, desk: Desk, editor: Path) -> None:
+    does(editor, 'echo "- precious" >> "$1"; exit 1')
+    done = ask("edit", "src/a.py")
+    assert done.code == 1 and "the editor failed; what you had saved is in " in done.err
+    kept = Path(done.err.split("is in ", 1)[1].split("\n")[0])
+    assert kept.read_text().endswith("- precious\n") and kept.stat().st_mode & 0o777 == 0o600
+    kept.unlink()
+
+
+def test_no_editor_and_no_terminal(desk: Desk) -> None:
+    top = desk.worktree.top
+    desk.repo.git("config", "--global", "--unset", "core.editor")
+    done = program(top, "memory", "edit", "src/a.py")
+    assert done.code == 2 and "there is no terminal for an editor: set EDITOR" in done.err
+    assert str(known(desk, "src/a.py").notes) in done.err
+    done = program(top, "memory", "edit", "src/a.py", "--conversation")
+    assert done.code == 1 and "nothing was said about src/a.py yet" in done.err
+
+
+def test_slips_are_said_and_secrets_masked(ask: Ask, desk: Desk, editor: Path) -> None:
+    does(editor, f'printf -- "- 2026-13-01: when\\n- \\n- \\377 and {TOKEN}\\n" >> "$1"')
+    done = ask("edit", "src/a.py")
+    assert done.code == 0
+    for said in (
+        "line 3: 2026-13-01 is no day",
+        "line 4: a note without words",
+        "line 5: is no UTF-8",
+        "masked",
+    ):
+        assert said in done.err
+    data = known(desk, "src/a.py").notes.read_bytes()
+    assert b"\xff and <<secret " in data and TOKEN.encode() not in data
+
+
+def test_what_others_note_meanwhile_is_joined(ask: Ask, desk: Desk, editor: Path) -> None:
+    notes = known(desk, "src/a.py").notes
+    notes.write_text("# Notes\n\n- one\n- two\n- three\n")
+    does(editor, f"sed -i 's/one/ONE/' \"$1\"; printf '# Notes\\n\\n- one\\n- three\\n- four\\n' > '{notes}'")
+    done = ask("edit", "src/a.py")
+    assert done.code == 0 and "joined with what was written meanwhile" in done.err
+    assert notes.read_text() == "# Notes\n\n- ONE\n- three\n- four\n"
+
+
+def test_where_both_changed_the_same_lines_the_text_is_kept(ask: Ask, desk: Desk, editor: Path) -> None:
+    notes = known(desk, "src/a.py").notes
+    notes.write_text("# Notes\n\n- one\n")
+    does(editor, f"sed -i 's/# Notes/# mine/' \"$1\"; printf '# theirs\\n\\n- one\\n' > '{notes}'")
+    done = ask("edit", "src/a.py")
+    assert done.code == 3 and "changed by somebody else meanwhile" in done.err
+    assert notes.read_text() == "# theirs\n\n- one\n"
+    (kept,) = notes.parent.glob("archive/edited-*-notes.md")
+    assert kept.read_text() == "# mine\n\n- one\n" and kept.name in done.err
+
+
+def test_turns_that_come_meanwhile_follow(ask: Ask, desk: Desk, editor: Path) -> None:
+    memory = known(desk, "src/a.py")
+    talked(memory, 1)
+    first = memory.conversation.read_bytes()
+    talked(memory, 2)
+    both = memory.conversation.read_bytes()
+    memory.conversation.write_bytes(first)
+    (editor.parent / "both").write_bytes(both)
+    does(
+        editor,
+        f"sed -i 's/^request 1$/request one/' \"$1\"; cp '{editor.parent}/both' '{memory.conversation}'",
+    )
+    assert ask("edit", "src/a.py", "--conversation").code == 0
+    assert memory.conversation.read_bytes() == both.replace(b"\nrequest 1\n", b"\nrequest one\n")
+
+
+def test_a_conversation_that_can_not_be_read_is_kept_as_a_file(ask: Ask, desk: Desk, editor: Path) -> None:
+    memory = known(desk, "src/a.py")
+    talked(memory, 1)
+    before = memory.conversation.read_bytes()
+    does(editor, 'sed -i 1d "$1"')
+    done = ask("edit", "src/a.py", "--conversation")
+    assert done.code == 3 and "your text is kept in" in done.err
+    (kept,) = memory.folder.glob("archive/edited-*-conversation.md")
+    assert memory.conversation.read_bytes() == before and kept.read_bytes() == before.split(b"\n", 1)[1]
+
+
+def test_a_heading_that_is_none_any_more_is_said(ask: Ask, desk: Desk, editor: Path) -> None:
+    memory = known(desk, "src/a.py")
+    talked(memory, 1)
+    does(editor, "sed -i -e 's/\\] assistant/] asistant/' -e '2i stray' \"$1\"")
+    done = ask("edit", "src/a.py", "--conversation")
+    assert done.code == 0 and "has the mark of a heading and is none" in done.err
+    assert "line 2: stands before the first turn, and is not read" in done.err
+
+
+@pytest.mark.soak
+def test_on_a_terminal_it_is_opened_again(desk: Desk, editor: Path) -> None:
+    memory = known(desk, "src/a.py")
+    talked(memory, 1)
+    does(editor, 'if grep -q spoilt "$1"; then cp "$0.good" "$1"; else cp "$1" "$0.good"; echo "more" >> "$0.good"; '
+                 'echo spoilt > "$1"; fi')  # fmt: skip
+    command = [*PROGRAM, "memory", "edit", "src/a.py", "--conversation"]
+    with Screen(command, desk.worktree.top) as screen:
+        screen.expect("Your text can't be read [e,k,?]? ")
+        screen.send("e\n")
+        assert screen.end() == 0
+    assert memory.conversation.read_text().endswith("more\n")
+
+
+def test_a_text_that_can_not_be_saved_goes_to_the_temporary_folder(
+    ask: Ask, desk: Desk, editor: Path
+) -> None:
+    folder = known(desk, "src/a.py").folder
+    does(editor, 'echo "- precious" >> "$1"')
+    (folder / "notes.md.lock").mkdir()
+    (folder / "archive").symlink_to("/nowhere")
+    done = ask("edit", "src/a.py")
+    assert done.code == 3 and "could not open the lock file" in done.err and len(done.err.splitlines()) == 1
+    kept = desk.worktree.top / done.err.strip().rpartition("kept in ")[2]
+    assert kept.read_text().endswith("- precious\n")
+    kept.unlink()
+
+
+def test_an_editor_that_never_ends_holds_no_lock(ask: Ask, desk: Desk, editor: Path) -> None:
+    notes = known(desk, "src/a.py").notes
+    add_note(notes, "there before")
+    does(
+        editor,
+        f"cd '{desk.worktree.top}' && ls '{notes}.lock' >/dev/null && test ! -s '{notes}.lock' && echo '- free' >> \"$1\"",
+    )
+    assert ask("edit", "src/a.py").code == 0
+    assert [note.text for note in read_notes(notes)] == ["there before", "free"]

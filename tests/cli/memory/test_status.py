@@ -1,0 +1,73 @@
+"""`repoagent memory status`: how much, in what state, and whether locks work."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+
+import pytest
+
+from repoagent.memory import add_note
+from repoagent.store import locked
+from tests.cli.applying import program
+from tests.cli.memory.conftest import Ask, known, talked
+from tests.conftest import GitRepo
+from tests.memory.conftest import Desk
+
+
+def test_nothing_is_there_and_nothing_is_made(repo: GitRepo) -> None:
+    done = program(repo.top, "memory", "status")
+    assert done.code == 0 and done.out.startswith("memories   0\n") and done.err == ""
+    assert repo.status() == "" and not (repo.top / ".repoagent").exists()
+
+
+def test_all_that_is_there(ask: Ask, desk: Desk) -> None:
+    memory = known(desk, "src/a.py")
+    add_note(memory.notes, "one")
+    talked(memory, 1)
+    (desk.worktree.top / "src/b.py").unlink()
+    (desk.layout.memory / "empty-00000000").mkdir()
+    (memory.folder / "identity.json.broken-1").write_text("x")
+    (desk.layout.root / "memory.db.broken-2").write_text("x")
+    lock = memory.folder / "notes.md.lock"
+    with locked(lock, what="it"):
+        done = ask("status")
+        value = json.loads(ask("status", "--json").out)
+    for line in (
+        "memories   2: 1 live, 1 orphaned",
+        "unusable   empty-00000000 has no identity.json",
+        "hold       1 note, 1 edit",
+        "kept       memory.enabled = true",
+        "sent.keep_days = 30",
+        "identity.json.broken-1",
+        "notes.md.lock: process ",
+    ):
+        assert line in done.out
+    assert value["states"] == {"live": 1, "moved": 0, "orphaned": 1} and value["unusable"] == [
+        "empty-00000000"
+    ]
+    assert len(value["set_aside"]) == 2 and value["held"][0]["lock"] == str(lock) and value["locks"] is None
+    assert "none is held, and they work here" in ask("status").out
+    assert [path.name for path in desk.layout.memory.glob(".lock-test*")] == []
+
+
+def test_a_file_system_without_locks_says_so(ask: Ask, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    done = ask("status")
+    assert done.code == 0 and "has no file locks (NFS without a lock service?)" in done.err
+    assert "they work" not in done.out
+    notes = next(desk.layout.memory.glob("a-py-*")) / "notes.md"
+    done = ask("note", "src/a.py", "x is y")
+    assert done.code == 3 and "has no file locks" in done.err and "clone on a local disk" in done.err
+    assert not notes.exists()
+    assert "has no file locks" in json.loads(ask("status", "--json").out)["locks"]
+
+
+def test_locks_that_two_have_at_once_are_none(ask: Ask, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", lambda descriptor, operation: None)
+    done = ask("status")
+    assert done.code == 0 and "gives a lock to two at once" in done.err

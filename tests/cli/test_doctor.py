@@ -1,0 +1,219 @@
+"""`repoagent doctor`: what is found, what it says to do, and what it never shows."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repoagent.doctor.check import guarded, halves
+from repoagent.errors import Refused
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.program import run
+
+
+def doctor(cwd: Path, *more: str, **env: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """The exit code, and the checks by name."""
+    done = run(["doctor", "--json", *more], cwd, env=env)
+    assert done.stderr == b""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for check in json.loads(done.stdout)["checks"]:
+        found.setdefault(check["name"], []).append(check)
+    return done.returncode, found
+
+
+def only(found: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, str]:
+    (check,) = found[name]
+    return check["level"], check["found"], check["advice"] or ""
+
+
+def test_a_healthy_repository(repo: GitRepo) -> None:
+    before = repo.status()
+    code, found = doctor(repo.top / "src", ANTHROPIC_API_KEY="sk-ant-0123456789abcdef")
+    assert code == 0
+    wanted = {
+        "repoagent", "python", "git", "grammars", "extras", "configuration", "model", "repository", "git directory",
+        ".repoagent", "hooks", "history index", "memory", "locks", "sandbox", "disk", "clock",
+    }  # fmt: skip
+    assert wanted <= found.keys()
+    assert {check["level"] for checks in found.values() for check in checks} == {"ok"}
+    assert "2.31 is the oldest" in only(found, "git")[1]
+    assert only(found, "model")[1].endswith("key in the environment variable ANTHROPIC_API_KEY")
+    assert repo.status() == before and not (repo.top / ".repoagent").exists()
+
+
+def test_no_key_is_ever_shown(repo: GitRepo) -> None:
+    secret = "sk-ant-0123456789abcdef"
+    env = {"ANTHROPIC_API_KEY": secret, "ANTHROPIC_BASE_URL": "http://me:hush@proxy.example/v1?token=hush"}
+    done = run(["doctor"], repo.top, env=env)
+    said = done.stdout.decode() + done.stderr.decode()
+    assert secret not in said and "hush" not in said
+    assert "ANTHROPIC_BASE_URL is http://proxy.example/v1" in said
+    assert "unencrypted" in said and done.returncode == 0
+
+
+def test_no_model_is_a_warning_a_wrong_one_an_error(repo: GitRepo) -> None:
+    code, found = doctor(repo.top)
+    assert (code, only(found, "model")[0]) == (0, "warning")
+    for model, word in (
+        ("openai/gpt-4.1", "OPENAI_API_KEY"),
+        ("command:no-such-program-here x", "no program"),
+        ("nosuch/model", "no such provider"),
+    ):
+        code, found = doctor(repo.top, REPOAGENT_MODEL=model)
+        level, said, advice = only(found, "model")
+        assert (code, level) == (1, "error"), model
+        assert word in said + advice
+
+
+def test_a_wrong_configuration_is_an_error_that_names_it(repo: GitRepo) -> None:
+    repo.git("config", "repoagent.maxTurns", "many")
+    code, found = doctor(repo.top)
+    assert code == 1 and "max_turns can't be 'many'" in only(found, "configuration")[1]
+    assert only(found, "hooks")[0] == "ok"  # the rest is looked at all the same
+    repo.git("config", "repoagent.maxTurns", "3")
+    repo.git("config", "repoagent.modle", "x")
+    code, found = doctor(repo.top)
+    assert (code, only(found, "configuration")[0]) == (0, "warning")
+
+
+def test_outside_of_a_repository(tmp_path: Path) -> None:
+    code, found = doctor(tmp_path)
+    assert (code, only(found, "repository")[0]) == (0, "ok")
+    assert "hooks" not in found and "disk" in found
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "damage", ["[core\n", pytest.param("[core]\n\trepositoryformatversion = 99\n", marks=pytest.mark.soak)]
+)
+def test_in_a_broken_repository_it_says_what_git_says(repo: GitRepo, damage: str) -> None:
+    (repo.top / ".git" / "config").write_text(damage)
+    code, found = doctor(repo.top)
+    assert (code, only(found, "repository")[0]) == (1, "error")
+    assert "sandbox" in found
+
+
+def test_what_git_takes_for_no_repository_but_looks_like_one_is_an_error(repo: GitRepo) -> None:
+    repo.write(".git/HEAD", "garbage\n")
+    code, found = doctor(repo.top / "src")
+    level, said, advice = only(found, "repository")
+    assert (code, level, said.startswith(f"{repo.top}/.git is there")) == (1, "error", True)
+    assert "HEAD" in advice
+
+
+def test_one_cause_is_said_once(repo: GitRepo) -> None:
+    repo.write(".repoagent/config.toml", "x\n")
+    code, found = doctor(repo.top)
+    said = [check["found"] for checks in found.values() for check in checks if check["level"] == "error"]
+    assert code == 1 and len(said) == 1 and "is not valid TOML: " in said[0]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("says", "level"), [("git version 2.30.9", "error"), ("hello", "warning"), (None, "error")]
+)
+def test_an_old_a_strange_and_a_missing_git(
+    repo: GitRepo, tmp_path: Path, says: str | None, level: str
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if says:
+        (programs / "git").write_text(
+            f'#!/bin/sh\ncase "$*" in *version) echo "{says}";; *) exec {GIT} "$@";; esac\n'
+        )
+        (programs / "git").chmod(0o755)
+    code, found = doctor(repo.top, PATH=str(programs))
+    assert only(found, "git")[0] == level
+    assert code == (1 if level == "error" else 0)
+    if level == "error":
+        assert "2.31 or newer" in only(found, "git")[2]
+
+
+GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(folder, "git").exists())
+
+
+@pytest.mark.soak
+def test_what_is_wrong_with_the_folder(repo: GitRepo) -> None:
+    run(["init"], repo.top)
+    folder = repo.top / ".repoagent"
+    assert only(doctor(repo.top)[1], ".repoagent")[0] == "ok"
+    folder.chmod(0o777)
+    assert "everybody" in only(doctor(repo.top)[1], ".repoagent")[1]
+    folder.chmod(0o755)
+    (folder / "memory").mkdir()
+    repo.write(".repoagent/memory/said.md", "x")
+    repo.git("add", "-f", ".repoagent/memory/said.md")
+    level, said, advice = only(doctor(repo.top)[1], ".repoagent")
+    assert (level, "tracked by git" in said, "git rm --cached" in advice) == ("warning", True, True)
+    repo.git("rm", "-q", "--cached", ".repoagent/memory/said.md")
+    (folder / ".gitignore").unlink()
+    assert "not ignored" in only(doctor(repo.top)[1], ".repoagent")[1]
+
+
+@pytest.mark.soak
+def test_a_folder_that_is_a_link_is_an_error(repo: GitRepo, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (repo.top / ".repoagent").symlink_to(tmp_path / "elsewhere")
+    code, found = doctor(repo.top)
+    assert (code, found[".repoagent"][0]["level"]) == (1, "error")
+
+
+@pytest.mark.soak
+def test_hooks_locks_and_clock(repo: GitRepo) -> None:
+    repo.hook("pre-commit", "exec repoagent review\n")
+    repo.hook("commit-msg", "true\n").chmod(0o644)
+    lock = repo.write(".git/index.lock", "")
+    os.utime(lock, (0, 0))
+    env = {"GIT_COMMITTER_DATE": "2098-01-01T00:00:00Z", "GIT_AUTHOR_DATE": "2098-01-01T00:00:00Z"}
+    lock.rename(repo.top / "kept")
+    os.environ.update(env)
+    try:
+        repo.git("-c", "core.hooksPath=/dev/null", "commit", "-q", "--allow-empty", "-m", "of the future")
+    finally:
+        for name in env:
+            del os.environ[name]
+    (repo.top / "kept").rename(lock)
+    code, found = doctor(repo.top)
+    assert code == 0
+    assert [check["level"] for check in found["hooks"]] == ["warning", "ok"]
+    assert "repoagent in pre-commit" in found["hooks"][1]["found"]
+    assert only(found, "index.lock")[0] == only(found, "clock")[0] == "warning"
+
+
+def test_a_person_sees_lines_that_fit(repo: GitRepo) -> None:
+    with Screen([*PROGRAM, "--no-pager", "doctor"], repo.top, width=70) as screen:
+        assert screen.end() == 0
+    assert "\x1b[33mwarning\x1b[m  model" in screen.seen
+    assert "-> `repoagent edit` needs one" in screen.seen
+
+
+def test_the_oldest_git_is_the_same_everywhere() -> None:
+    from repoagent.repo.worktree import OLDEST_GIT
+
+    page = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+    assert f"is below {OLDEST_GIT} " in page.read_text(encoding="utf-8")
+
+
+def test_a_sentence_has_what_is_wrong_and_what_to_do() -> None:
+    assert halves("a: b; c") == ("a: b", "c")
+    assert halves("a can't be read: mend it\nmore") == ("a can't be read", "mend it")
+    assert halves("a is no TOML: Expected it") == (
+        "a is no TOML: Expected it",
+        "put that right and look again",
+    )
+    assert halves("odd") == ("odd", "put that right and look again")
+
+    def denied() -> Any:
+        raise PermissionError(13, "Permission denied", "/a/b")
+
+    assert guarded("x", denied)[0].advice == "chown it to you, or chmod u+rwX /a/b"
+
+    def fails() -> Any:
+        raise Refused("the folder is a link: remove it")
+
+    assert [(check.level, check.advice) for check in guarded("x", fails)] == [("error", "remove it")]

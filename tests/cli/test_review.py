@@ -1,0 +1,193 @@
+"""`repoagent review`, as a person, a hook and a pipeline run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.screens import PROGRAM
+from tests.conftest import GitRepo
+from tests.program import run
+from tests.review.history.conftest import Files, Made, made, mixed, noise, stage
+
+__all__ = ["made"]
+
+QUIET = {"REPOAGENT_HISTORY__BACKGROUND": "false"}
+
+
+def review(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+    done = run(["review", *arguments], cwd, env=QUIET, stdin=stdin)
+    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+
+
+def findings(cwd: Path, *arguments: str) -> list[dict[str, Any]]:
+    done = review(cwd, "--json", *arguments)
+    assert done.returncode in (0, 1), done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    return found
+
+
+@pytest.fixture
+def pair(made: Made) -> GitRepo:
+    """`api.py` and `api.md` always change together; `api.py` alone is staged."""
+    both: list[tuple[str, Files]] = [
+        (f"Extend it {n}", {"api.py": f"{n}\n", "api.md": f"{n}\n"}) for n in range(12)
+    ]
+    repo = made(mixed(noise(50), both))
+    stage(repo, {"api.py": "new\n"})
+    return repo
+
+
+SOAK = pytest.mark.soak
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["main"], "main is neither a range (A..B) nor a file"),
+        pytest.param(["nope..HEAD"], "there is no commit nope", marks=SOAK),
+        pytest.param(["--commit", "nope"], "there is no commit nope", marks=SOAK),
+        (["--staged", "--worktree"], "--staged and --worktree name two changes"),
+        pytest.param(["HEAD~1..HEAD", "--base", "main"], "--base and HEAD~1..HEAD name two changes", marks=SOAK),
+        (["--rule", "nope=off"], "there is no rule 'nope'"),
+        pytest.param(["--rule", "fix-prone=loud"], "say fix-prone=LEVEL", marks=SOAK),
+        pytest.param(["--format", "json", "-o", "src"], "src is a folder", marks=SOAK),
+        pytest.param(["--format", "json", "-o", "no/where"], "there is no folder", marks=SOAK),
+        (["-o", "x"], "the text is for people"),
+        pytest.param(["-"], "holds no unified diff", marks=SOAK),
+        (["--", "../outside"], "outside repository"),
+        (["dismiss", "0123456789ab"], "there is no review to speak of yet"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence(repo: GitRepo, arguments: list[str], sentence: str) -> None:
+    done = review(repo.top, *arguments, stdin=b"hello\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_nothing_staged_says_what_else_there_is(repo: GitRepo) -> None:
+    done = review(repo.top)
+    assert done.returncode == 0
+    assert "nothing is staged: `git add` it, or review the work tree with --worktree" in done.stderr
+    assert "no changed file is among those" in review(repo.top, "--", "a.txt").stderr
+
+
+@pytest.mark.soak
+def test_levels_and_exit_codes(pair: GitRepo) -> None:
+    assert [(one["rule"], one["level"]) for one in findings(pair.top)] == [("partner-missing", "warning")]
+    assert review(pair.top).returncode == 0
+    assert review(pair.top, "--fail-on", "warning").returncode == 1
+    assert review(pair.top, "--rule", "partner-missing=error").returncode == 1
+    pair.git("config", "repoagent.review.rules.partner-missing", "note")
+    assert review(pair.top, "--fail-on", "warning").returncode == 0
+    pair.write(".repoagent/config.toml", '[review]\nfail_on = "note"\nmodel = "command:touch stolen"\n')
+    done = review(pair.top)
+    assert done.returncode == 1
+    assert "may not set review.model" in done.stderr and not (pair.top / "stolen").exists()
+
+
+def test_a_dismissed_finding_is_not_told_again(pair: GitRepo) -> None:
+    (finding,) = findings(pair.top)
+    done = review(pair.top, "dismiss", finding["id"][:6], "--reason", "it is documented elsewhere")
+    assert (done.returncode, done.stderr) == (0, f"dismissed: {finding['title']}\n")
+    assert findings(pair.top) == []
+    assert "012 is too little of an id" in review(pair.top, "accept", "012").stderr
+    assert (
+        "usage: repoagent review dismiss [options] id" in review(pair.top, "dismiss", "--help").stdout.lower()
+    )
+
+
+@SOAK
+def test_every_form_is_written_whole(pair: GitRepo) -> None:
+    for form in ("json", "sarif", "github", "gitlab", "rdjson", "markdown"):
+        done = review(pair.top, "--format", form)
+        assert done.returncode == 0 and "api.md usually changes along with api.py" in done.stdout
+    done = review(pair.top, "--format", "sarif", "-o", "out.sarif")
+    assert (done.stdout, done.stderr) == ("", "written to out.sarif\n")
+    assert json.loads(pair.read("out.sarif"))["version"] == "2.1.0"
+
+
+@SOAK
+def test_from_a_folder_and_with_pathspecs(pair: GitRepo) -> None:
+    pair.write("deep/x.txt", "x\n")
+    pair.git("add", "-A")
+    done = review(pair.top / "deep")
+    assert "../api.py" in done.stdout
+    assert review(pair.top / "deep", "--", ".").stdout.startswith(
+        "nothing found in the staged change (1 file"
+    )
+    assert findings(pair.top, "--", "*.py")[0]["key"] == "api.md"
+    assert findings(pair.top, "api.py")[0]["key"] == "api.md"
+
+
+HOOK = f'exec {sys.executable} -m repoagent review --json > "$OUT"\n'
+
+
+def hooked(repo: GitRepo, out: Path, *arguments: str) -> tuple[str, list[tuple[str, str]]]:
+    """What the pre-commit hook of `git commit ARGUMENTS` reported."""
+    repo.hook("pre-commit", HOOK)
+    env = {**os.environ, **QUIET, "OUT": str(out)}
+    subprocess.run(
+        ["git", "commit", "-qm", "x", *arguments], cwd=repo.top, env=env, check=True, capture_output=True
+    )
+    report = json.loads(out.read_text())
+    return report["title"], [(one["rule"], one["key"]) for one in report["findings"]]
+
+
+def test_a_hook_sees_what_is_committed(pair: GitRepo, tmp_path: Path) -> None:
+    out, missing = tmp_path / "out", [("partner-missing", "api.md")]
+    pair.git("reset", "-q")
+    pair.write("noise/1.c", "staged\n")
+    pair.git("add", "noise")
+    # only the named file is committed, whatever is staged beside it
+    assert hooked(pair, out, "--date=2024-05-01T12:00:00", "--only", "api.py") == (
+        "the staged change",
+        missing,
+    )
+    # the rest of it joins the commit before: then nothing is missing
+    pair.write("api.md", "new\n")
+    title, found = hooked(pair, out, "--amend", "--only", "api.md")
+    assert (title.startswith("the staged change (amends "), found) == (True, [])
+    assert pair.status() == "M  noise/1.c\n"
+    # all that is changed
+    pair.git("commit", "-qnm", "the noise")
+    pair.write("api.md", "newer\n")
+    assert hooked(pair, out, "-a") == ("the staged change", [("partner-missing", "api.py")])
+
+
+@SOAK
+def test_a_cold_index_does_not_make_anybody_wait(pair: GitRepo) -> None:
+    done = review(pair.top)
+    assert "api.md usually changes along with api.py" in done.stdout  # read at once, where it is small
+    stored = pair.top / ".repoagent/reviews/habits.json"
+    stored.write_bytes(b"{broken")
+    assert review(pair.top).returncode == 0
+    assert json.loads(stored.read_bytes())["version"] == 1
+
+
+@SOAK
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(pair: GitRepo) -> None:
+    (pair.top / ".repoagent").mkdir()
+    (pair.top / ".repoagent/reviews").write_text("in the way")
+    done = review(pair.top)
+    assert (done.returncode, done.stdout[:23]) == (0, "warning partner-missing")
+
+
+def test_completion_knows_the_words(repo: GitRepo) -> None:
+    env = {
+        **os.environ,
+        "COMP_WORDS": "repoagent review ",
+        "COMP_CWORD": "2",
+        "_REPOAGENT_COMPLETE": "bash_complete",
+    }
+    words = subprocess.run(
+        [*PROGRAM], cwd=repo.top, env=env, capture_output=True, check=False
+    ).stdout.decode()
+    assert "plain,dismiss" in words and "plain,accept" in words

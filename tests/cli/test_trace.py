@@ -1,0 +1,96 @@
+"""REPOAGENT_TRACE: what is run, how long it takes, and nothing that is private."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from repoagent import trace
+from tests.conftest import GitRepo
+from tests.program import run
+
+LINE = re.compile(r"\d\d:\d\d:\d\d\.\d{6} (\w+) +(?:(\d+\.\d{3}) s)? +(.*)")
+
+
+def traced(text: str) -> list[tuple[str, str]]:
+    """(kind, text) of each line."""
+    found = []
+    for line in text.splitlines():
+        match = LINE.fullmatch(line)
+        assert match, line
+        found.append((match[1], match[3]))
+    return found
+
+
+def test_each_git_process_stands_there_with_its_time(repo: GitRepo) -> None:
+    done = run(["neighbors", "a.txt"], repo.top, env={"REPOAGENT_TRACE": "1"})
+    lines = [line for line in done.stderr.decode().splitlines() if LINE.fullmatch(line)]
+    found = traced("\n".join(lines))
+    assert found[0] == ("start", "repoagent neighbors a.txt")
+    assert found[-1] == ("end", "repoagent: exit 0")
+    assert any(kind == "git" and text.startswith("rev-parse --path-format") for kind, text in found)
+    assert all("core.quotepath" not in text for _, text in found)  # what is the same each time says nothing
+    assert done.stdout == run(["neighbors", "a.txt"], repo.top).stdout
+
+
+def test_off_is_off(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("", "0", "false", "OFF"):
+        monkeypatch.setenv("REPOAGENT_TRACE", value)
+        assert not trace.is_on()
+    done = run(["config", "get", "max_turns"], repo.top, env={"REPOAGENT_TRACE": "0"})
+    assert (done.stdout, done.stderr) == (b"10\n", b"")
+
+
+@pytest.mark.soak
+def test_a_file_is_appended_to_and_is_private(repo: GitRepo, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    for _ in range(2):
+        done = run(["config", "get", "max_turns"], repo.top, env={"REPOAGENT_TRACE": str(path)})
+        assert (done.stdout, done.stderr) == (b"10\n", b"")
+    kinds = [kind for kind, _ in traced(path.read_text())]
+    assert kinds.count("start") == kinds.count("end") == 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("value", ["trace.txt", pytest.param("/nowhere/at/all", marks=pytest.mark.soak)])
+def test_what_can_t_be_traced_to_is_said_once_and_stops_nothing(repo: GitRepo, value: str) -> None:
+    done = run(["config", "get", "max_turns"], repo.top, env={"REPOAGENT_TRACE": value})
+    assert done.stdout == b"10\n"
+    assert done.stderr.count(b"nothing is traced to REPOAGENT_TRACE=") == done.stderr.count(b"\n") == 1
+    assert not (repo.top / "trace.txt").exists()
+
+
+def test_an_edit_shows_its_phases_and_models_but_no_word_of_them(repo: GitRepo, tmp_path: Path) -> None:
+    reply = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-line 1\n+line uno\n line 2\n"
+    (tmp_path / "reply").write_text(f"```diff\n{reply}```\n")
+    model = f"command:API_KEY=hush-hush-12 cat {tmp_path}/reply"
+    log = tmp_path / "trace"
+    env = {"REPOAGENT_TRACE": str(log), "SOME_TOKEN": "hush-hush-34"}
+    done = run(["edit", "a.txt", "say hush-hush-34 in Spanish", "--yes", "--model", model], repo.top, env=env)
+    assert done.returncode == 0, done.stderr
+    text = log.read_text()
+    found = traced(text)
+    kinds = [kind for kind, _ in found]
+    assert {"start", "git", "phase", "model", "end"} <= {*kinds}
+    assert any(kind == "git" and " commit " in said for kind, said in found)
+    (asked,) = [said for kind, said in found if kind == "model"]
+    assert re.search(r"\d+ \+ \d+ tokens, end$", asked)
+    assert "hush" not in text
+    assert "uno" not in text
+
+
+def test_a_failing_command_says_so(repo: GitRepo) -> None:
+    done = run(["neighbors", "a.txt", "--at", "no such"], repo.top, env={"REPOAGENT_TRACE": "2"})
+    assert done.returncode == 2
+    assert re.search(rb" git +\d\.\d{3} s  exit \d+: rev-parse ", done.stderr)
+    assert b"end " in done.stderr and b"repoagent: exit 2" in done.stderr
+
+
+def test_a_line_stays_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPOAGENT_TRACE", str(tmp_path / "trace"))
+    trace.line("git", trace.quoted(["log", "a\nb\x1b[2J", b"\xff", "x" * 500]))
+    (only,) = (tmp_path / "trace").read_text().splitlines()
+    assert "\x1b" not in only and len(only) < 300
