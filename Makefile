@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
 
-.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall reference clean
+.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall reference docs clean
 
 test: lint unit
 
@@ -58,6 +58,12 @@ bench-recall: $(VENV)/.ready
 
 reference: $(VENV)/.ready
 	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/man.py
+
+# the pages as a site, in site/
+docs: reference
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/mkdocs build --strict
 
 $(VENV)/.ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer; put one on PATH or say make PYTHON=/path/to/python"; exit 1; }

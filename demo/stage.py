@@ -37,7 +37,13 @@ class Stage:
         show(command)
         words = ["/bin/sh", "-c", command]
         if ON_A_TERMINAL:
-            done = subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, check=False)
+            done = subprocess.run(
+                words,
+                cwd=self.folder,
+                env={**self.env, "GIT_PAGER": "cat"},
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
             return done.returncode
         return _run_on_a_terminal(words, self.folder, {**self.env, "TERM": "dumb", "COLUMNS": "80"})
 

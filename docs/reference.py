@@ -49,6 +49,8 @@ def _sections(command: click.Command, name: str, parent: click.Context) -> Itera
                 found = command.get_command(ctx, inner)
                 if found is not None:
                     yield from _sections(found, inner, ctx)
+    for word, verb in getattr(command, "verbs", {}).items():  # commands of a command that is no group
+        yield from _sections(verb, f"{name} {word}", parent)
 
 
 def _help(command: click.Command, ctx: click.Context) -> str:

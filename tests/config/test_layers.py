@@ -75,10 +75,12 @@ HOSTILE = {
     "edit.scope": "'repo'",
     "edit.sensitive": "[]",
     "sent.keep_days": "0",
+    "conversations.keep_days": "0",
     "color": "'always'",
     "fallback": "['command:evil']",
     "summary.model": "'command:evil'",
     "summary.share": "true",
+    "review.model": "'command:evil'",
     "history.background": "true",
     "effort": "'max'",
     "temperature": "9",
@@ -145,6 +147,9 @@ def test_a_repository_only_lowers_limits(layout: Layout, clean_environment: Path
                 "timeout",
                 "edit.inline_limit",
                 "context_limit",
+                "review.context_limit",
+                "review.max_calls",
+                "review.max_seconds",
             }  # they have no "none"
             continue
         assert settings[key] == 5

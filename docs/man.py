@@ -1,0 +1,193 @@
+"""Write man/*.1 from the code: a page for the program, and one for each of its commands.
+
+`make reference` runs it; a test checks that the pages are up to date. `git repoagent --help` opens git-repoagent(1),
+and `git help repoagent-edit` asks for gitrepoagent-edit(1): these are the same pages.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from roff import bold, entry, escaped, minor, page, paragraph, prose, section, subsection, title, verbatim
+
+from repoagent import __version__
+from repoagent.cli.app import COMMANDS, EXIT_CODES, cli
+from repoagent.config import OPTIONS
+
+FOLDER = Path(__file__).parents[1] / "man"
+DATE = "2026-11-22"  # of the release
+
+EXAMPLES = (
+    'repoagent edit src/app.py "return a default when the config is missing"',
+    "repoagent undo",
+    "git diff --no-index a.py b.py | repoagent apply -",
+    "repoagent neighbors src/app.py",
+    "git repoagent review --base main",
+    "repoagent doctor",
+)
+ENVIRONMENT = {
+    "REPOAGENT_KEY": "The option KEY, in capitals: REPOAGENT_MAX_COST is max_cost, REPOAGENT_EDIT__SCOPE is "
+    "edit.scope.",
+    "REPOAGENT_TRACE": "1 or 2: say on standard error which git processes are run, which models are asked and how "
+    "long each takes. An absolute path: append that to a file. No key, no prompt and no reply is in it.",
+    "ANTHROPIC_API_KEY": "The key for anthropic/ models; `repoagent models` names the variables of other providers.",
+    "GIT_PAGER, PAGER": "What shows long output on a terminal, as git chooses it: GIT_PAGER, core.pager, PAGER, less. "
+    "pager.repoagent and pager.repoagent-COMMAND in git's configuration come first: true, false, or a program.",
+    "GIT_EDITOR, VISUAL, EDITOR": "The editor, as git chooses it.",
+    "GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE": "As for git: hooks set them, and so does `git -C`.",
+    "NO_COLOR, CI, TERM": "No colours; nobody is asked and nothing is paged; a dumb terminal gets plain lines.",
+    "XDG_CONFIG_HOME, XDG_STATE_HOME": "Where your own options and what was spent stand: ~/.config and ~/.local/state.",
+}
+FILES = {
+    ".repoagent/": "At the top of the main work tree: memories, conversations, summaries, the history index. It "
+    "ignores itself; `repoagent init` lets a team share config.toml and context.md in it.",
+    "$GIT_DIR/repoagent/": "The journal and the locks of edits at work, the bytes before and after the last edits, "
+    "reports of errors.",
+    "~/.config/repoagent/config.toml": "Your own options.",
+    "~/.local/state/repoagent/spent/": "What models have cost, a file for each day.",
+    ".repoagentignore": "What is never read, sent or edited; the patterns are those of .gitignore.",
+}
+LAYERS = (
+    "Options are looked up in this order, later wins: defaults, ~/.config/repoagent/config.toml, "
+    ".repoagent/config.toml, `git config repoagent.KEY`, REPOAGENT_KEY in the environment, flags. `repoagent config` "
+    "shows each value and where it comes from; repoagent-config(1) has the list."
+)
+
+
+def pages() -> dict[str, str]:
+    """Every file of the folder: name and content."""
+    found: dict[str, str] = {}
+    with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
+        found |= _named("repoagent", page(_program(ctx)))
+        for name in COMMANDS:
+            command = cli.get_command(ctx, name)
+            if command is None:
+                raise LookupError(name)
+            found |= _named(f"repoagent-{name}", page(_command(command, name, ctx)))
+    return found
+
+
+def _named(name: str, text: str) -> dict[str, str]:
+    """A page, and the names that git looks for it by."""
+    same = [f"git-{name}", *([f"git{name}"] if name != "repoagent" else [])]
+    return {f"{name}.1": text, **{f"{other}.1": f".so man1/{name}.1\n" for other in same}}
+
+
+def _program(ctx: click.Context) -> Iterator[str]:
+    yield title("repoagent", __version__, DATE)
+    yield section("name")
+    yield "repoagent \\- change files with a model's help, as clean git commits"
+    yield section("synopsis")
+    yield from _synopsis(cli, ctx)
+    yield f".br\n{bold('git repoagent')} \\&..."
+    yield section("description")
+    yield from prose(inspect.cleandoc(cli.help or ""))
+    yield paragraph(
+        "A request, the files and what is known of them go to a model; the diff that it answers with is proven to "
+        "belong to the exact bytes that it saw, and becomes one commit. Whatever else is staged or changed stays as it "
+        "is, and `repoagent undo` takes an edit back."
+    )
+    yield paragraph("`git repoagent` is the same program.")
+    yield section("commands")
+    for name, (_, line) in COMMANDS.items():
+        yield entry(f"{bold(f'repoagent-{name}')}(1)", line)
+    yield section("options")
+    yield from _options(cli, ctx)
+    yield section("configuration")
+    yield paragraph(LAYERS)
+    yield section("environment")
+    yield from (entry(bold(name), text) for name, text in ENVIRONMENT.items())
+    yield section("files")
+    yield from (entry(bold(name), text) for name, text in FILES.items())
+    yield section("exit status")
+    yield from (
+        entry(bold(str(int(code))), f"{meaning[0].upper()}{meaning[1:]}.")
+        for code, meaning in EXIT_CODES.items()
+    )
+    yield section("examples")
+    yield verbatim(EXAMPLES)
+    yield section("see also")
+    yield _see(*(f"repoagent-{name}" for name in COMMANDS), "git")
+
+
+def _command(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    full = f"repoagent-{name}"
+    yield title(full, __version__, DATE)
+    yield section("name")
+    yield f"{escaped(full)} \\- {escaped(_line(COMMANDS[name][1]))}"
+    with click.Context(command, info_name=name, parent=parent, **command.context_settings) as ctx:
+        yield section("synopsis")
+        yield from _synopsis(command, ctx)
+        yield section("description")
+        yield from prose(inspect.cleandoc(command.help or ""))
+        if verbs := getattr(command, "verbs", {}):
+            yield section("commands")
+            for word, verb in verbs.items():
+                yield from _inner(verb, f"{name} {word}", parent)
+        if isinstance(command, click.Group):
+            yield section("commands")
+            for inner in command.list_commands(ctx):
+                found = command.get_command(ctx, inner)
+                if found is not None:
+                    yield from _inner(found, inner, ctx)
+        yield section("options")
+        yield from _options(command, ctx)
+        yield from prose(inspect.cleandoc(command.epilog or ""))
+    if name == "config":
+        yield section("the options")
+        yield from (
+            entry(bold(option.key), f"{option.doc[0].upper()}{option.doc[1:]}.") for option in OPTIONS
+        )
+    yield section("exit status")
+    yield paragraph("As in repoagent(1).")
+    yield section("see also")
+    yield _see("repoagent")
+
+
+def _inner(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    """A command of a group: all of it in a subsection."""
+    with click.Context(command, info_name=name, parent=parent, **command.context_settings) as ctx:
+        yield subsection(" ".join(ctx.command_path.split()[1:]))
+        yield from _synopsis(command, ctx)
+        yield from prose(inspect.cleandoc(command.help or ""))
+        yield minor("Options")
+        yield from _options(command, ctx)
+        yield from prose(inspect.cleandoc(command.epilog or ""), minor)
+
+
+def _synopsis(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    pieces = " ".join(command.collect_usage_pieces(ctx))
+    yield f"{bold(ctx.command_path)} {escaped(pieces)}"
+
+
+def _options(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None and record[1]:
+            yield entry(bold(record[0]), record[1])
+
+
+def _see(*names: str) -> str:
+    return "\n".join([".PP", ",\n".join(f"{bold(name)}(1)" for name in names)])
+
+
+def _line(text: str) -> str:
+    return f"{text[0].lower()}{text[1:]}".rstrip(".")
+
+
+def write() -> None:
+    """Write all pages, and remove those of commands that are gone."""
+    found = pages()
+    FOLDER.mkdir(exist_ok=True)
+    for path in FOLDER.glob("*.1"):
+        if path.name not in found:
+            path.unlink()
+    for name, text in found.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
