@@ -67,6 +67,7 @@ def test_what_is_wrong_is_one_sentence(remembered: GitRepo, tmp_path: Path) -> N
     assert sorted(top.rglob("*")) == before
 
 
+@pytest.mark.soak
 def test_gc_says_what_it_would_do_then_does_it_and_it_comes_back(remembered: GitRepo) -> None:
     top = remembered.top
     remembered.git("rm", "-q", "src/b.py")

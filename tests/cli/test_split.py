@@ -65,6 +65,7 @@ def code(repo: GitRepo) -> GitRepo:
         (["--refresh", "src", "-o", "x"], 2, "leave -o out"),
     ],
 )
+@pytest.mark.soak
 def test_wrong_calls_are_one_sentence_and_change_nothing(
     code: GitRepo, arguments: list[str], code_: int, sentence: str
 ) -> None:

@@ -15,6 +15,8 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET
 from tests.repo.edits import journals, visible
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("where", ["check", "hook"])

@@ -103,6 +103,7 @@ def test_again_in_the_editor_shows_what_was_said(
     assert repo.head() == tip
 
 
+@pytest.mark.soak
 def test_again_after_an_undo_takes_nothing_more_back(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0

@@ -8,8 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff
+
+pytestmark = pytest.mark.soak
 
 
 def test_in_a_folder_of_a_linked_work_tree(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:

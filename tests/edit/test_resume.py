@@ -118,6 +118,7 @@ def test_without_any_reply_nothing_is_kept_for_long(repo: GitRepo, run: Run, scr
     assert sum(name.startswith("edit-") for name in left_behind(repo)) <= 1
 
 
+@pytest.mark.soak
 def test_what_a_person_broke_in_the_conversation_is_said(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + "<read path='README.md'/>\n")
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4

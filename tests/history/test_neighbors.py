@@ -61,6 +61,7 @@ def test_the_index_follows_a_rename_and_says_the_present_name(repo: GitRepo) -> 
     assert old.paths == (b"core.py",) and old.note == ""
 
 
+@pytest.mark.soak
 def test_while_it_is_being_built_the_files_own_commits_answer(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from tests.conftest import GitRepo
 from tests.repo.edits import change, committed, edit, staged, worktree
 from tests.repo.only import nothing_left, only, seen, unchanged
 
+pytestmark = pytest.mark.soak
+
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 
 

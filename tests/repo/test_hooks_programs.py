@@ -19,6 +19,8 @@ from tests.edit.conftest import GREET, Script
 from tests.repo.edits import change, committed, edit, journals, staged, worktree
 from tests.repo.only import nothing_left, seen, unchanged
 
+pytestmark = pytest.mark.soak
+
 LINES = "".join(f"line {n}\n" for n in range(1, 11))
 WAIT_SECONDS = 30.0
 

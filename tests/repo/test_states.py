@@ -20,6 +20,8 @@ from tests.repo.edits import edit, worktree
 from tests.repo.snapshot import changed, snapshot, untimed
 from tests.repo.states import PATH, busy, busy_template, text  # noqa: F401
 
+pytestmark = pytest.mark.soak
+
 EDITED = 11
 NEW_PATH = "moved/b.txt"
 

@@ -148,6 +148,7 @@ def test_who_writes_meanwhile_is_not_overwritten(
     assert str(kept) in done.err and "-- second" in kept.read_text()
 
 
+@pytest.mark.soak
 def test_keys_are_not_sent_and_not_lost(talk: Talk, model: Script, file: Path) -> None:
     token = made("ghp" + "_", 36)
     append(file, Turn("user", f"use {token}", {"edit": "3"}), Turn("assistant", f"I used {token}.\nDone."))
