@@ -2,8 +2,8 @@
 
 A file is generated when an attribute or a mark in its first lines says so. What it is made of is told by names (the
 same stem; named in the head of the file; the manifest of a lock file) and by the past: what changed in a third of its
-commits. Nothing is said where the past shows that the file usually changes alone: then people do edit it, or a tool
-does it for other reasons.
+commits, a file or some file of one folder. Nothing is said where the past shows that the file usually changes alone:
+then people do edit it, or a tool does it for other reasons.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _why(past: Past, file: ChangedFile, said: marks.Attributes, possible: Collec
     if file.path in possible:
         mark = marks.has_mark(past.change.read_old(file))
         if mark is not None and marks.has_mark(past.change.read_new(file)):
-            return f"its head says: {mark.decode('utf-8', 'replace')[:120].strip(' */#;-<>!')}"
+            return f"its head says: {mark.decode('utf-8', 'replace')[:120].strip(' */#;-<>!.')}"
     return None
 
 
@@ -110,19 +110,46 @@ def _is_explained(past: Past, file: ChangedFile, reason: str, generated: set[str
         return False
     if past.view is None:
         return False
-    own = past.files[file.path]
-    counts = Counter(each for commit in history for each in commit.files if each != own)
-    partners = {each for each, count in counts.items() if count >= PARTNER * len(history)}
-    names_of = {each: os.fsdecode(path) for each, path in past.view.paths(sorted(partners)).items()}
-    made = set(marks.marked(past.top, past.change, sorted(names_of.values())))
-    partners = {
-        each for each, path in names_of.items() if path not in made
-    }  # what is made along with it says nothing
+    partners = _partners(past, file, history)
     alone = sum(not partners.intersection(commit.files) for commit in history)
     if alone >= ALONE * len(history):
         return True
+    folders = _folders(past, file, history)
     known = {past.view.file(os.fsencode(path)) for path in others}
-    return bool(known & partners)
+    return bool(known & partners) or any(_folder(path) in folders for path in others)
+
+
+def _partners(past: Past, file: ChangedFile, history: Sequence[Commit]) -> set[int]:
+    """The files that a third of the commits have, and all in the folders that a third have: one source each time."""
+    view, own = past.view, past.files[file.path]
+    if view is None:
+        return set()
+    counts = Counter(each for commit in history for each in commit.files if each != own)
+    often = {each for each, count in counts.items() if count >= PARTNER * len(history)}
+    folders = _folders(past, file, history)
+    paths = {each: os.fsdecode(path) for each, path in view.paths(sorted(counts)).items()}
+    made = set(marks.marked(past.top, past.change, sorted(paths[each] for each in often if each in paths)))
+    # what is made along with it says nothing
+    return {each for each in often if paths.get(each, "") not in made and each in paths} | {
+        each for each, path in paths.items() if _folder(path) in folders
+    }
+
+
+def _folders(past: Past, file: ChangedFile, history: Sequence[Commit]) -> set[str]:
+    """The folders, its own left out, that a third of the commits have."""
+    if past.view is None:
+        return set()
+    paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+    of = {each: _folder(os.fsdecode(path)) for each, path in paths.items()}
+    counts = Counter(
+        folder for commit in history for folder in {of[each] for each in commit.files if each in of}
+    )
+    own = _folder(file.path)
+    return {folder for folder, count in counts.items() if folder != own and count >= PARTNER * len(history)}
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _history(past: Past, file: ChangedFile) -> Sequence[Commit]:

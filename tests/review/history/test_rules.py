@@ -128,6 +128,17 @@ def test_a_generated_file_without_its_source(made: Made) -> None:
     assert found(repo, "generated-edited") == []
 
 
+def test_a_generated_file_whose_source_is_another_file_of_one_folder_each_time(made: Made) -> None:
+    each: list[tuple[str, Files]] = [
+        (f"Command {n}", {f"commands/c{n}.json": f"{n}\n", "src/table.c": f"{MARK}{n}\n"}) for n in range(8)
+    ]
+    repo = made([*noise(5), *each])
+    stage(repo, {"src/table.c": f"{MARK}by hand\n"})
+    assert [one.key for one in found(repo, "generated-edited")] == ["src/table.c"]
+    stage(repo, {"commands/new.json": "new\n"})
+    assert found(repo, "generated-edited") == []
+
+
 @pytest.mark.soak
 def test_a_generated_file_that_people_edit_is_theirs(made: Made) -> None:
     repo = made([*noise(5), *pairs(8, "out/api.go", text=MARK)])
