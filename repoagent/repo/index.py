@@ -70,6 +70,16 @@ def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None
     return {path: staged.entry for path, staged in read_entries(worktree, paths, file).items()}
 
 
+def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
+    """All of the index: which paths have which blob, by its full name. Reads the whole index."""
+    found: dict[str, list[str]] = {}
+    for line in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
+        about, _, path = line.partition(b"\t")
+        if path:
+            found.setdefault(about.split(b" ")[1].decode(), []).append(os.fsdecode(path))
+    return found
+
+
 def copy_index(worktree: WorkTree, target: Path) -> None:
     """Make `target` a copy of the index; no file where there is none yet. The stat cache, a split index and
     the bits of sparse checkouts stay, and its time: git looks into a file that is not older than the index, as

@@ -21,6 +21,7 @@ from repoagent.memory.identity.look import File, key_at
 from repoagent.memory.identity.record import Identity
 from repoagent.memory.identity.resolve import find
 from repoagent.memory.identity.similar import RENAME, similarity, worked_over
+from repoagent.repo.index import paths_by_blob
 from repoagent.repo.run import OFFLINE, GitError, git
 from repoagent.repo.source import blob_hash, read_source
 from repoagent.repo.worktree import WorkTree
@@ -204,12 +205,7 @@ class Places:
 
     @cached_property
     def _by_blob(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for entry in git(self.worktree.top, "ls-files", "-s", "-z").split(b"\0"):
-            about, _, path = entry.partition(b"\t")
-            if path:
-                found.setdefault(about.split(b" ")[1].decode(), []).append(os.fsdecode(path))
-        return found
+        return paths_by_blob(self.worktree)
 
 
 def names_for(parcel: Parcel) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, Hint, Inde
 from repoagent.memory.identity.look import File, key_at, key_of
 from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.resolve import find
+from repoagent.repo.index import paths_by_blob
 from repoagent.repo.run import GitError, git
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree, is_full_id
@@ -128,12 +129,7 @@ class Census:
 
     @cached_property
     def _by_blob(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for entry in git(self.worktree.top, "ls-files", "-s", "-z").split(b"\0"):
-            about, _, path = entry.partition(b"\t")
-            if path:
-                found.setdefault(about.split(b" ")[1].decode(), []).append(os.fsdecode(path))
-        return found
+        return paths_by_blob(self.worktree)
 
     @cached_property
     def _strangers(self) -> list[str]:
