@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.review_verbs import PATHSPECS, Review, complete
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from repoagent.cli.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.repo.worktree import WorkTree
@@ -28,7 +27,6 @@ FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")
 LEVELS = ("note", "warning", "error", "never")
 _STAGED: How = "staged"
 _WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
-_PATHSPECS = f"{__name__}.pathspecs"
 file_path = click.Path(path_type=Path, allow_dash=True)
 
 EXAMPLES = """\b
@@ -51,70 +49,8 @@ Exit code 1 says that there is a finding of the level of --fail-on or above
 (review.fail_on; error unless that is set), 0 that there is none."""
 
 
-class Review(click.Command):
-    """The command, whose first word may be that of another one: `dismiss` and `accept` are about findings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
-        with formatter.section("Commands"):
-            rows = [(f"{name} ID", verb.short_help or "") for name, verb in self.verbs.items()]
-            formatter.write_dl(rows)
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        if args and args[0] in _VERBS:
-            return _VERBS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
-
-    @property
-    def verbs(self) -> dict[str, click.Command]:
-        """The other commands, by that word: for the pages of the manual."""
-        return _VERBS
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What stands behind `--` are pathspecs."""
-        if "--" in args:
-            place = args.index("--")
-            ctx.meta[_PATHSPECS] = tuple(args[place + 1 :])
-            args = args[:place]
-        return super().parse_args(ctx, args)
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- PATHSPEC...]"]
-
-
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    from repoagent.cli.completing.values import revisions
-
-    if _PATHSPECS in ctx.meta:
-        return [CompletionItem(incomplete, type="file")]
-    words = [CompletionItem(name, help=verb.short_help) for name, verb in _VERBS.items()]
-    named = [CompletionItem(name, help=kind) for name, kind in revisions(incomplete)]
-    return [word for word in words if word.value.startswith(incomplete)] + named
-
-
-def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The findings of the last review."""
-    from click.shell_completion import CompletionItem
-
-    from repoagent.errors import RepoagentError
-    from repoagent.repo.worktree import layout
-    from repoagent.review.read import open_repository
-    from repoagent.review.record import read_last
-
-    try:
-        last = read_last(layout(open_repository(Path.cwd())[0]), warn=lambda _: None)
-    except RepoagentError:
-        return []
-    found = last.findings if last is not None else ()
-    return [CompletionItem(one.id, help=one.title) for one in found if one.id.startswith(incomplete)]
-
-
 @click.command(cls=Review, epilog=EXAMPLES)
-@click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=_complete)
+@click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=complete)
 @click.option("--staged", is_flag=True, help="What is staged: the default.")
 @click.option("--worktree", is_flag=True, help="What the tracked files hold other than HEAD, staged or not.")
 @click.option("--base", metavar="REF", help="What HEAD has added since it parted from REF.")
@@ -175,7 +111,7 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
     from repoagent.review.rules import parse_levels
 
     cwd = Path.cwd()
-    wanted = _wanted(given, ctx.meta.get(_PATHSPECS, ()), cwd)
+    wanted = _wanted(given, ctx.meta.get(PATHSPECS, ()), cwd)
     levels = parse_levels(given.rules)
     worktree, head, bare = open_repository(cwd)
     place = layout(worktree)
@@ -326,40 +262,3 @@ def _learn(*, background: bool) -> int:
 
     worktree, _, _ = open_repository(Path.cwd())
     return Exit.DONE if learn(worktree, layout(worktree)) is not None else Exit.NOTHING
-
-
-def _verb(name: str, line: str) -> click.Command:
-    @click.command(
-        name, short_help=line, help=f"{line}\n\nID is shown beside each finding; its beginning is enough."
-    )
-    @click.argument("finding", metavar="ID", shell_complete=_complete_ids)
-    @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever asks later.")
-    @json_option
-    @pass_session
-    def verb(session: Session, /, *, finding: str, reason: str, as_json: bool) -> None:
-        from repoagent.repo.worktree import layout
-        from repoagent.review import dismiss
-        from repoagent.review.read import open_repository
-
-        worktree, _, _ = open_repository(Path.cwd())
-        remember = dismiss.dismiss if name == "dismiss" else dismiss.accept
-        found = remember(layout(worktree), finding, reason=reason)
-        terminal = session.terminal()
-        if as_json:
-            import json
-
-            terminal.result(
-                json.dumps({"version": 1, "id": found.id, "rule": found.rule, "state": f"{name}ed"}) + "\n"
-            )
-        else:
-            terminal.note(f"{name}ed: {found.title}")
-
-    return verb
-
-
-_VERBS = {
-    "dismiss": _verb(
-        "dismiss", "Do not tell a finding of the last review again: it is wrong, or does not matter."
-    ),
-    "accept": _verb("accept", "Do not tell a finding of the last review again: it is right, and known."),
-}
