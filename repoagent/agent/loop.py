@@ -49,10 +49,15 @@ class Outcome:
 
 
 BeforeEnd = Callable[[State], "Observation | None"]
+BeforeTurn = Callable[[State], "Iterable[Turn]"]
 
 
 def _agree(state: State) -> None:
     return None
+
+
+def _nothing(state: State) -> tuple[Turn, ...]:
+    return ()
 
 
 def run(
@@ -62,20 +67,22 @@ def run(
     *,
     before_finish: BeforeEnd = _agree,
     before_answer: BeforeEnd = _agree,
+    before_turn: BeforeTurn = _nothing,
     on_event: Callable[[LoopEvent], None] = lambda event: None,
 ) -> Outcome:
     """Go on from `state` until the task is finished, rejected or answered.
 
     A conversation that ends in a reply goes on with its actions, not with a call. `before_finish` is asked
     before a run counts as finished, `before_answer` before words alone count as an answer; an observation that
-    one of them returns goes back to the model instead.
+    one of them returns goes back to the model instead. `before_turn` is asked before each reply: the turns that it
+    returns (what the person says meanwhile, what has happened since) are appended first; see `state.beside`.
 
     Raises ModelError when the model can't keep to the protocol or goes round in circles; the `error` of an
     observation (for an edit at least Refused) that went back in vain three times in a row; and what the
     agent, the tools and `before_finish` raise.
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
-    this = _Run(agent, by_name, state, before_finish, before_answer, on_event)
+    this = _Run(agent, by_name, state, before_finish, before_answer, before_turn, on_event)
     try:
         while True:
             this.turn()
@@ -122,6 +129,7 @@ class _Run:
     state: State
     before_finish: BeforeEnd
     before_answer: BeforeEnd
+    before_turn: BeforeTurn
     on_event: Callable[[LoopEvent], None]
     failure: RepoagentError | None = None  # of the last observation
 
@@ -144,6 +152,8 @@ class _Run:
         self.notice_repetition()
 
     def ask(self) -> None:
+        for said in self.before_turn(self.state):
+            self.state = self.state.with_turn(said)
         turn = self.agent.step(self.state)
         reply = _read(turn.text, self.tools, self.state)
         meta = dict(turn.meta)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from repoagent.llm.conversation import Turn, append, read
 
@@ -38,6 +39,15 @@ def open_state(file: Path) -> State:
     return State(found.turns, found.nonce, file) if found else State(file=file)
 
 
+def beside(role: Literal["user", "observation"], text: str, kind: str) -> Turn:
+    """A turn that is said while a run goes on, and belongs to no action: it neither ends a step nor begins a run."""
+    return Turn(role, text, {"kind": kind, "extra": "beside"})
+
+
+def is_beside(turn: Turn) -> bool:
+    return turn.meta.get("extra") == "beside"
+
+
 @dataclass(frozen=True)
 class Step:
     """One reply and the observations that followed it."""
@@ -52,9 +62,11 @@ class Step:
 
 
 def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
-    """The steps of the present run: what came after the last words of the person."""
+    """The steps of the present run: what came after the words of the person that it began with."""
     found: list[Step] = []
     for turn in turns:
+        if is_beside(turn):
+            continue
         if turn.role == "user":
             found = []
         elif turn.role == "assistant":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -51,12 +52,13 @@ class Price:
 @dataclass(frozen=True)
 class Limits:
     """The most that a run may use; None is no limit. `cost` is in US dollars, `turns` are attempts; `day` is
-    what all runs of a day may cost together."""
+    what all runs of a day may cost together; `seconds` are those since the meter was made."""
 
     turns: int | None = None
     tokens: int | None = None
     cost: float | None = None
     day: float | None = None
+    seconds: float | None = None
 
 
 class Book(Protocol):
@@ -84,6 +86,7 @@ class Meter:
     book: Book | None = None
     usage: Usage = field(default_factory=Usage)
     attempts: int = 0
+    started: float = field(default_factory=time.monotonic)
     _dollars: float = 0.0
     _unpriced: bool = False
 
@@ -91,6 +94,13 @@ class Meter:
     def cost(self) -> float | None:
         """US dollars so far, or None when a model was asked whose price is not known."""
         return None if self._unpriced else self._dollars
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the limit on time; None where there is none. Not below 0."""
+        if self.limits.seconds is None:
+            return None
+        return max(0.0, self.limits.seconds - (time.monotonic() - self.started))
 
     def before_attempt(self, estimate: Usage, spec: str) -> None:
         """Count one attempt at the model `spec` whose input will be about `estimate`.
@@ -103,6 +113,10 @@ class Meter:
         if limits.turns is not None and self.attempts >= limits.turns:
             raise LimitReached(
                 f"the limit of {limits.turns} model call(s) is reached: raise --max-turns to go on"
+            )
+        if self.seconds_left == 0:
+            raise LimitReached(
+                f"the limit of {limits.seconds:g} seconds is reached: raise --max-time to go on"
             )
         tokens = self.usage.total + estimate.total
         if limits.tokens is not None and tokens > limits.tokens:

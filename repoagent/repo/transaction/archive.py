@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from repoagent.repo.transaction.journaled import save
+from repoagent.repo.transaction.journaled import keep_steps, save
 from repoagent.repo.transaction.lock import MARK
 from repoagent.repo.transaction.record import DONE, Record
 from repoagent.repo.transaction.user_index import COMMITTED, NEXT
@@ -42,6 +42,10 @@ def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
 
 
 def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
+    if record.in_place:  # undo takes back from what is there to what was before the change
+        done = (replace(step, old=step.was, was=None) for step in record.steps)
+        record = replace(record, steps=tuple(done), in_place=False)
+        keep_steps(journal, record)
     save(journal, replace(record, saved=(), uncommitted=(), state=DONE))
     with suppress(OSError, SystemFailed):
         shelve(worktree, journal, record)

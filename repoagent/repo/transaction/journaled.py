@@ -31,6 +31,7 @@ def keep_steps(journal: Journal, record: Record) -> None:
     for n, step in enumerate(record.steps):
         _keep(journal, f"old-{n}", step.old)
         _keep(journal, f"new-{n}", step.new)
+        _keep(journal, f"was-{n}", step.was)
 
 
 def keep_saved(journal: Journal, record: Record) -> None:
@@ -61,6 +62,7 @@ def _from_dict(folder: Path, raw: Mapping[str, Any]) -> Record:
                 _content(folder, s["new"]),
                 s["temporary"],
                 s["permissions"],
+                _content(folder, s.get("was")),
             )
             for s in raw["steps"]
         ),
@@ -68,6 +70,7 @@ def _from_dict(folder: Path, raw: Mapping[str, Any]) -> Record:
         planned=tuple(_planned_from_dict(planned) for planned in raw["planned"]),
         saved=tuple(Saved(s["path"], _content(folder, s["content"]), s["temporary"]) for s in raw["saved"]),
         uncommitted=tuple(raw["uncommitted"]),
+        in_place=raw.get("in_place", False),
     )
 
 
@@ -80,6 +83,7 @@ def to_dict(record: Record) -> dict[str, Any]:
         "planned": [_planned_to_dict(planned) for planned in record.planned],
         "saved": [_saved_to_dict(n, saved) for n, saved in enumerate(record.saved)],
         "uncommitted": list(record.uncommitted),
+        "in_place": record.in_place,
     }
 
 
@@ -90,6 +94,7 @@ def _step_to_dict(n: int, step: Step) -> dict[str, Any]:
         "new": _file(f"new-{n}", step.new),
         "temporary": step.temporary,
         "permissions": step.permissions,
+        "was": _file(f"was-{n}", step.was),
     }
 
 

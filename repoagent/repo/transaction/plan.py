@@ -44,15 +44,16 @@ def make_plan(
     *,
     include_dirty: bool = False,
     offer: bool = True,
+    in_place: bool = False,
 ) -> Plan:
     """Store the blobs of the commit and say which they are.
 
     Raises Refused when a change can't be separated from the user's uncommitted work in the same file, and
     NothingDone when HEAD holds all of it already. `include_dirty` commits each file whole, which is proposed in a
-    refusal where there is such an `offer`.
+    refusal where there is such an `offer`. `in_place`: the work tree holds the changes already.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
-    versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer)
+    versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
     for change in changes:
         refuse_what_is_in_the_way(versions, change)
     planned = tuple(one for change in changes for one in _plan_change(versions, change))
@@ -96,7 +97,7 @@ def _plan_what_gives_way(versions: Versions, planned: Sequence[Planned]) -> Iter
 def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
     if change.before is None:
         return None
-    if versions.is_clean(path):
+    if not versions.in_place and versions.is_clean(path):
         return versions.staged(path)
     return to_blob(
         versions.worktree, path, Content(change.before, change.old_mode or REGULAR), versions.staged(path)

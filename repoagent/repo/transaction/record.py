@@ -52,7 +52,8 @@ class Planned:
 @dataclass(frozen=True)
 class Record:
     """One transaction. `head` and `branch` are those it began on (None: unborn, detached); `moves_to` is the
-    commit that HEAD is set to where no new one is made ("" for none: unborn). `uncommitted` are all tracked
+    commit that HEAD is set to where no new one is made ("" for none: unborn). `in_place` says that the files hold the
+    change already; undo goes by what each step `was` then. `uncommitted` are all tracked
     paths with the user's other work, `saved` those of them that are files; `started` (ns) is when hooks
     began."""
 
@@ -72,3 +73,4 @@ class Record:
     started: int | None = None
     commit: str | None = None
     message: str | None = None
+    in_place: bool = False

@@ -45,7 +45,7 @@ def refuse_what_is_in_the_way(versions: Versions, change: FileChange) -> None:
         return
     if change.old_path is not None and versions.in_head(change.old_path) is None:
         raise Refused(_not_in_head(versions, change.old_path))
-    if change.path is not None and change.path != change.old_path:
+    if change.path is not None and change.path != change.old_path and not versions.in_place:
         _refuse_taken_place(versions, change.path)
 
 

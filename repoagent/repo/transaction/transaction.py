@@ -47,7 +47,8 @@ class Transaction(Writing):
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` puts
     everything back, except the files `left`, which somebody else has changed meanwhile. `plan` says what
-    would be committed, `result` what was.
+    would be committed, `result` what was. With `in_place` the files hold the change already, and keep it when it comes
+    to nothing.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class Transaction(Writing):
         *,
         event: str = "edit",
         listen: Listen | None = None,
+        in_place: bool = False,
     ) -> None:
         self.options = options or Options()
         super().__init__(
-            worktree, changes, event, edit_id or new_edit_id(), commits=not self.options.no_commit
-        )
+            worktree, changes, event, edit_id or new_edit_id(),
+            commits=not self.options.no_commit, in_place=in_place,
+        )  # fmt: skip
         self.result: CommitResult | None = None
         self._listen = listen
         self._written: attempt.Written = {}
@@ -110,7 +113,10 @@ class Transaction(Writing):
         if self.options.branch is not None:
             check_new(self._worktree, self.options.branch)
         dirty = self.options.include_dirty
-        return make_plan(self._worktree, self._changes, status, include_dirty=dirty, offer=self._is_edit)
+        return make_plan(
+            self._worktree, self._changes, status,
+            include_dirty=dirty, offer=self._is_edit, in_place=self._record.in_place,
+        )  # fmt: skip
 
     def _attempt(self, journal: Journal, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
         """Run `git commit`: the commit, if there is one, the exit code, and what was printed."""
@@ -162,7 +168,10 @@ class Transaction(Writing):
         changes = [with_after(change, self._record.steps) for change in self._changes]
         self._status = status = self._look_again()
         try:
-            plan = make_plan(self._worktree, changes, status, include_dirty=self.options.include_dirty)
+            plan = make_plan(
+                self._worktree, changes, status,
+                include_dirty=self.options.include_dirty, in_place=self._record.in_place,
+            )  # fmt: skip
         except (Refused, NothingDone):
             return None
         self._record = replace(self._record, planned=plan.paths)

@@ -17,7 +17,7 @@ _WAYS_OUT = ", or use --include-dirty to commit it too, or --no-commit to only w
 class Versions:
     """What HEAD and the index have of the paths of a change, and whether the work tree has something else.
 
-    `include_dirty` is that of `make_plan`, `offer` too.
+    `include_dirty` is that of `make_plan`, `offer` and `in_place` too.
     """
 
     worktree: WorkTree
@@ -25,6 +25,7 @@ class Versions:
     index: Mapping[str, Staged]
     include_dirty: bool
     offer: bool = True
+    in_place: bool = False
 
     @property
     def ways_out(self) -> str:

@@ -25,7 +25,14 @@ from repoagent.repo.transaction.results import Unsettled
 from repoagent.repo.transaction.roll_back import roll_back
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.repo.write.failures import Moved
-from repoagent.repo.write.steps import new_folders, refuse_moved, steps_of, take, with_permissions
+from repoagent.repo.write.steps import (
+    new_folders,
+    refuse_moved,
+    steps_in_place,
+    steps_of,
+    take,
+    with_permissions,
+)
 from repoagent.store.journal import Journal, create
 
 _Self = TypeVar("_Self", bound="Writing")
@@ -41,11 +48,18 @@ class Writing(ABC):
     back, except the files `left`, which somebody else has changed meanwhile. `plan` says what is to be committed.
 
     Its two kinds say how it ends: `Transaction` makes a commit, `Move` goes to one that is there. `commits` is
-    False where only the files are written, and no lock is taken.
+    False where only the files are written, and no lock is taken; `in_place` where they are written already.
     """
 
     def __init__(
-        self, worktree: WorkTree, changes: Sequence[FileChange], event: str, edit_id: str, *, commits: bool
+        self,
+        worktree: WorkTree,
+        changes: Sequence[FileChange],
+        event: str,
+        edit_id: str,
+        *,
+        commits: bool,
+        in_place: bool = False,
     ) -> None:
         self.id = edit_id
         self.plan = Plan(None, None)
@@ -54,7 +68,8 @@ class Writing(ABC):
         self._changes = tuple(changes)
         self._journal: Journal | None = None
         self._status: Status | None = None  # the last look at the user's other work
-        self._record = Record(edit_id, event, LOCKED, commits, steps=steps_of(changes, edit_id))
+        steps = steps_in_place(changes, edit_id) if in_place else steps_of(changes, edit_id)
+        self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place)
 
     def __enter__(self: _Self) -> _Self:
         """Raises Refused or Busy, nothing touched, when the commit can't be planned."""
@@ -84,11 +99,13 @@ class Writing(ABC):
         """
         journal, top = self._open(), self._worktree.top
         refuse_moved(top, self._record.steps)
-        steps = with_permissions(top, self._record.steps, self._changes)
+        steps = self._record.steps
+        if not self._record.in_place:
+            steps = with_permissions(top, steps, self._changes)
         self._record = replace(self._record, state=WRITING, steps=steps, folders=new_folders(top, steps))
         keep_steps(journal, self._record)
         save(journal, self._record)
-        for number, step in enumerate(steps):
+        for number, step in enumerate(steps if not self._record.in_place else ()):
             try:
                 take(top, step)
             except Moved:

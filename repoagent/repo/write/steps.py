@@ -18,6 +18,8 @@ from repoagent.repo.write.replace import SECOND
 class Step:
     """One file of the work tree that is written: it holds `old`, then `new`. `temporary` is a name beside it
     that is ours while it is written; `permissions` are for where it has to be made (None: as the umask says).
+
+    Of a change that is in the work tree already `old` and `new` are what is there, and `was` is what was before it.
     """
 
     path: str
@@ -25,6 +27,7 @@ class Step:
     new: Content | None
     temporary: str
     permissions: int | None = None
+    was: Content | None = None
 
 
 def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
@@ -38,6 +41,11 @@ def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
         if change.old_path is not None and change.old_path != change.path:
             sides.append((change.old_path, old, None))
     return tuple(Step(*side, f".repoagent-{edit_id}-{n}") for n, side in enumerate(sides))
+
+
+def steps_in_place(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
+    """The steps of changes that are in the work tree already: they write nothing."""
+    return tuple(replace(step, was=step.old, old=step.new) for step in steps_of(changes, edit_id))
 
 
 def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
