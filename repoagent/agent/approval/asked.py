@@ -1,0 +1,41 @@
+"""A question of the program, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Mode = Literal["ask", "auto-edit", "auto", "read-only"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What wants to be done.
+
+    kind: "command", "edit", "write", "browse", "python", "tool" or "delegate". what: shown to the person: the command,
+    the summary of a diff, the URL. patterns: the rules that "always" would add, one for each simple command; none when
+    there is no "always". why: why it has to be asked. sandbox: in what it would run, "" for none. cwd: the folder
+    below the top in which a command would run.
+    """
+
+    kind: str
+    what: str
+    patterns: tuple[str, ...] = ()
+    why: str = ""
+    sandbox: str = ""
+    cwd: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether it may be done. reason: of a no, goes to the model. by: who or what decided, for the audit."""
+
+    allowed: bool
+    always: bool = False
+    reason: str = ""
+    by: str = ""
+
+
+Asker = Callable[[Asked], Verdict]  # a person at a terminal, a stream of JSON, or nobody

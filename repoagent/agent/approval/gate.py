@@ -1,0 +1,201 @@
+"""The gate that every command, edit and call of a tool passes: by a rule, by the mode, or by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from repoagent.agent.approval.asked import Asked, Asker, Mode, Verdict
+from repoagent.agent.approval.proposing import propose
+from repoagent.agent.approval.reads import can_do_no_harm, names_off_limits, only_reads
+from repoagent.agent.approval.rule import Rule, sets_harmlessly
+from repoagent.agent.approval.shell import Reading, Simple, Word, read
+
+Audit = Callable[[Mapping[str, object]], None]
+
+_CHANGES = {"edit", "write"}
+_CONFINED = {"command", "python"}
+_NOWHERE = {"/dev/null", "/dev/stdout", "/dev/stderr"}
+_OURS = {".git", ".repoagent"}
+
+
+def _nobody(asked: Asked) -> Verdict:
+    return Verdict(False, reason="there is nobody to ask", by="nobody")
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+@dataclass
+class Gate:
+    """Decides what may be done.
+
+    allow, deny: rules, of which `allow` grows with each "always". asker: who is asked. remember: keeps the patterns of
+    an "always" in the user's configuration. audit: is told each decision. sandbox: the name of what commands run in, ""
+    for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a command
+    may write to. path: the PATH of commands. off_limits: why a path below the top is not to be shown, None when it
+    may be.
+    """
+
+    mode: Mode
+    asker: Asker = _nobody
+    allow: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    remember: Callable[[Sequence[str]], None] = _nothing
+    audit: Audit = _nothing
+    sandbox: str = ""
+    why_none: str = ""
+    top: Path = field(default_factory=Path)
+    writable: tuple[Path, ...] = ()
+    path: str | None = None
+    off_limits: Callable[[str], str | None] = lambda _: None
+
+    def decide(self, asked: Asked) -> Verdict:
+        """Whether it may be done, and by whose word. Deny rules win in every mode. A person's "always" is kept.
+
+        Raises what the asker raises (a person who stops the run), and what `remember` does.
+        """
+        reading = read(asked.what) if asked.kind == "command" else None
+        verdict = self._denied(asked, reading) or self._by_itself(asked, reading) or self._ask(asked, reading)
+        self.audit(
+            {
+                "kind": "decision",
+                "of": asked.kind,
+                "what": asked.what,
+                "allowed": verdict.allowed,
+                "by": verdict.by,
+                **({"reason": verdict.reason} if verdict.reason else {}),
+            }
+        )
+        return verdict
+
+    def _denied(self, asked: Asked, reading: Reading | None) -> Verdict | None:
+        for rule in self.deny:
+            if rule.names(asked.kind, asked.what):
+                return _no(f"the rule `{rule.pattern}` of the user denies it.", f"deny rule {rule.pattern}")
+            for command in reading.commands if reading else ():
+                if rule.may_deny(command):
+                    sure = all(word.literal for word in command.words)
+                    may = "denies" if sure else "may deny"
+                    reason = f"the rule `{rule.pattern}` of the user {may} `{command.raw}`."
+                    return _no(reason, f"deny rule {rule.pattern}")
+        denies_commands = any(rule.kind == "command" for rule in self.deny)
+        if reading and reading.doubt and denies_commands and self.mode == "auto":
+            reason = f"it can't be told whether the user's rules deny it: {reading.doubt}. Write it in a plainer way."
+            return _no(reason, "deny rules")
+        return None
+
+    def _by_itself(self, asked: Asked, reading: Reading | None) -> Verdict | None:
+        """What needs no question: what only reads, what a rule allows, what the mode lets pass or refuses."""
+        if reading is not None and (by := self._passes(reading, asked.cwd)):
+            return Verdict(True, by=by)
+        if self.mode == "read-only":
+            return self._when_reading(asked, reading)
+        if reading is None:
+            for rule in self.allow:
+                if rule.names(asked.kind, asked.what):
+                    return Verdict(True, by=f"rule {rule.pattern}")
+        if asked.kind == "delegate":
+            return Verdict(True, by="its own approvals")
+        if asked.kind in _CHANGES and self.mode in {"auto", "auto-edit"}:
+            return Verdict(True, by=f"mode {self.mode}")
+        if asked.kind in _CONFINED and self.mode == "auto":
+            if self.sandbox:
+                return Verdict(True, by=f"mode auto, in {self.sandbox}")
+            why = self.why_none or "there is no sandbox here."
+            return _no(
+                f"the mode auto runs commands in a sandbox only, and {why} Use `--mode ask`.", "mode auto"
+            )
+        return None
+
+    def _when_reading(self, asked: Asked, reading: Reading | None) -> Verdict | None:
+        if asked.kind == "delegate":
+            return Verdict(True, by="its own approvals")
+        if asked.kind == "browse":
+            return None
+        if reading is not None:
+            why = reading.doubt or "it is not known to do nothing but read"
+            where = "" if self.sandbox else " (without a sandbox that is said of few)"
+            return _no(f"the mode is read-only, and of this command {why}{where}.", "mode read-only")
+        return _no("the mode is read-only.", "mode read-only")
+
+    def _passes(self, reading: Reading, cwd: str) -> str:
+        """By what all commands of a text pass without a question; "" when they do not."""
+        if reading.doubt or not reading.commands:
+            return ""
+        moves = any(command.name == "cd" for command in reading.commands)
+        passed: dict[str, None] = {}
+        for command in reading.commands:
+            if command.role != "runs":
+                continue
+            by = self._passes_one(command, cwd, moves=moves)
+            if not by:
+                return ""
+            passed[by] = None
+        return ", ".join(passed)
+
+    def _passes_one(self, command: Simple, cwd: str, *, moves: bool) -> str:
+        silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
+        if sets_harmlessly(silent):
+            return "reads only"
+        shown = not names_off_limits(silent, self.top, cwd, self.off_limits)
+        if self.sandbox and shown and only_reads(silent):
+            return "reads only"
+        if (
+            not self.sandbox
+            and not moves
+            and can_do_no_harm(silent, self.top, cwd, self.path, self.off_limits)
+        ):
+            return "reads only"
+        if self.mode == "read-only":
+            return ""
+        if not all(self._may_write(word, cwd, moves=moves) for word in silent.writes):
+            return ""
+        if any(word.text.startswith(("/dev/tcp", "/dev/udp")) or not word.literal for word in command.reads):
+            return ""
+        return next((f"rule {rule.pattern}" for rule in self.allow if rule.allows(command)), "")
+
+    def _may_write(self, target: Word, cwd: str, *, moves: bool) -> bool:
+        """Whether a redirection writes where a command may write: in the work tree, but for what is git's and ours."""
+        if not target.literal or target.text.startswith("~") or (moves and not target.text.startswith("/")):
+            return False
+        top = self.top.resolve()
+        path = (top / cwd / target.text).resolve()
+        if path.is_relative_to(top):
+            return not _OURS.intersection(part.lower() for part in path.relative_to(top).parts)
+        return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
+
+    def _ask(self, asked: Asked, reading: Reading | None) -> Verdict:
+        asked = replace(asked, sandbox=asked.sandbox or (self.sandbox if asked.kind in _CONFINED else ""))
+        if reading is not None:
+            asked = replace(asked, patterns=asked.patterns or self._patterns(reading, asked.cwd))
+            asked = replace(asked, why=asked.why or self._why(reading))
+        verdict = self.asker(asked)
+        if not verdict.allowed:
+            return replace(verdict, reason=verdict.reason or "the person said no.", by=verdict.by or "person")
+        if verdict.always and asked.patterns:
+            self.remember(asked.patterns)
+            self.allow = (*self.allow, *map(Rule, asked.patterns))
+            return replace(verdict, by=verdict.by or f"person, always: {', '.join(asked.patterns)}")
+        return replace(verdict, always=False, by=verdict.by or "person")
+
+    def _patterns(self, reading: Reading, cwd: str) -> tuple[str, ...]:
+        """What "always" would add: nothing for what passes already, and nothing at all where it would not be enough."""
+        moves = any(command.name == "cd" for command in reading.commands)
+        rest = tuple(
+            c for c in reading.commands if not (c.role == "runs" and self._passes_one(c, cwd, moves=moves))
+        )
+        patterns = propose(replace(reading, commands=rest))
+        widened = replace(self, allow=(*self.allow, *map(Rule, patterns)))
+        return patterns if patterns and widened._passes(reading, cwd) else ()
+
+    def _why(self, reading: Reading) -> str:
+        if reading.doubt:
+            return f"it can't be read with certainty: {reading.doubt}"
+        return ""
+
+
+def _no(reason: str, by: str) -> Verdict:
+    return Verdict(False, reason=reason, by=by)

@@ -1,0 +1,137 @@
+"""Programs that only read as long as certain options are left out: which those are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from repoagent.agent.approval.shell.parts import Word
+
+Words = tuple[Word, ...]
+
+_GIT = {
+    "status",
+    "log",
+    "diff",
+    "show",
+    "blame",
+    "ls-files",
+    "ls-tree",
+    "rev-parse",
+    "rev-list",
+    "shortlog",
+    "describe",
+}
+_GIT |= {"grep", "merge-base", "name-rev", "diff-tree", "whatchanged", "cherry", "count-objects", "show-ref"}
+# What makes git run another program, write a file, or look at files that are not of the repository; also abbreviated.
+_GIT_NEVER: tuple[str, ...] = (
+    "--output",
+    "--ext-diff",
+    "--textconv",
+    "--open-files-in-pager",
+    "--show-signature",
+    "--exec",
+    "--upload-pack",
+)
+_GIT_NEVER += ("--no-index", "--paginate", "--filters", "--batch", "--contents")
+_FIND_NEVER = re.compile(r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)")
+_RG_NEVER = re.compile(r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9]*z.*")
+_SORT = re.compile(
+    r"-[bdfghikMnrRuVcCsz0-9.,t:]+|-k\S+|--(numeric|reverse|unique|ignore|human|version)[a-z-]*"
+)
+
+
+def _cd(words: Words) -> bool:
+    return len(words) == 1 and words[0].literal and not re.match(r"[/~-]|.*(^|/)\.\.(/|$)", words[0].text)
+
+
+def _git(words: Words) -> bool:
+    while words and words[0].text in {"--no-pager", "-P", "--no-optional-locks"}:
+        words = words[1:]
+    if not words or not words[0].literal:
+        return False
+    verb, rest = words[0].text, [word.text for word in words[1:]]
+    if any(_is_git_never(text, verb) for text in rest) or any(w.kind == "glob" for w in words):
+        return False
+    if verb in _GIT:
+        return True
+    if verb == "branch":
+        return all(re.fullmatch(r"--(list|show-current|all|remotes|verbose)|-[arv]+", text) for text in rest)
+    if verb == "tag":
+        return all(re.fullmatch(r"--list|-l|-n\d*", text) for text in rest)
+    if verb in {"stash", "worktree"}:
+        return rest[:1] == ["list"] or (verb == "stash" and rest[:1] == ["show"])
+    return (verb == "remote" and rest in ([], ["-v"])) or (verb == "reflog" and rest[:1] in ([], ["show"]))
+
+
+def _is_git_never(text: str, verb: str) -> bool:
+    name = text.partition("=")[0]
+    if name.startswith("--"):
+        return len(name) > 2 and any(never.startswith(name) or name.startswith(never) for never in _GIT_NEVER)
+    return verb == "grep" and re.match(r"-[A-Za-z]*O", text) is not None
+
+
+def _find(words: Words) -> bool:
+    return not any(_FIND_NEVER.fullmatch(word.text) for word in words)
+
+
+def _rg(words: Words) -> bool:
+    return not any(_RG_NEVER.fullmatch(word.text) for word in words)
+
+
+def _sort(words: Words) -> bool:
+    return all(_SORT.fullmatch(word.text) if word.text.startswith("-") else word.literal for word in words)
+
+
+def _one_file(words: Words) -> bool:
+    """`uniq`, whose second file is written to."""
+    options = [word for word in words if word.text.startswith("-")]
+    return len(words) - len(options) <= 1 and all(re.fullmatch(r"-[cdDuiz]+", word.text) for word in options)
+
+
+def _tree(words: Words) -> bool:
+    return not any(re.match(r"-[A-Za-z]*[oR]|--output", word.text) for word in words)
+
+
+def _date(words: Words) -> bool:
+    return all(re.match(r"\+|-[uRI]", word.text) for word in words)
+
+
+def _file(words: Words) -> bool:
+    return all(
+        re.fullmatch(r"-[biLk]+|--brief|--mime(-type)?", w.text) for w in words if w.text.startswith("-")
+    )
+
+
+def _printf(words: Words) -> bool:
+    return bool(words) and words[0].literal and not words[0].text.startswith("-")
+
+
+def _sed(words: Words) -> bool:
+    """`sed -n 10,20p FILE`: its other commands can write and run."""
+    return (
+        len(words) >= 2
+        and words[0].text == "-n"
+        and re.fullmatch(r"\d+(,(\d+|\$))?p", words[1].text) is not None
+        and not any(word.text.startswith("-") or not word.literal for word in words[2:])
+    )
+
+
+def _du(words: Words) -> bool:
+    return not any(word.text.startswith("--files0") for word in words)
+
+
+JUDGED: dict[str, Callable[[Words], bool]] = {
+    "cd": _cd,
+    "git": _git,
+    "find": _find,
+    "rg": _rg,
+    "sort": _sort,
+    "uniq": _one_file,
+    "tree": _tree,
+    "date": _date,
+    "file": _file,
+    "printf": _printf,
+    "sed": _sed,
+    "du": _du,
+}

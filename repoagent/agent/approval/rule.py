@@ -1,0 +1,186 @@
+"""Rules: a pattern such as `git log *` matches one simple command, word by word.
+
+A word of the pattern stands for the same word of the command, in whatever quotes; `*` inside a word for any characters,
+`*` as the last word for any further words, or none. In quotes `*` is itself. A pattern never matches more than one
+simple command, nor a part of one. `KIND:PATTERN` is a rule for another kind of action: `browse:https://docs.python.org/*`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from repoagent.agent.approval.shell.parts import Simple, Word
+from repoagent.errors import UsageError
+
+# Variables that may be set in front of a command, since programs only look at how to show what they do.
+HARMLESS = {
+    "CI",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "COLUMNS",
+    "LINES",
+    "VERBOSE",
+}
+HARMLESS |= {
+    "RUST_BACKTRACE",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",
+    "NODE_ENV",
+    "DEBUG",
+}
+_LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")
+_KIND = re.compile(r"(edit|write|browse|python|tool|delegate):")
+# Options that stand between `git` and what it is to do; those of the first group take the next word.
+_GIT_VALUED = {
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--super-prefix",
+    "--config-env",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One pattern. Raises UsageError, where it is first used, for one whose quotes have no end."""
+
+    pattern: str
+
+    @cached_property
+    def kind(self) -> str:
+        """What it is a rule for: "command", or the kind that stands in front of it."""
+        match = _KIND.match(self.pattern)
+        return match[1] if match else "command"
+
+    @cached_property
+    def _words(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(word, re.DOTALL) for word in self._split[0])
+
+    @cached_property
+    def _split(self) -> tuple[list[str], bool]:
+        words = _split(self.pattern)
+        further = bool(words) and words[-1] == ".*"
+        return (words[:-1] if further else words), further
+
+    def names(self, kind: str, what: str) -> bool:
+        """Whether it is a rule for this action of another kind than "command"."""
+        if kind != self.kind or kind == "command":
+            return False
+        parts = self.pattern.partition(":")[2].split("*")
+        return re.fullmatch(".*".join(map(re.escape, parts)), what, re.DOTALL) is not None
+
+    def allows(self, command: Simple) -> bool:
+        """Whether `command` is one that the rule allows: each word up to the final `*` must be certain."""
+        if self.kind != "command":
+            return False
+        set_by = [f"{name}={value.text}" for name, value in command.assignments]
+        words = [*command.words]
+        fixed = self._words
+        if set_by and len(fixed) >= len(set_by) and all(value.literal for _, value in command.assignments):
+            together = zip(fixed, set_by, strict=False)
+            if all(pattern.fullmatch(text) for pattern, text in together):
+                return self._fits(fixed[len(set_by) :], words)
+        if any(name not in HARMLESS or not value.literal for name, value in command.assignments):
+            return False
+        return self._fits(fixed, words)
+
+    def _fits(self, fixed: tuple[re.Pattern[str], ...], words: list[Word]) -> bool:
+        if not words or len(words) < len(fixed) or (len(words) > len(fixed) and not self._split[1]):
+            return False
+        pairs = zip(fixed, words, strict=False)
+        return all(word.literal and pattern.fullmatch(word.text) for pattern, word in pairs)
+
+    def may_deny(self, command: Simple) -> bool:
+        """Whether `command` is one that the rule denies, or may turn out to be one: also by its full path, after
+        options of git, with variables set in front."""
+        if self.kind != "command" or not command.words:
+            return False
+        return any(self._may_be(words) for words in _variants(command.words))
+
+    def _may_be(self, words: tuple[Word, ...]) -> bool:
+        for at, pattern in enumerate(self._words):
+            if at >= len(words):
+                return False
+            if not words[at].literal:
+                return True
+            if not pattern.fullmatch(words[at].text):
+                return False
+        return self._split[1] or len(words) == len(self._words)
+
+
+def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules of these patterns. Raises UsageError, naming the one that is none."""
+    found = []
+    for pattern in patterns:
+        rule = Rule(pattern)
+        if rule.kind == "command" and not _split(pattern):
+            raise UsageError(f"run.allow or run.deny: {pattern!r} is no pattern of a command")
+        found.append(rule)
+    return tuple(found)
+
+
+def sets_harmlessly(command: Simple) -> bool:
+    """Whether a command does nothing but set variables that no program looks at, in a way that runs nothing unseen."""
+    if command.words or not command.assignments or command.writes:
+        return False
+    return all(_LOCAL.fullmatch(name) for name, _ in command.assignments)
+
+
+def _variants(words: tuple[Word, ...]) -> Iterable[tuple[Word, ...]]:
+    """The words, and what they come to: without the folder of the program, without the options of git itself."""
+    yield words
+    first = words[0]._replace(text=words[0].text.rpartition("/")[2])
+    yield (first, *words[1:])
+    if first.text == "git":
+        at = 1
+        while at < len(words) and words[at].text.startswith("-"):
+            at += 2 if words[at].text in _GIT_VALUED else 1
+        yield (first, *words[at:])
+
+
+def _split(pattern: str) -> list[str]:
+    """The words of a pattern, each as a regular expression."""
+    words: list[str] = []
+    word: str | None = None
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char in " \t\n":
+            if word is not None:
+                words.append(word)
+            word = None
+        elif char in "'\"":
+            end = at + 1
+            text = ""
+            while end < len(pattern) and pattern[end] != char:
+                if (
+                    char == '"'
+                    and pattern[end] == "\\"
+                    and pattern[end + 1 : end + 2] in {'"', "\\", "$", "`"}
+                ):
+                    end += 1
+                text += pattern[end : end + 1]
+                end += 1
+            if end >= len(pattern):
+                raise UsageError(f"run.allow or run.deny: a quote in {pattern!r} has no end")
+            word = (word or "") + re.escape(text)
+            at = end
+        elif char == "\\" and at + 1 < len(pattern):
+            at += 1
+            word = (word or "") + re.escape(pattern[at])
+        else:
+            word = (word or "") + (".*" if char == "*" else re.escape(char))
+        at += 1
+    return [*words, word] if word is not None else words
