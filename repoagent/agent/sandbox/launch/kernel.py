@@ -1,0 +1,110 @@
+"""System calls that the standard library does not offer, through ctypes. Each raises OSError as os.* does."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = (
+    1,
+    24,
+    36,
+    38,
+    22,
+)
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+
+_AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
+_OPENAT2, _MOUNT_SETATTR = 437, 442  # calls of that time have one number on every machine
+_NO_SYMLINKS = 4
+_SIOCSIFFLAGS, _IFF_UP, _AF_INET, _SOCK_DGRAM = 0x8914, 1, 2, 2
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return result
+
+
+def syscall(number: int, *args: object) -> int:
+    """A system call by its number; integers go as 64 bits."""
+    sent = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
+    return _checked(_libc.syscall(ctypes.c_long(number), *sent), f"system call {number}")
+
+
+def prctl(option: int, value: int = 0, extra: object = None) -> None:
+    """prctl(2) with one or two arguments."""
+    last = ctypes.c_ulong(0) if extra is None else extra
+    zero = ctypes.c_ulong(0)
+    _checked(_libc.prctl(option, ctypes.c_ulong(value), last, zero, zero), f"prctl {option}")
+
+
+def unshare(flags: int) -> None:
+    """New namespaces for this process."""
+    _checked(_libc.unshare(flags), "unshare")
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """mount(2)."""
+    coded = [os.fsencode(text) for text in (source, target, kind)]
+    _checked(
+        _libc.mount(*coded, ctypes.c_ulong(flags), os.fsencode(data) if data else None), f"mount {target}"
+    )
+
+
+def set_read_only(target: str, on: bool, *, below: bool) -> None:
+    """Make the mount at `target` read-only or writable, and with `below` all mounts below it too."""
+    words = (_MOUNT_ATTR_RDONLY, 0) if on else (0, _MOUNT_ATTR_RDONLY)
+    attributes = (ctypes.c_uint64 * 4)(*words, 0, 0)
+    syscall(
+        _MOUNT_SETATTR,
+        _AT_FDCWD,
+        ctypes.c_char_p(os.fsencode(target)),
+        _AT_RECURSIVE if below else 0,
+        ctypes.byref(attributes),
+        ctypes.sizeof(attributes),
+    )
+
+
+def open_plainly(path: str) -> int:
+    """A descriptor of the place `path` (O_PATH). Raises OSError (ELOOP) if any part of it is a symbolic link."""
+    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS)
+    name = ctypes.c_char_p(os.fsencode(path))
+    return syscall(_OPENAT2, _AT_FDCWD, name, ctypes.byref(how), ctypes.sizeof(how))
+
+
+def drop_capabilities(kept: int = 0) -> None:
+    """Give up all capabilities but the bits of `kept`, for good: a program of root gets none back either."""
+    for capability in range(64):
+        if not kept >> capability & 1:
+            try:
+                prctl(PR_CAPBSET_DROP, capability)
+            except OSError:  # no such capability, or none of ours to drop
+                break
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    data = (ctypes.c_uint32 * 6)()
+    _checked(_libc.capget(header, data), "capget")
+    for half in (0, 1):
+        keep = kept >> (32 * half) & 0xFFFFFFFF
+        data[half * 3] &= keep
+        data[half * 3 + 1] &= keep
+        data[half * 3 + 2] = 0
+    _checked(_libc.capset(header, data), "capset")
+
+
+def bring_up_loopback() -> None:
+    """127.0.0.1 of a new network namespace, so that programs may talk to themselves."""
+    descriptor = _checked(_libc.socket(_AF_INET, _SOCK_DGRAM, 0), "socket")
+    try:
+        request = b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, "little") + bytes(22)
+        _checked(
+            _libc.ioctl(descriptor, ctypes.c_ulong(_SIOCSIFFLAGS), ctypes.create_string_buffer(request)), "lo"
+        )
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,132 @@
+"""A view of the file system of one's own: all read-only but some folders, some paths covered; see namespaces(7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from stat import S_ISDIR
+
+from .kernel import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    CLONE_NEWUTS,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    PR_SET_PDEATHSIG,
+    bring_up_loopback,
+    mount,
+    open_plainly,
+    prctl,
+    set_read_only,
+    unshare,
+)
+from .supervise import FAILED, exit_code
+
+_SAFE = MS_NOSUID | MS_NODEV
+_SHARED_MEMORY = 1 << 30  # bytes of /dev/shm
+
+
+def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int | None) -> None:
+    """Go on in new namespaces, in a process of its own; this one and an init of theirs wait for it and never return.
+
+    `steps` are (what, source, target), see `agent.sandbox.plan`. The user is the same as outside. Raises OSError.
+    """
+    user, group = os.getuid(), os.getgid()
+    spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWUTS
+    unshare(spaces | (0 if network else CLONE_NEWNET))
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        os.write(descriptor, text.encode())
+        os.close(descriptor)
+    mount("none", "/", "", MS_REC | MS_PRIVATE)
+    sources = {source: open_plainly(source) for _, source, _ in steps if source}
+    sources[""] = open_plainly("/dev/null")
+    set_read_only("/", True, below=True)
+    for what, source, target in steps:
+        _step(what, sources[source], target)
+    for what, _, target in steps:
+        if what == "folder":
+            set_read_only(target, True, below=False)
+    _devices(shared_memory)
+    for descriptor in sources.values():
+        os.close(descriptor)
+    if not network:
+        bring_up_loopback()
+    _wait_for_child()
+    prctl(PR_SET_PDEATHSIG, 9)
+    mount("proc", "/proc", "proc", _SAFE | MS_NOEXEC)
+    _wait_for_child()
+
+
+def _step(what: str, source: int, target: str) -> None:
+    place = _place(target, of_folder=what == "folder" or S_ISDIR(os.fstat(source).st_mode))
+    if place is None:
+        return
+    try:
+        if what == "folder":
+            mount("tmpfs", f"/proc/self/fd/{place}", "tmpfs", _SAFE, "size=64k,mode=755")
+            return
+        mount(f"/proc/self/fd/{source}", f"/proc/self/fd/{place}", "", MS_BIND | MS_REC)
+    finally:
+        os.close(place)
+    if what == "write":
+        try:
+            set_read_only(target, False, below=True)
+        except PermissionError:  # something below it is read-only for good
+            set_read_only(target, False, below=False)
+    elif what in {"keep", "file"}:
+        set_read_only(target, True, below=True)
+
+
+def _place(target: str, *, of_folder: bool) -> int | None:
+    """Where to mount, made if it is not there, in a folder that was covered before; None if it can't be."""
+    try:
+        return open_plainly(target)
+    except FileNotFoundError:
+        pass
+    try:
+        os.makedirs(target if of_folder else os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+        if not of_folder:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
+        return open_plainly(target)
+    except FileNotFoundError:
+        return None
+
+
+def _devices(shared_memory: int | None) -> None:
+    """Terminals and shared memory of one's own."""
+    with suppress(FileNotFoundError):
+        mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+        mount("/dev/pts/ptmx", "/dev/ptmx", "", MS_BIND)
+    with suppress(FileNotFoundError):
+        size = min(shared_memory or _SHARED_MEMORY, _SHARED_MEMORY)
+        mount("tmpfs", "/dev/shm", "tmpfs", _SAFE, f"size={size},mode=1777")
+
+
+def _wait_for_child() -> None:
+    """Go on in a child; this process waits for it, takes leave of orphans meanwhile, and ends with its exit code."""
+    child = os.fork()
+    if not child:
+        return
+    code = FAILED
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    while True:
+        process, status = os.waitpid(-1, 0)
+        if process == child:
+            code = exit_code(status)
+            break
+    os._exit(code)

@@ -1,0 +1,162 @@
+"""What has to be mounted so that a policy holds: the same steps for each back end that can mount."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from repoagent.agent.sandbox.launch.paths import around, within
+from repoagent.agent.sandbox.policy import Policy
+
+# A step is (what, source, target); an empty source is an empty folder or file. What is one of
+#   "write"   the source at the target, writable        "keep"  the same, read-only
+#   "pin"     a folder onto itself: it can't be renamed  "folder"/"file"  covered: nothing in it to read
+Step = tuple[str, str, str]
+
+_SHARED = ("/tmp", "/var/tmp")
+_RUNNING = "/run"  # sockets of the system's and the user's services
+_STILL_NEEDED = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/resolve")
+_SOCKETS = Path("/proc/net/unix")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in their order, the names that have to be there before (see `launch.placeholders`), and whether the top
+    of the work tree could not be made writable as a whole."""
+
+    steps: tuple[Step, ...]
+    missing: tuple[str, ...]
+    narrow: bool
+
+
+def writable_roots(policy: Policy) -> list[str]:
+    """The folders that may be written, without links in them; what is below one of `keep` is none."""
+    roots = [] if policy.read_only else [_real(policy.top)]
+    kept = kept_names(policy)
+    roots += [path for path in map(_real, policy.also_write) if not any(within(path, keep) for keep in kept)]
+    return [root for root in dict.fromkeys(roots) if os.path.exists(root)]  # noqa: PTH110
+
+
+def kept_names(policy: Policy) -> list[str]:
+    """The names that are never written: links above them are followed; of a link, it and what it leads to are kept."""
+    names = [os.path.join(_real(path.parent), path.name) for path in policy.keep]  # noqa: PTH118
+    return list(dict.fromkeys([*names, *(_real(Path(name)) for name in names)]))
+
+
+def prepare_scratch(policy: Policy) -> Path:
+    """Make the scratch folder. Nothing in it is taken for anything: a command may have put a link there."""
+    scratch = Path(_real(policy.scratch))
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return scratch
+
+
+def plan(policy: Policy) -> Plan:
+    """How `policy` is mounted. The scratch folder must be there, see `prepare_scratch`."""
+    scratch = _real(policy.scratch)
+    roots = writable_roots(policy)
+    kept = kept_names(policy)
+    links = [path for path in kept if os.path.islink(path)]  # noqa: PTH114
+    steps: dict[str, Step] = {}  # by target: the last one holds
+
+    def add(what: str, source: str, target: str) -> None:
+        steps[target] = (what, source, target)
+
+    for folder in {_real(Path(folder)) for folder in _SHARED}:
+        add("write", scratch, folder)
+    for folder in {_real(Path(_RUNNING)), _real(Path("/var/run"))}:
+        add("folder", "", folder)
+    for path in [*_STILL_NEEDED, *_tools(), *map(str, policy.also_read), str(policy.top)]:
+        real = _real(Path(path))
+        if any(within(real, covered) and real != covered for covered in list(steps)) and os.path.exists(real):  # noqa: PTH110
+            add("keep", real, real)
+    narrow = False
+    for root in roots:
+        if any(
+            _parent(link) == root for link in links
+        ):  # a link can't be covered, so its folder stays read-only
+            narrow = True
+            add("keep", root, root)
+            for entry in around(root, links):
+                add("write", entry, entry)
+        else:
+            add("write", root, root)
+    add("write", scratch, scratch)
+    missing = []
+    for path in [scratch, *roots]:
+        for folder in _between(path, [root for root in roots if within(path, root) and path != root]):
+            steps.setdefault(folder, ("pin", folder, folder))
+    for path in kept:
+        if not os.path.lexists(path):
+            path = _first_missing(path)
+            if not any(within(path, root) for root in roots):
+                continue
+            missing.append(path)
+        if not os.path.islink(path):  # noqa: PTH114
+            add("keep", path, path)
+            for folder in _between(path, [root for root in roots if within(path, root)]):
+                steps.setdefault(folder, ("pin", folder, folder))
+    for path in [*(_real(path) for path in policy.hide), *_open_sockets(roots)]:
+        if mode := _mode(path):
+            covered = max((target for target in steps if within(path, target)), key=len, default="/")
+            if steps.get(covered, ("", "", ""))[0] == "folder" or (covered in _SHARED and covered != path):
+                continue  # not to be seen anyway
+            add("folder", "", path) if stat.S_ISDIR(mode) else add("file", "", path)
+    ordered = sorted(steps.values(), key=lambda step: step[2].count("/") if step[2] != "/" else 0)
+    return Plan(tuple(ordered), tuple(dict.fromkeys(missing)), narrow)
+
+
+def _tools() -> Iterator[str]:
+    """Where the programs and their settings are, for those who have them in /tmp."""
+    yield from (sys.prefix, sys.base_prefix, os.path.expanduser("~"))  # noqa: PTH111
+    yield from (part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/"))
+
+
+def _open_sockets(roots: Iterable[str]) -> Iterator[str]:
+    """Sockets with a name in the file system that somebody holds open: a read-only mount does not keep from connecting.
+
+    Those in what is writable are the project's own.
+    """
+    try:
+        lines = _SOCKETS.read_bytes().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split(maxsplit=7)
+        if len(fields) == 8 and fields[7].startswith(b"/"):
+            path = _real(Path(os.fsdecode(fields[7])))
+            if not any(within(path, root) for root in roots):
+                yield path
+
+
+def _between(path: str, roots: Iterable[str]) -> Iterator[str]:
+    """The folders above `path` and below the deepest of `roots` that holds it."""
+    root = max(roots, key=len, default=path)
+    folder = _parent(path)
+    while within(folder, root) and folder != root:
+        yield folder
+        folder = _parent(folder)
+
+
+def _first_missing(path: str) -> str:
+    while not os.path.lexists(_parent(path)):
+        path = _parent(path)
+    return path
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0

@@ -1,0 +1,223 @@
+"""Trying to get out of each sandbox that works on this machine. What is tried stands in `attempts`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.sandbox import Sandbox, scrubbed, unconfined
+
+from . import attempts
+from .world import SECRET, WORKING, World, label, params
+
+best_sandbox = pytest.mark.parametrize("sandbox", params())
+every_sandbox = pytest.mark.parametrize("sandbox", WORKING, ids=label)
+pytestmark = pytest.mark.skipif(not WORKING, reason="no sandbox works on this machine")
+
+# What can't work even without a sandbox for who is not root, or by the machine.
+_OF_ROOT = {"write_etc", "write_sysctl", "read_disk", "make_device", "raw", "packet", "mount_over"}
+_OF_MACHINE = {"new_namespaces", "clone_namespaces", "io_uring", "tcp6", "trace_other"}
+# What Landlock alone can't keep from, and says so in `limits_of`.
+_WITHOUT_MOUNTS = {"change_mode_outside"}
+
+
+@every_sandbox
+def test_nothing_gets_out(sandbox: Sandbox, tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        tried = [name for name in attempts.ATTEMPTS if not _said(sandbox, name)]
+        world.run(sandbox.wrap(world.script(tried), world.policy), tried)
+        assert [name for name in tried if world.escaped(name)] == []
+
+
+def test_each_attempt_works_without_a_sandbox(tmp_path: Path) -> None:
+    """Or else the test above could not fail."""
+    failed = list(attempts.ATTEMPTS)
+    for number in range(4):  # together as long as that goes: some are in the way of others
+        (tmp_path / str(number)).mkdir()
+        with World(tmp_path / str(number)) as world:
+            (world.top / ".repoagent").mkdir()
+            world.run(world.script(failed), failed)
+            failed = [name for name in failed if not world.escaped(name)]
+    assert set(failed) <= _OF_MACHINE | (_OF_ROOT if os.geteuid() else {"read_disk"})
+
+
+@pytest.mark.soak
+@every_sandbox
+@pytest.mark.parametrize("name", attempts.ATTEMPTS)
+def test_no_way_out_alone(sandbox: Sandbox, name: str, tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        world.run(sandbox.wrap(world.script([name]), world.policy), [name])
+        assert world.escaped(name) == _said(sandbox, name)
+
+
+def _said(sandbox: Sandbox, name: str) -> bool:
+    """Whether it is known to work, and said."""
+    return not getattr(sandbox, "mounting", True) and name in _WITHOUT_MOUNTS
+
+
+@every_sandbox
+def test_with_the_network_other_programs_stay_out_of_reach(sandbox: Sandbox, tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        policy = replace(world.policy, network=True)
+        tried = ["tcp", "udp", "unix_socket", "abstract_socket", "raw", "packet", "kill_other"]
+        world.run(sandbox.wrap(world.script(tried), policy), tried)
+        said = " ".join(sandbox.limits_of(policy))
+        expected = {"tcp", "udp"} | ({"abstract_socket"} if "abstract" in said else set())
+        assert {name for name in tried if world.escaped(name)} == expected | (
+            {"kill_other"} if "Signals" in said else set()
+        )
+
+
+@best_sandbox
+def test_a_hidden_folder_that_we_are_in(sandbox: Sandbox, tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        for argv, expected in ((["cat", "id"], SECRET), (sandbox.wrap(["cat", "id"], world.policy), "")):
+            done = subprocess.run(argv, cwd=world.home / ".ssh", capture_output=True, text=True, check=False)
+            assert done.stdout == expected
+
+
+@best_sandbox
+def test_descriptors_are_not_inherited(sandbox: Sandbox, tmp_path: Path) -> None:
+    with World(tmp_path) as world, (world.home / ".ssh" / "id").open() as secret:
+        number = secret.fileno()
+        script = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import os; print(os.read({number}, 100).decode(), end='')",
+        ]
+        for argv, expected in ((script, SECRET), (sandbox.wrap(script, world.policy), "")):
+            secret.seek(0)
+            done = subprocess.run(
+                argv, pass_fds=[number], cwd=world.top, capture_output=True, text=True, check=False
+            )
+            assert done.stdout == expected
+
+
+@best_sandbox
+def test_killing_all_that_it_can_kill(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Its parents outlive it, and its exit code arrives. Without a sandbox this would be the end of everything."""
+    with World(tmp_path) as world:
+        script = (
+            "kill -KILL $PPID; for i in $(seq 2 6); do kill -KILL $(($PPID - $i)); done; kill -KILL 1; exit 4"
+        )
+        done = subprocess.run(
+            sandbox.wrap(["sh", "-c", script], world.policy), cwd=world.top, capture_output=True, check=False
+        )
+        assert done.returncode == 4
+
+
+@best_sandbox
+def test_a_sandbox_in_a_sandbox_widens_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
+    script = (
+        "import subprocess, sys\nfrom pathlib import Path\nfrom repoagent.agent.sandbox import Policy, find\n"
+        "top, outside = map(Path, sys.argv[1:])\ninner = find()\n"
+        "wrap = inner.wrap if inner else lambda argv, policy: argv\n"
+        "argv = wrap(['touch', str(outside / 'new'), str(top / '.git' / 'new'), str(top / 'src' / 'new')], Policy(top / 'src', "
+        "top / 'src' / 'scratch', also_write=(outside, top / '.git')))\n"
+        "print(inner and inner.name); subprocess.run(argv, stderr=subprocess.DEVNULL)"
+    )
+    package = Path(attempts.__file__).parents[3]
+    with World(tmp_path) as world:
+        policy = replace(world.policy, also_read=(*world.policy.also_read, package))
+        argv = [sys.executable, "-c", script, str(world.top), str(world.outside)]
+        done = subprocess.run(
+            sandbox.wrap(argv, policy),
+            cwd=package,
+            env=scrubbed(os.environ, policy),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.stdout, done.stderr) == ("landlock\n", "")
+        assert (world.top / "src" / "new").exists()
+        assert not (world.outside / "new").exists()
+        assert not (world.top / ".git" / "new").exists()
+
+
+@best_sandbox
+def test_input_put_into_the_terminal(sandbox: Sandbox, tmp_path: Path) -> None:
+    """TIOCSTI would let a command type into the shell that started us."""
+    script = "import fcntl; fcntl.ioctl(0, 0x5412, b'x'); print('typed')"
+    with World(tmp_path) as world:
+        argv = sandbox.wrap([sys.executable, "-I", "-c", script], world.policy)
+        wide = [
+            sys.executable,
+            "-I",
+            "-c",
+            f"import fcntl; fcntl.ioctl(0, {1 << 32 | 0x5412}, b'x'); print('typed')",
+        ]
+        for tried in (argv, sandbox.wrap(wide, world.policy)):
+            ours, theirs = os.openpty()
+            done = subprocess.run(
+                tried, stdin=theirs, cwd=world.top, capture_output=True, text=True, check=False
+            )
+            os.close(ours)
+            os.close(theirs)
+            assert done.stdout == ""
+
+
+@best_sandbox
+def test_a_kept_name_that_is_a_link(sandbox: Sandbox, tmp_path: Path) -> None:
+    """A link can't be covered: nothing new at the top then, and that is said."""
+    with World(tmp_path) as world:
+        (world.top / ".git").rename(world.top / "lib" / "git")
+        (world.top / ".git").symlink_to("lib/git")
+        script = "rm .git; mkdir .git; touch .git/config new src/new; echo evil >lib/git/config"
+        subprocess.run(
+            sandbox.wrap(["sh", "-c", script], world.policy), cwd=world.top, capture_output=True, check=False
+        )
+        assert (world.top / ".git").is_symlink()
+        assert (world.top / "src" / "new").exists()
+        assert (world.top / ".git" / "config").read_text() == "[core]\n"
+        assert any(
+            "top of the work tree" in said or "symbolic link" in said
+            for said in sandbox.limits_of(world.policy)
+        )
+
+
+@best_sandbox
+def test_a_missing_kept_folder_is_missing_again_afterwards(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Also when two commands run at once, and the first one ends first."""
+    with World(tmp_path) as world:
+        make = "mkdir -p .repoagent; echo changed >.repoagent/config.toml"
+        slow = subprocess.Popen(
+            sandbox.wrap(["sh", "-c", f"echo; read line; {make}"], world.policy),
+            cwd=world.top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert slow.stdout
+        slow.stdout.readline()
+        subprocess.run(
+            sandbox.wrap(["sh", "-c", make], world.policy), cwd=world.top, capture_output=True, check=False
+        )
+        slow.communicate(b"go\n")
+        assert not (world.top / ".repoagent").exists()
+
+
+@best_sandbox
+def test_a_scratch_folder_full_of_links(sandbox: Sandbox, tmp_path: Path) -> None:
+    """What a command leaves there is of no use to the next one."""
+    with World(tmp_path) as world:
+        scratch = world.base / "scratch"
+        script = 'for name in tmp empty cache; do ln -s "$1" "$2/$name"; done'
+        planted = sandbox.wrap(
+            ["sh", "-c", script, "sh", str(world.home / ".ssh" / "id"), str(scratch)], world.policy
+        )
+        assert subprocess.run(planted, cwd=world.top, check=False).returncode == 0
+        tried = ["read_hidden", "read_hidden_file", "write_tmp"]
+        world.run(sandbox.wrap(world.script(tried), world.policy), tried)
+        assert [name for name in tried if world.escaped(name)] == []
+        assert (world.home / ".ssh" / "id").read_text() == SECRET
+
+
+def test_unconfined_says_so_by_its_name(tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        world.run(unconfined(world.script(["write_outside"]), world.policy), ["write_outside"])
+        assert world.escaped("write_outside")

@@ -1,0 +1,124 @@
+"""What is mounted for a policy, and in which order: without a sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.sandbox import Policy, default_hidden
+from repoagent.agent.sandbox.launch.paths import around
+from repoagent.agent.sandbox.plan import Step, plan, prepare_scratch, writable_roots
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    for folder in ("top/.git", "top/sub/deep", "home/.ssh"):
+        (tmp_path / folder).mkdir(parents=True)
+    policy = Policy(
+        tmp_path / "top", tmp_path / "scratch", (tmp_path / "top/.git",), (tmp_path / "home/.ssh",)
+    )
+    prepare_scratch(policy)
+    return policy
+
+
+def steps_of(policy: Policy) -> dict[str, Step]:
+    base = str(policy.top.parent)
+    return {step[2].removeprefix(base): step for step in plan(policy).steps if step[2].startswith(base)}
+
+
+def what(policy: Policy) -> dict[str, str]:
+    return {target: step[0] for target, step in steps_of(policy).items()}
+
+
+def test_the_deeper_one_comes_later_and_decides(policy: Policy) -> None:
+    inside = replace(policy, scratch=policy.top / ".git" / "scratch")
+    prepare_scratch(inside)
+    targets = list(what(inside))
+    assert what(inside)["/top/.git"] == "keep"
+    assert what(inside)["/top/.git/scratch"] == "write"
+    assert targets.index("/top") < targets.index("/top/.git") < targets.index("/top/.git/scratch")
+
+
+def test_what_is_kept_can_not_be_made_writable(policy: Policy) -> None:
+    wide = replace(policy, also_write=(policy.top / ".git", policy.top.parent / "home"))
+    (policy.top / ".git" / "hooks").mkdir()
+    wider = replace(wide, also_write=(policy.top / ".git" / "hooks",))
+    assert what(wide)["/top/.git"] == "keep"
+    assert what(wide)["/home"] == "write"
+    assert "/top/.git/hooks" not in what(wider)
+    assert writable_roots(wider) == [str(policy.top)]
+
+
+def test_a_read_only_work_tree_has_no_writable_root(policy: Policy) -> None:
+    assert writable_roots(replace(policy, read_only=True)) == []
+    assert what(replace(policy, read_only=True))["/top"] == "keep"
+
+
+def test_folders_above_a_kept_name_can_not_be_renamed(policy: Policy) -> None:
+    (policy.top / "sub/deep/.git").write_text("gitdir: elsewhere\n")
+    nested = replace(policy, keep=(*policy.keep, policy.top / "sub/deep/.git"))
+    assert {target: kind for target, kind in what(nested).items() if "/sub" in target} == {
+        "/top/sub": "pin",
+        "/top/sub/deep": "pin",
+        "/top/sub/deep/.git": "keep",
+    }
+
+
+def test_what_is_not_there_gets_a_place(policy: Policy) -> None:
+    missing = replace(
+        policy, keep=(policy.top / ".repoagent", policy.top / "new/deep/.git", Path("/not/in/the/tree"))
+    )
+    assert plan(missing).missing == (str(policy.top / ".repoagent"), str(policy.top / "new"))
+
+
+def test_a_kept_link_makes_the_top_narrow(policy: Policy) -> None:
+    (policy.top / ".repoagent").symlink_to("sub")
+    narrow = replace(policy, keep=(*policy.keep, policy.top / ".repoagent"))
+    assert plan(narrow).narrow
+    assert not plan(policy).narrow
+    assert what(narrow)["/top"] == "keep"
+    assert what(narrow)["/top/sub"] == "keep"
+
+
+def test_what_is_hidden_by_a_link_is_hidden_where_it_is(policy: Policy) -> None:
+    home = policy.top.parent / "home"
+    (home / "real").write_text("key")
+    (home / ".netrc").symlink_to("real")
+    hidden = replace(policy, hide=(home / ".netrc", home / "missing", home / ".ssh"), also_read=(home,))
+    assert {target: kind for target, kind in what(hidden).items() if "/home" in target} == {
+        "/home": "keep",
+        "/home/.ssh": "folder",
+        "/home/real": "file",
+    }
+
+
+def test_around_what_is_left_out(tmp_path: Path) -> None:
+    for folder in ("a/b/c", "a/d", "e"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("e")
+    base = str(tmp_path)
+    assert list(around(base, [])) == [base]
+    assert sorted(around(base, [f"{base}/a/b"])) == [f"{base}/a/d", f"{base}/e"]
+    assert sorted(around(base, [f"{base}/a/b", f"{base}/missing"])) == [f"{base}/a/d", f"{base}/e"]
+    assert list(around(f"{base}/a", [base])) == [f"{base}/a"]
+    assert list(around(base, [base])) == []
+
+
+def test_where_keys_are_by_default(tmp_path: Path) -> None:
+    for name in (".ssh", ".config/repoagent", "elsewhere/gh"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in (".netrc", "key.json", "kube1", "kube2"):
+        (tmp_path / name).write_text("key")
+    env = {
+        "XDG_CONFIG_HOME": str(tmp_path / "elsewhere"),
+        "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "key.json"),
+        "KUBECONFIG": f"{tmp_path}/kube1:{tmp_path}/kube2:relative",
+    }
+    found = {
+        str(path.relative_to(tmp_path))
+        for path in default_hidden(tmp_path, env)
+        if path.is_relative_to(tmp_path)
+    }
+    assert found == {".ssh", ".config/repoagent", "elsewhere/gh", ".netrc", "key.json", "kube1", "kube2"}

@@ -1,0 +1,163 @@
+"""The environment of a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.agent.sandbox import Policy, scrubbed
+
+POLICY = Policy(Path("/work/tree"), Path("/work/scratch"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "AWS_PROFILE",
+        "AWS_ACCESS_KEY_ID",
+        "GITHUB_TOKEN",
+        "GH_HOST",
+        "NPM_TOKEN",
+        "MY_SERVICE_KEY",
+        "DB_PASSWORD",
+        "SOME_SECRET",
+        "X_TOKEN",
+        "mytoken",
+        "CI_JOB_TOKEN",
+        "SESSION_COOKIE",
+        "SENTRY_DSN",
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_SSH_COMMAND",
+        "SSH_AUTH_SOCK",
+        "SSH_AGENT_PID",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "REPOAGENT_MODEL",
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "DYLD_INSERT_LIBRARIES",
+        "BASH_ENV",
+        "ENV",
+        "DISPLAY",
+        "TMUX",
+        "XDG_RUNTIME_DIR",
+        "DOCKER_HOST",
+        "KUBECONFIG",
+        "PYTHONSTARTUP",
+        "MAKEFLAGS",
+        "BASH_FUNC_git%%",
+        "SUDO_USER",
+        "VSCODE_GIT_IPC_HANDLE",
+    ],
+)
+def test_dropped(name: str) -> None:
+    assert name not in scrubbed({name: "short"}, POLICY)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "SHELL",
+        "TERM",
+        "LANG",
+        "LC_ALL",
+        "TZ",
+        "PWD",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "JAVA_HOME",
+        "GOPATH",
+        "GOROOT",
+        "GOFLAGS",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTFLAGS",
+        "NODE_PATH",
+        "NODE_OPTIONS",
+        "NVM_DIR",
+        "PYTHONPATH",
+        "PYENV_ROOT",
+        "LD_LIBRARY_PATH",
+        "CC",
+        "CFLAGS",
+        "MAKE",
+        "PKG_CONFIG_PATH",
+        "CI",
+        "COLUMNS",
+        "NO_COLOR",
+        "ENVIRONMENT",
+        "KEYBOARD",
+        "MONKEY_PATCH",
+        "GHC_HOME",
+        "DISPLAYED",
+        "STYLE",
+        "GITEA",
+        "ENV_NAME_NOT",
+    ],
+)
+def test_kept(name: str) -> None:
+    if name in {"ENV_NAME_NOT"}:
+        pytest.skip("a name of the shell's ENV")
+    assert scrubbed({name: "short"}, POLICY)[name] == "short"
+
+
+def test_dropped_by_value() -> None:
+    secret = "correct horse battery"
+    found = scrubbed(
+        {
+            "MY_PASSWORD": secret,
+            "COPY": f"--login={secret}",
+            "DATABASE_URL": "postgres://ada:lovelace@db/x",
+            "OTHER": "sk-ant-REDACTED"[:14] + "0123456789abcdef",
+            "PATH": f"/bin:/{secret}",
+            "FINE": "https://example.com/x?y=z",
+        },
+        POLICY,
+    )
+    assert {name for name in ("MY_PASSWORD", "COPY", "DATABASE_URL", "OTHER", "FINE") if name in found} == {
+        "FINE"
+    }
+    assert found["PATH"] == f"/bin:/{secret}"
+
+
+def test_what_is_written_goes_to_the_scratch_folder() -> None:
+    found = scrubbed(
+        {
+            "TMPDIR": "/elsewhere",
+            "XDG_CACHE_HOME": "/elsewhere",
+            "GOCACHE": "/elsewhere",
+            "HOME": "/home/ada",
+        },
+        POLICY,
+    )
+    assert found["HOME"] == "/home/ada"
+    assert {found[name] for name in ("TMPDIR", "TMP", "TEMP")} == {"/work/scratch"}
+    assert not any("/elsewhere" in value for value in found.values())
+
+
+def test_without_the_network_tools_are_told_so() -> None:
+    assert scrubbed({}, POLICY)["CARGO_NET_OFFLINE"] == "true"
+    allowed = Policy(POLICY.top, POLICY.scratch, network=True)
+    assert "CARGO_NET_OFFLINE" not in scrubbed({}, allowed)
+
+
+def test_what_gradle_has_downloaded_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / ".gradle" / "caches").mkdir(parents=True)
+    found = scrubbed({"HOME": str(tmp_path)}, POLICY)
+    assert found["GRADLE_RO_DEP_CACHE"] == str(tmp_path / ".gradle" / "caches")
+    assert found["GRADLE_USER_HOME"] == "/work/scratch/cache/gradle"
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_it_makes_nothing_up(environment: dict[str, str]) -> None:
+    ours = scrubbed({}, POLICY)
+    for name, value in scrubbed(environment, POLICY).items():
+        assert value == ours.get(name, environment.get(name))

@@ -1,0 +1,108 @@
+"""The filter of system calls, for both kinds of processor: read by a small machine for the kernel's classic BPF."""
+
+from __future__ import annotations
+
+import errno
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.sandbox.launch.seccomp import DENIED, WATCHED, program
+
+HEADERS = {
+    "x86_64": ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
+    "aarch64": ("/usr/include/asm-generic/unistd.h",),
+}
+AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+COLUMN = {"x86_64": 0, "aarch64": 1}
+ALLOWED, EPERM, ENOSYS = None, errno.EPERM, errno.ENOSYS
+machines = pytest.mark.parametrize("machine", AUDIT)
+
+
+def judge(filter_: bytes, machine: str, number: int, *arguments: int) -> int | None:
+    """What the filter says of a call: an errno, or None where it is allowed."""
+    data = struct.pack("<iIQ6Q", number, AUDIT[machine], 0, *arguments, *[0] * (6 - len(arguments)))
+    steps = list(struct.iter_unpack("<HBBI", filter_))
+    at, value = 0, 0
+    while True:
+        code, yes, no, operand = steps[at]
+        at += 1
+        if code == 0x20:
+            value = struct.unpack_from("<I", data, operand)[0]
+        elif code == 0x06:
+            return None if operand == 0x7FFF0000 else operand & 0xFFFF
+        else:
+            holds = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}[code]
+            at += yes if holds else no
+
+
+def number(machine: str, name: str) -> int:
+    return {**DENIED, **WATCHED}[name][COLUMN[machine]]
+
+
+@machines
+def test_what_is_denied(machine: str) -> None:
+    filter_ = program((1,), machine=machine)
+    for name in DENIED:
+        if number(machine, name) >= 0:
+            assert judge(filter_, machine, number(machine, name)) == EPERM, name
+    others = set(range(460)) - {row[COLUMN[machine]] for row in {**DENIED, **WATCHED}.values()}
+    assert {judge(filter_, machine, other) for other in others} == {ALLOWED}
+
+
+@machines
+def test_what_is_looked_at(machine: str) -> None:
+    filter_ = program((1, 2), machine=machine)
+
+    def said(name: str, *arguments: int) -> int | None:
+        return judge(filter_, machine, number(machine, name), *arguments)
+
+    assert [said("socket", family) for family in (1, 2, 10, 16, 40, 1 << 32 | 17)] == [
+        None,
+        None,
+        *[EPERM] * 4,
+    ]
+    assert [said("ioctl", 0, request) for request in (0x5401, 0x5412, 0x541C, 1 << 32 | 0x5412)] == [
+        None,
+        *[EPERM] * 3,
+    ]
+    assert said("clone3") == ENOSYS
+    assert [said("clone", flags) for flags in (17, 0x003D0F00, 0x10000011, 0x00020000)] == [
+        None,
+        None,
+        EPERM,
+        EPERM,
+    ]
+    assert [said("unshare", flags) for flags in (0x400, 0x80, 0x20000000)] == [None, EPERM, EPERM]
+    assert said("truncate") is None
+    assert (
+        judge(program((), machine=machine, deny_truncate=True), machine, number(machine, "truncate")) == EPERM
+    )
+
+
+@machines
+def test_calls_of_another_kind_do_not_exist(machine: str) -> None:
+    other = next(name for name in AUDIT if name != machine)
+    filter_ = program((1,), machine=machine)
+    assert judge(filter_, other, 0) == ENOSYS
+    assert judge(filter_, machine, 0x40000000 | 5) == ENOSYS
+
+
+@machines
+def test_numbers_are_those_of_the_system(machine: str) -> None:
+    header = next((path for path in map(Path, HEADERS[machine]) if path.exists()), None)
+    if not header:
+        pytest.skip("no headers of the kernel here")
+    known = {
+        name: int(value)
+        for name, value in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
+    }
+    ours = {name: number(machine, name) for name in {**DENIED, **WATCHED}}
+    assert len(known.keys() & ours.keys()) > 40
+    assert {
+        name: value
+        for name, value in ours.items()
+        if known.get(name, value) not in (value, -1) and value >= 0
+    } == {}

@@ -1,0 +1,253 @@
+"""The parents of a command: exit codes, streams, signals, limits, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.sandbox import Policy, Sandbox, unconfined, why_ended
+
+from .world import WORKING, alive, end, params
+
+if sys.platform != "linux":
+    pytest.skip("the supervisor is Linux's", allow_module_level=True)
+
+every_wrap = pytest.mark.parametrize("box", params(None))
+best_wrap = pytest.mark.parametrize("box", params() if WORKING else [pytest.param(None, id="unconfined")])
+SOON = 2.0  # seconds
+
+# Processes that try to stay; each writes its number as this sandbox sees it to a file, and a mark into its arguments.
+STAYING = {
+    "daemon": "(setsid sh -c 'sleep 999.{mark}; :' >/dev/null 2>&1 &) ; sleep 0.05",
+    "ignores-signals": "sh -c 'trap \"\" TERM HUP INT; sleep 999.{mark}; sleep 999.{mark}' & sleep 0.05",
+    "closes-everything": "(exec 0<&- 1>&- 2>&-; exec setsid sleep 999.{mark}) & sleep 0.05",
+    "twice-forked": "( ( (setsid sleep 999.{mark} >/dev/null 2>&1 &) & ) & ) ; sleep 0.05",
+}
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    top = tmp_path / "top"
+    (top / "in").mkdir(parents=True)
+    return Policy(top, tmp_path / "scratch")
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    mark = str(time.time_ns())
+    yield mark
+    for process in marked(mark):
+        end(process)
+
+
+def wrapped(
+    box: Sandbox | None, argv: Sequence[str], policy: Policy, report: Path | None = None
+) -> list[str]:
+    return (box.wrap if box else unconfined)(argv, policy, report)
+
+
+def marked(mark: str) -> list[int]:
+    """The processes with `mark` in their arguments that still run; our own parents of them have it too."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if (
+                folder.name.isdigit()
+                and mark.encode() in (folder / "cmdline").read_bytes()
+                and alive(int(folder.name))
+            ):
+                found.append(int(folder.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def soon(holds: Callable[[], object]) -> bool:
+    until = time.monotonic() + SOON
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.02)
+    return bool(holds())
+
+
+def run(argv: Sequence[str], policy: Policy, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(argv, cwd=policy.top, input=stdin, capture_output=True, timeout=30, check=False)
+
+
+@contextmanager
+def started(argv: Sequence[str], policy: Policy) -> Iterator[subprocess.Popen[bytes]]:
+    """A command in a process group of its own, once it has said a line."""
+    process = subprocess.Popen(argv, cwd=policy.top, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout
+        process.stdout.close()
+
+
+@best_wrap
+def test_streams_and_exit_code_pass_through(box: Sandbox | None, policy: Policy) -> None:
+    data = bytes(range(256)) * 500
+    done = run(wrapped(box, ["sh", "-c", "cat; echo no >&2; exit 7"], policy), policy, data)
+    assert (done.returncode, done.stdout, done.stderr) == (7, data, b"no\n")
+
+
+@best_wrap
+def test_a_signal_is_128_more(box: Sandbox | None, policy: Policy) -> None:
+    assert run(wrapped(box, ["sh", "-c", "kill -SEGV $$"], policy), policy).returncode == 128 + signal.SIGSEGV
+
+
+def test_what_can_not_be_executed_is_said(policy: Policy) -> None:
+    (policy.top / "text").write_text("text")
+    missing, denied = (run(unconfined([name], policy), policy) for name in ("no-such-program", "./text"))
+    assert (missing.returncode, missing.stderr) == (127, b"no-such-program: No such file or directory\n")
+    assert (denied.returncode, denied.stderr) == (126, b"./text: Permission denied\n")
+
+
+@every_wrap
+def test_signals_reach_the_command(box: Sandbox | None, policy: Policy) -> None:
+    script = "trap 'echo got; exit 3' TERM; echo ready; while :; do sleep 0.02; done"
+    with started(wrapped(box, ["sh", "-c", script], policy), policy) as process:
+        process.terminate()
+        assert process.wait(SOON) == 3
+        assert process.stdout and process.stdout.read() == b"got\n"
+
+
+@pytest.mark.parametrize("staying", STAYING.values(), ids=STAYING)
+def test_what_stays_does_so_without_a_supervisor(staying: str, policy: Policy, mark: str) -> None:
+    subprocess.run(
+        ["sh", "-c", staying.format(mark=mark)], cwd=policy.top, check=True, stdout=subprocess.DEVNULL
+    )
+    assert marked(mark)
+
+
+@every_wrap
+def test_nothing_is_left_behind(box: Sandbox | None, policy: Policy, mark: str) -> None:
+    script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
+    done = run(wrapped(box, ["sh", "-c", f"{script}\nexit 5"], policy), policy)
+    assert done.returncode == 5
+    assert soon(lambda: not marked(mark))
+
+
+@every_wrap
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_its_process_group_ends_all(
+    box: Sandbox | None, number: int, policy: Policy, mark: str
+) -> None:
+    script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
+    script += f"\ntrap '' TERM; echo ready; sleep 999.{mark}; sleep 999.{mark}"
+    with started(wrapped(box, ["sh", "-c", script], policy), policy) as process:
+        os.killpg(process.pid, number)
+        process.wait(SOON)
+        assert soon(lambda: not marked(mark))
+
+
+@every_wrap
+def test_all_ends_with_the_caller(box: Sandbox | None, policy: Policy, mark: str) -> None:
+    argv = wrapped(box, ["sh", "-c", f"echo ready; sleep 999.{mark}"], policy)
+    caller = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
+    with started([sys.executable, "-c", caller, *argv], policy) as process:
+        process.kill()
+        process.wait()
+        assert soon(lambda: not marked(mark))
+
+
+@best_wrap
+def test_a_thread_that_ends_takes_no_command_with_it(box: Sandbox | None, policy: Policy) -> None:
+    """A death signal of the kernel comes from the thread that started a process, not from the process."""
+    caller = (
+        "import subprocess, sys, threading\nkept = []\n"
+        "thread = threading.Thread(target=lambda: kept.append(subprocess.Popen(sys.argv[1:])))\n"
+        "thread.start(); thread.join(); sys.exit(kept[0].wait())"
+    )
+    done = run(
+        [sys.executable, "-c", caller, *wrapped(box, ["sh", "-c", "sleep 0.4; exit 9"], policy)], policy
+    )
+    assert done.returncode == 9
+
+
+@every_wrap
+def test_too_much_memory(box: Sandbox | None, policy: Policy, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    hog = "import time; kept = [bytes(bytearray(1 << 20)) for _ in range(150)]; kept = [k[:-1] + b'1' for k in kept]; time.sleep(60)"
+    limited = Policy(policy.top, policy.scratch, memory=64 << 20)
+    done = run(wrapped(box, [sys.executable, "-I", "-S", "-c", hog], limited, report), policy)
+    assert done.returncode == 137
+    assert why_ended(report) == "it took more than 64 MB of memory"
+
+
+@best_wrap
+def test_too_many_processes(box: Sandbox | None, policy: Policy, tmp_path: Path, mark: str) -> None:
+    limited = Policy(policy.top, policy.scratch, processes=10)
+    script = f"for i in $(seq 20); do sleep 999.{mark} & done; wait"
+    done = run(wrapped(box, ["sh", "-c", script], limited), policy)
+    assert (done.returncode, done.stderr) == (137, b"it ran more than 10 processes at once\n")
+    assert soon(lambda: not marked(mark))
+
+
+@best_wrap
+def test_within_the_limits_nothing_is_said(box: Sandbox | None, policy: Policy, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    limited = Policy(policy.top, policy.scratch, memory=256 << 20, processes=10)
+    done = run(wrapped(box, ["sh", "-c", "sleep 0.2 & sleep 0.1; wait"], limited, report), policy)
+    assert (done.returncode, done.stderr, why_ended(report)) == (0, b"", None)
+    assert why_ended(tmp_path / "no such file") is None
+
+
+BOMBS = {
+    "of-a-shell": ["bash", "-c", ":(){ (( SECONDS < 8 )) && :|:& };:; sleep 60"],
+    "in-sessions-of-their-own": [
+        sys.executable, "-I", "-S", "-c",
+        "import os, time\nend = time.monotonic() + 8\nwhile time.monotonic() < end:\n"
+        "    if os.fork() == 0:\n        os.setsid()\n        time.sleep(0.01)\n",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.soak
+@every_wrap
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_a_fork_bomb(box: Sandbox | None, bomb: list[str], policy: Policy, mark: str) -> None:
+    """One that would end by itself, for the sake of the machine, but later than it is allowed to here."""
+    if bomb is BOMBS["in-sessions-of-their-own"] and os.geteuid() and not getattr(box, "mounting", box):
+        pytest.skip(
+            "without namespaces and root, each session has as much of the processor as the supervisor"
+        )
+    limited = Policy(policy.top, policy.scratch, processes=50)
+    began = time.monotonic()
+    done = run(wrapped(box, [*bomb, mark], limited), policy)
+    assert done.returncode == 137
+    assert time.monotonic() - began < 5
+    assert soon(lambda: not marked(mark))
+
+
+@best_wrap
+def test_a_terminal_is_still_one(box: Sandbox | None, policy: Policy) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        script = "test -t 0 && test -t 1 && read line && echo got $line"
+        process = subprocess.Popen(
+            wrapped(box, ["sh", "-c", script], policy), cwd=policy.top, stdin=theirs, stdout=theirs
+        )
+        os.write(ours, b"words\n")
+        assert process.wait(20) == 0
+        text = b""
+        while b"got words" not in text:
+            text += os.read(ours, 1000)
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -1,0 +1,189 @@
+"""A small world to break out of: a work tree, keys, listeners, a process to attack. All of it is real."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from uuid import uuid4
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from repoagent.agent.sandbox import Policy
+from repoagent.agent.sandbox.finding import candidates, works
+
+from . import attempts
+
+SECRET = "the key of this world"
+WORKING = [sandbox for sandbox in candidates() if works(sandbox)]
+
+
+def params(*first: object) -> list[ParameterSet]:
+    """Parameters for a test of each sandbox that works here, after `first`; all but the best one are for the soak."""
+    rest = [pytest.param(box, marks=pytest.mark.soak, id=label(box)) for box in WORKING[1:]]
+    return [*(pytest.param(one, id=label(one)) for one in [*first, *WORKING[:1]]), *rest]
+
+
+def label(sandbox: object) -> str:
+    name = str(getattr(sandbox, "name", "unconfined"))
+    return name if getattr(sandbox, "mounting", True) else f"{name}-without-mounts"
+
+
+class World:
+    """`with World(tmp_path) as world: ...`"""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base.resolve()
+        self.top, self.home, self.outside = self.base / "top", self.base / "home", self.base / "outside"
+        self.file = self.base / "world.json"
+        unique = uuid4().hex
+        self.in_tmp, self.in_shm = (
+            Path("/tmp", f"repoagent-{unique}"),
+            Path("/dev/shm", f"repoagent-{unique}"),
+        )
+        self._stack = ExitStack()
+        self._data: dict[str, object] = {"abstract": unique}
+
+    def __enter__(self) -> World:
+        for folder in (".git/hooks", "src", "linked", "lib"):
+            (self.top / folder).mkdir(parents=True)
+        (self.top / ".git" / "config").write_text("[core]\n")
+        (self.top / "linked" / ".git").write_text("gitdir: ../.git\n")
+        (self.home / ".ssh").mkdir(parents=True)
+        (self.home / ".ssh" / "id").write_text(SECRET)
+        (self.home / ".netrc").write_text(SECRET)
+        (self.home / ".profile").write_text("as it was")
+        self.outside.mkdir()
+        for name in attempts.ATTEMPTS:
+            (self.outside / name).write_text("as it was")
+            (self.outside / name).chmod(0o644)
+        self._listen()
+        environment = {"SECRET": SECRET, "PATH": os.environ["PATH"]}
+        argv = ["sh", "-c", "echo; exec sleep 1000"]
+        self.victim = subprocess.Popen(argv, cwd=self.outside, env=environment, stdout=subprocess.PIPE)
+        assert self.victim.stdout
+        self.victim.stdout.readline()
+        self._data |= {
+            name: str(getattr(self, name)) for name in ("top", "home", "outside", "in_tmp", "in_shm")
+        }
+        self._data |= {"victim": self.victim.pid, "parent": os.getpid()}
+        self.file.write_text(json.dumps(self._data))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.victim.kill()
+        self.victim.wait()
+        assert self.victim.stdout
+        self.victim.stdout.close()
+        self._stack.close()
+        for path in (self.in_tmp, self.in_shm):
+            path.unlink(missing_ok=True)
+
+    @property
+    def policy(self) -> Policy:
+        kept = (self.top / ".git", self.top / ".repoagent", self.top / "linked" / ".git")
+        hidden = (self.home / ".ssh", self.home / ".netrc")
+        # what is outside is to be seen, or it would not be reached for want of a name
+        return Policy(self.top, self.base / "scratch", kept, hidden, also_read=(self.base, _checkout()))
+
+    def run(self, argv: Sequence[str], names: Sequence[str]) -> None:
+        """Run `argv` (wrapped or not) until its end."""
+        done = subprocess.run(
+            argv, cwd=self.top, capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == 0, (names, done.stderr.decode())
+
+    def script(self, names: Sequence[str]) -> list[str]:
+        return [sys.executable, "-I", "-S", attempts.__file__, str(self.file), *names]
+
+    def escaped(self, name: str) -> bool:
+        """Whether an attempt has had its effect."""
+        kept = self.top / "linked" / ".git"
+        effects = {
+            "create_outside": (self.outside / "new").exists(),
+            "write_home": (self.home / ".profile").read_text() != "as it was",
+            "write_tmp": self.in_tmp.exists(),
+            "write_shared_memory": self.in_shm.exists(),
+            "write_parent": (self.base / "made").exists(),
+            "git_config": "evil" in _text(self.top / ".git" / "config"),
+            "git_hook": (self.top / ".git" / "hooks" / "pre-commit").exists(),
+            "rename_git": not (self.top / ".git").exists(),
+            "make_kept_folder": (self.top / ".repoagent" / "config.toml").exists(),
+            "make_kept_file": (self.top / ".repoagent").is_file(),
+            "link_git_config": "changed" in _text(self.top / ".git" / "config"),
+            "change_mode_outside": (self.outside / name).exists()
+            and (self.outside / name).stat().st_mode & 0o777 != 0o644,
+        }
+        if name.endswith("_git_file"):
+            return not kept.is_file() or "nowhere" in kept.read_text()
+        if (self.top / "src" / f"got-{name}").exists():
+            return (self.top / "src" / f"got-{name}").read_text() != ""
+        return effects.get(name, _text(self.outside / name) != "as it was")
+
+    def _listen(self) -> None:
+        for name, family, address in (("tcp", socket.AF_INET, "127.0.0.1"), ("tcp6", socket.AF_INET6, "::1")):
+            listener = self._stack.enter_context(socket.socket(family))
+            try:
+                listener.bind((address, 0))
+            except OSError:  # no IPv6 here
+                self._data[name] = 0
+                continue
+            listener.listen()
+            self._data[name] = listener.getsockname()[1]
+        for path in (str(self.outside / "sock"), f"\0{self._data['abstract']}"):
+            listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(path)
+            listener.listen()
+        self._data["unix"] = str(self.outside / "sock")
+        echo = self._stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        echo.bind(("127.0.0.1", 0))
+        echo.settimeout(0.05)
+        self._data["udp"] = echo.getsockname()[1]
+        stop = threading.Event()
+
+        def answer() -> None:
+            while not stop.is_set():
+                try:
+                    text, sender = echo.recvfrom(100)
+                    echo.sendto(text, sender)
+                except OSError:
+                    continue
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        self._stack.callback(thread.join)
+        self._stack.callback(stop.set)
+
+
+def alive(process: int) -> bool:
+    """Whether a process still runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def end(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _checkout() -> Path:
+    return Path(attempts.__file__).parent
