@@ -13,6 +13,7 @@ from typing import Literal
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.agents import Agent
 from repoagent.agent.protocol import Parsed, parse
+from repoagent.agent.repetition import repetition
 from repoagent.agent.state import State, Step, steps
 from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET, Tool
 from repoagent.errors import ModelError, Refused, RepoagentError
@@ -49,15 +50,15 @@ class Outcome:
 
 
 BeforeEnd = Callable[[State], "Observation | None"]
-BeforeTurn = Callable[[State], "Iterable[Turn]"]
+BeforeTurn = Callable[[State], State]
 
 
 def _agree(state: State) -> None:
     return None
 
 
-def _nothing(state: State) -> tuple[Turn, ...]:
-    return ()
+def _as_it_is(state: State) -> State:
+    return state
 
 
 def run(
@@ -67,15 +68,15 @@ def run(
     *,
     before_finish: BeforeEnd = _agree,
     before_answer: BeforeEnd = _agree,
-    before_turn: BeforeTurn = _nothing,
+    before_turn: BeforeTurn = _as_it_is,
     on_event: Callable[[LoopEvent], None] = lambda event: None,
 ) -> Outcome:
     """Go on from `state` until the task is finished, rejected or answered.
 
     A conversation that ends in a reply goes on with its actions, not with a call. `before_finish` is asked
     before a run counts as finished, `before_answer` before words alone count as an answer; an observation that
-    one of them returns goes back to the model instead. `before_turn` is asked before each reply: the turns that it
-    returns (what the person says meanwhile, what has happened since) are appended first; see `state.beside`.
+    one of them returns goes back to the model instead. `before_turn` is asked before each reply, and may append
+    turns to the state: what the person says meanwhile, what has happened since; see `state.beside`.
 
     Raises ModelError when the model can't keep to the protocol or goes round in circles; the `error` of an
     observation (for an edit at least Refused) that went back in vain three times in a row; and what the
@@ -152,8 +153,7 @@ class _Run:
         self.notice_repetition()
 
     def ask(self) -> None:
-        for said in self.before_turn(self.state):
-            self.state = self.state.with_turn(said)
+        self.state = self.before_turn(self.state)
         turn = self.agent.step(self.state)
         reply = _read(turn.text, self.tools, self.state)
         meta = dict(turn.meta)
@@ -245,17 +245,15 @@ class _Run:
         return count
 
     def notice_repetition(self) -> None:
-        """Tell the model once that it goes round in circles (of one or two turns); then end the run."""
-        found = steps(self.state.turns)
-        marks = [_mark(step) for step in found]
-        if not any(len(marks) >= 2 * size and marks[-size:] == marks[-2 * size : -size] for size in (1, 2)):
+        """Tell the model that it goes round in circles; then end the run."""
+        found = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
+        if found is None:
             return
-        if any(turn.meta.get("extra") == "repeated" for step in found[-2:-1] for turn in step.observations):
+        if found.over:
             raise self.failure or ModelError(
                 "the model repeats itself and gets nowhere: say it in other words, or use another --model"
             )
-        text = "You did exactly this before, with the same result. Do something else, or finish, or reject."
-        self.add(Observation("repeated", text, ok=False), extra="repeated")
+        self.add(Observation("repeated", found.text, ok=False), extra=found.extra)
 
 
 def _read(reply: str, tools: Mapping[str, Tool], state: State, *, was_cut: bool = False) -> Parsed:
@@ -280,9 +278,3 @@ def _ok(seen: Turn) -> bool:
 
 def _final(seen: Turn) -> bool:
     return seen.meta.get("final") == "yes"
-
-
-def _mark(step: Step) -> tuple[str, ...]:
-    """What makes a step the same as another: the reply, spaces apart, and what came of it."""
-    seen = (turn.text for turn in step.observations if turn.meta.get("extra") != "repeated")
-    return (" ".join(step.reply.text.split()), *seen)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Literal
 
 from repoagent.agent.actions import Action
 from repoagent.agent.pieces import DATA, Piece, own_closing_tag, pieces
@@ -18,7 +19,7 @@ class Parsed:
     """One reply, read.
 
     reply: the part that counts; `dropped` is what followed and imitated an observation or another speaker.
-    thought: the prose (and quoted code), without actions and patches.
+    thought: the prose (and quoted code), without actions, and without patches where there is something to apply them.
     actions: in order, `finish` or `reject` last. All patches together are one `edit`, whose body is the reply
         without its tags.
     problem: why nothing of it may be performed, worded for the model; None when all is well.
@@ -55,7 +56,8 @@ def parse(
     cut = len(reply) if doubtful else cut  # so that what is kept is as doubtful when it is read again
     tags = [piece.action for piece in found if piece.action]
     actions = _actions(reply, found, tools)
-    thought = "".join(_text(reply, piece) for piece in found if piece.kind in {"prose", "slip", "code"})
+    words = {"prose", "slip", "code"} | ({"patch"} if EDIT not in tools else set())  # nobody applies it
+    thought = "".join(_text(reply, piece) for piece in found if piece.kind in words)
     problem = own_closing_tag(doubtful) if doubtful else None
     problem = problem or _problem(reply, found, actions, tools, dropped=was_cut or cut < len(reply))
     return Parsed(
@@ -69,15 +71,15 @@ def parse(
     )
 
 
-def protocol_text(tools: Iterable[Tool]) -> str:
+def protocol_text(tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits") -> str:
     """The part of a prompt that says how to answer: the protocol, and what each of `tools` says of itself
-    (those of the loop need not be given)."""
+    (those of the loop need not be given). Of "edits" the first that applies is the end; "changes" may be many."""
     given = {tool.name: tool for tool in (*OWN, *tools)}
     edit = given.pop(EDIT, None)
     tags = "\n".join(f"- {tool.text.strip()}" for tool in given.values())
     texts = [_prompt("protocol"), f"The tags:\n{tags}"]
     if edit:
-        texts += [_prompt("edits"), edit.text.strip()]
+        texts += [_prompt(edits), edit.text.strip()]
     return "\n\n".join(texts) + "\n"
 
 

@@ -348,3 +348,10 @@ def test_the_examples_of_the_prompt_are_in_the_protocol() -> None:
     parsed = read(prompt("edit").partition("sentence or two.")[2].partition("If you learned")[0] + DIFF)
     assert parsed.problem is None
     assert parsed.commit_message == "Subject line\n\nWhy, briefly."
+
+
+def test_a_patch_that_nothing_applies_is_words() -> None:
+    """A loop without the tool for it has an answer then, and does not wait for one for ever."""
+    patch = "```diff\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n```\n"
+    assert parse(patch, {"read"}).thought == patch.strip()
+    assert parse(patch, {"read", "edit"}).thought == ""

@@ -1,0 +1,138 @@
+"""A long text made short: its head and tail, cut between lines, and never inside what quotes something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repoagent.llm.quoting import absent, fence
+
+_OPENING = re.compile(r'^<([a-z][\w-]*)((?: [^<>\n]*)?) id="([0-9a-f]{6,64})">\n', re.MULTILINE)
+_IN_VAIN = 200  # of what only looks like a fence: each costs a hash of all that it seems to hold
+_HEAD = 0.6  # of what is shown
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """What a fence (`agent.fence`) holds, and its label without the id."""
+
+    label: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Head and tail of a content of `lines` lines; of those, `first` to `last` (from 1) are not, or not wholly,
+    shown. `within`: a line that is too long was cut inside."""
+
+    head: str
+    tail: str
+    first: int
+    last: int
+    lines: int
+    within: bool = False
+
+
+def pieces(text: str) -> list[str | Quoted]:
+    """`text` as what quotes something and what does not, in order. Only what `agent.fence` can have written counts."""
+    found: list[str | Quoted] = []
+    at = vain = 0
+    for opening in _OPENING.finditer(text):
+        if opening.start() < at or vain > _IN_VAIN:
+            continue
+        closing = f'</{opening[1]} id="{opening[3]}">'
+        end = text.find(closing, opening.end())
+        said = text[opening.end() : end] if end >= 0 else ""
+        given = [said, said.removesuffix("\n")] if said.endswith("\n") or not said else []
+        content = next((content for content in given if absent(content) == opening[3]), None)
+        if end < 0 or content is None:
+            vain += 1
+            continue
+        found += [text[at : opening.start()], Quoted(opening[1] + opening[2], content)]
+        at = end + len(closing)
+    return [piece for piece in [*found, text[at:]] if piece != ""]
+
+
+def whole(piece: str | Quoted) -> str:
+    """The text of a piece."""
+    return piece if isinstance(piece, str) else fence(piece.content, piece.label)
+
+
+def size(text: str) -> int:
+    """Bytes, as they are sent."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def cut(content: str, most: int) -> Cut:
+    """Head and tail of `content`, together at most `most` bytes; whole lines, as long as one fits."""
+    rows = content.split("\n")
+    if not rows[-1]:
+        rows.pop()
+    head = _fitting(rows, int(most * _HEAD))
+    tail = _fitting(rows[head:][::-1], most - int(most * _HEAD))
+    last = len(rows) - tail
+    if head and tail:
+        end = _lines(rows[last:])
+        end = end if content.endswith("\n") else end[:-1]
+        return Cut(_lines(rows[:head]), end, head + 1, last, len(rows))
+    data = content.encode("utf-8", "surrogatepass")
+    begin = data[: int(most * _HEAD)].decode("utf-8", "ignore")
+    end = data[len(data) - (most - int(most * _HEAD)) :].decode("utf-8", "ignore")
+    return Cut(begin, end, begin.count("\n") + 1, len(rows) - end.rstrip("\n").count("\n"), len(rows), True)
+
+
+def share(sizes: Sequence[int], most: int) -> int:
+    """The largest size for one so that all together, none above it, are at most `most` (water filling)."""
+    left, rest = most, sorted(sizes)
+    for count, one in zip(range(len(rest), 0, -1), rest, strict=True):
+        if one * count > left:
+            return max(0, left // count)
+        left -= one
+    return max(sizes, default=0)
+
+
+def trimmed(text: str, most: int, note: str) -> str:
+    """`text` in at most about `most` bytes: the middle of what is longest is left out, and `note` says so there. What
+    quotes something is cut inside and quoted again."""
+    most = max(0, most)
+    if size(text) <= most:
+        return text
+    parts = pieces(text)
+    quoted = [part for part in parts if isinstance(part, Quoted)]
+    contents = [part if isinstance(part, str) else part.content for part in parts]
+    around = sum(2 * size(fence("", part.label)) + 2 for part in quoted)
+    one = share([size(content) for content in contents], most - around - 8)
+    if len(parts) > 8 or one < 2 * size(note) + 40:  # too many, or too little room, to show something of each
+        one = most - size(note) - 120 * bool(quoted)
+        if one < 40:
+            return note if size(note) <= most else ""
+        return _ends(Quoted("content", "\n".join(contents)) if quoted else text, one, note)
+    return "".join(
+        whole(part) if size(content) <= one else _ends(part, one - size(note) - 2, note)
+        for part, content in zip(parts, contents, strict=True)
+    )
+
+
+def _ends(part: str | Quoted, most: int, note: str) -> str:
+    """Head and tail of a piece, with `note` between them."""
+    if isinstance(part, str):
+        found = cut(part, most)
+        return f"{found.head.rstrip()}\n{note}\n{found.tail}"
+    found = cut(part.content, most)
+    head, tail = (fence(end, part.label) for end in (found.head, found.tail))
+    return f"{head}\n{note}\n{tail}"
+
+
+def _fitting(rows: Sequence[str], most: int) -> int:
+    """How many of the first `rows` fit."""
+    left = most
+    for number, row in enumerate(rows):
+        left -= size(row) + 1
+        if left < 0:
+            return number
+    return len(rows)
+
+
+def _lines(rows: Sequence[str]) -> str:
+    return "".join(f"{row}\n" for row in rows)

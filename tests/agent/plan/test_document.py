@@ -1,0 +1,200 @@
+"""The text of a plan: every one has a reading, and nothing of it is lost by a change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.agent.plan import Plan, Task, parse_plan
+from repoagent.agent.plan.changes import added, changed, moved, noted, numbered
+from repoagent.agent.plan.lines import MARKS, TaskState
+from repoagent.agent.plan.rules import below
+
+WHOLE = """# Plan
+
+Do it with care.
+
+- [x] 1. Find out why
+- [~] 2. Fix the parser (after 1)
+  It is in `number`.
+
+  Signs too.
+  - [ ] 2.1. A sign
+  - [-] 2.2. Hexadecimal
+- [!] 3. Ask about the format (after 1, 2.1)
+
+## Later
+
+* [ ] 4: Docs
+"""
+
+LINES = st.one_of(
+    st.sampled_from(
+        [
+            "", "# Plan", "- [ ] 1. One", "- [x] 2. Two (after 1)", "  - [ ] 1.1. Sub", "\t- [~] 7. Tab", "- [ ] no id",
+            "- [ ] 1. twice", "  note", "    deeper", "```", "~~~", "- plain", "* [X] star", "1. [ ] ordered", "- [ ]",
+            "- [ ] 3.", "  \\- [ ] quoted", "- [x](link)", "\r", "- [-] 2.1: gone\r", "- [ ] a (after lunch)",
+            "- [ ] x (after 9, 1.)", "      - [ ] deep", "text", "- [/] odd", "- [ ] 01.002. zeros",
+        ]
+    ),
+    st.text(max_size=12).map(lambda text: text.replace("\n", " ")),
+)  # fmt: skip
+TEXTS = st.lists(LINES, max_size=14).map("\n".join)
+NOTES = st.lists(LINES, max_size=4).map("\n".join)
+
+
+def test_what_is_a_task() -> None:
+    assert parse_plan(WHOLE).tasks == (
+        Task("1", "Find out why", "done"),
+        Task("2", "Fix the parser", "active", ("1",), "It is in `number`.\n\nSigns too."),
+        Task("2.1", "A sign", "open", under="2"),
+        Task("2.2", "Hexadecimal", "dropped", under="2"),
+        Task("3", "Ask about the format", "blocked", ("1", "2.1")),
+        Task("4", "Docs"),
+    )
+    assert [task.id for task in parse_plan(WHOLE).open] == ["2", "2.1", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- [ ]",
+        "- [x](link)",
+        "- [?] what",
+        "    text",
+        "```\n- [ ] 1. an example\n```",
+        "- [] x]",
+    ],
+)
+def test_what_is_none(text: str) -> None:
+    assert [task.title for task in parse_plan(text).tasks] in ([], ["x]"])
+
+
+def test_a_fence_that_is_never_closed_hides_nothing() -> None:
+    assert len(parse_plan("```\n- [ ] 1. One\n- [ ] 2. Two").tasks) == 2
+
+
+def test_a_line_without_an_id_has_the_next_free_one_and_keeps_it_when_moved() -> None:
+    plan = numbered(parse_plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
+    assert plan.text == "- [ ] 3. new\n- [x] 2. Two\n  - [ ] 2.1. sub\n- [ ] 4. twice\n"
+    lines = plan.text.splitlines()
+    again = parse_plan("\n".join([lines[2].strip(), lines[3], lines[0]]))
+    assert [(task.id, task.under) for task in again.tasks] == [("2.1", ""), ("4", ""), ("3", "")]
+
+
+def test_a_number_is_an_id_only_with_its_point() -> None:
+    assert [task.title for task in parse_plan("- [ ] 3 files to check\n- [ ] 2.0 release").tasks] == [
+        "3 files to check",
+        "2.0 release",
+    ]
+
+
+def test_ticking_off_the_whole_ticks_off_what_is_under_it() -> None:
+    assert parse_plan("- [x] 1. A\n  - [ ] 1.1. B\n    - [ ] 1.1.1. C\n- [ ] 2. D").open == (Task("2", "D"),)
+
+
+def test_a_change_touches_its_line_alone() -> None:
+    plan = parse_plan(WHOLE.replace("\n", "\r\n"))
+    done = changed(plan, "4", replace(plan.tasks[-1], state="done"))
+    assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs").replace("\n", "\r\n")
+    noted_, id = noted(done, "3", "who?"), "3"
+    assert "- [!] 3. Ask about the format (after 1, 2.1)\r\n  who?\r\n\r\n## Later" in noted_.text
+    assert noted(noted_, id, "who?") == noted_
+
+
+def test_a_new_task_stands_where_it_belongs() -> None:
+    plan, id = added(parse_plan(WHOLE), Task("", "More", note="why\n- [ ] not a task", under="2"))
+    assert id == "2.3"
+    assert (
+        "  - [-] 2.2. Hexadecimal\n  - [ ] 2.3. More\n    why\n    \\- [ ] not a task\n- [!] 3" in plan.text
+    )
+    plan, id = added(plan, Task("", "First", after=("3",)), before="1")
+    assert (id, plan.tasks[0]) == ("5", Task("5", "First", after=("3",)))
+    plan, id = added(parse_plan("no newline"), Task("", "3. odd title"))
+    assert plan.text == "no newline\n- [ ] 1. 3. odd title\n"
+    assert plan.tasks == (Task("1", "3. odd title"),)
+
+
+def test_a_task_moves_with_all_that_is_under_it() -> None:
+    plan = moved(parse_plan(WHOLE), "2", under="4")
+    assert plan.text.endswith(
+        "* [ ] 4: Docs\n  - [~] 2. Fix the parser (after 1)\n    It is in `number`.\n\n    Signs too.\n"
+        "    - [ ] 2.1. A sign\n    - [-] 2.2. Hexadecimal\n"
+    )
+    assert [task.id for task in moved(plan, "3", under="", before="1").tasks[:2]] == ["3", "1"]
+
+
+@given(TEXTS)
+@settings(max_examples=40, deadline=None)
+def test_every_text_has_a_reading_that_is_the_same_once_its_ids_are_written(text: str) -> None:
+    plan = parse_plan(text)
+    assert plan.render() == text
+    ids = [task.id for task in plan.tasks]
+    assert len(set(ids)) == len(ids)
+    whole = numbered(plan)
+    assert whole.tasks == plan.tasks
+    assert numbered(whole) == whole
+    kept = {item.line for item in plan.items if not item.numbered}
+    assert [line for n, line in enumerate(whole.lines) if n not in kept] == [
+        line for n, line in enumerate(plan.lines) if n not in kept
+    ]
+
+
+@given(TEXTS, NOTES, st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_new_task_changes_no_other(text: str, note: str, data: st.DataObject) -> None:
+    plan = numbered(parse_plan(text))
+    ids = [task.id for task in plan.tasks]
+    under = data.draw(st.sampled_from(["", *ids]))
+    before = data.draw(st.sampled_from(["", *ids]))
+    made, id = added(plan, Task("", "Title", note=note, under=under), before=before)
+    assert [task for task in made.tasks if task.id != id] == list(plan.tasks)
+    new = next(task for task in made.tasks if task.id == id)
+    assert new.under == (next(t.under for t in plan.tasks if t.id == before) if before else under)
+    assert all(line in made.text for line in plan.lines)
+    again = noted(made, id, note)
+    assert again == made  # the note that is read is the note that was written
+
+
+@given(TEXTS, st.sampled_from(list(MARKS)), st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_changed_state_changes_nothing_else(text: str, state: TaskState, data: st.DataObject) -> None:
+    plan = numbered(parse_plan(text))
+    if not plan.tasks:
+        return
+    task = data.draw(st.sampled_from(plan.tasks))
+    made = changed(plan, task.id, replace(task, state=state))
+    assert made.tasks == tuple(replace(t, state=state) if t is task else t for t in plan.tasks)
+
+
+@given(TEXTS, st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_move_loses_nothing(text: str, data: st.DataObject) -> None:
+    plan = numbered(parse_plan(text))
+    if len(plan.tasks) < 2:
+        return
+    task = data.draw(st.sampled_from(plan.tasks))
+    inside = {task.id, *(t.id for t in below(plan, task.id))}
+    places = [t.id for t in plan.tasks if t.id not in inside]
+    under = data.draw(st.sampled_from(["", *places]))
+    made = moved(plan, task.id, under=under)
+    assert {(t.id, t.title, t.state) for t in made.tasks} == {(t.id, t.title, t.state) for t in plan.tasks}
+    assert sorted("".join(made.text.split())) == sorted("".join(plan.text.split()))
+    assert next(t.under for t in made.tasks if t.id == task.id) == under
+
+
+def test_ids_without_end_have_one() -> None:
+    deep = "\n".join(f"{'  ' * n}- [ ] task" for n in range(70))
+    for text in (deep, "- [ ] 999999999. a\n- [ ] b\n- [ ] 999999999. c"):
+        plan = numbered(parse_plan(text))
+        assert numbered(plan) == plan
+        assert len({task.id for task in plan.tasks}) == len(plan.tasks)
+
+
+def test_a_plan_of_many_lines_is_read_quickly() -> None:
+    text = "\n".join(f"{'  ' * (n % 40)}- [ ] task {n}\n{'  ' * (n % 40)}  note" for n in range(2000))
+    assert len(Plan(text).tasks) == 2000
