@@ -1,5 +1,5 @@
 """The events of a repository, put together from the files that have them: each memory's edits, the edits of the work
-tree, the log of reviews, and the ledger of calls."""
+tree, the log of reviews, the homes of runs, and the ledger of calls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from repoagent.errors import Refused
 from repoagent.llm.ledger import Spent, read, state_folder
 from repoagent.memory.identity.index import folders
 from repoagent.memory.records import EditRecord
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.review.record import read_log
-from repoagent.store import Layout, Warn, jsonl
+from repoagent.store import Layout, Warn, document, jsonl, read_regular
 
-Kind = Literal["edit", "undo", "redo", "review"]
+Kind = Literal["edit", "undo", "redo", "review", "run"]
 LANDED = ("committed", "written")
 _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 
@@ -26,12 +27,13 @@ _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 @dataclass(frozen=True)
 class Event:
     """One thing that was done. `time` has its zone; `state` is how it ended, as in `EditRecord` ("reviewed" of a
-    review); `cost` is in US dollars, None where no price is known; `reasons` say why it was refused."""
+    review; of a run as its run.json says, "unfinished" without an end); `cost` is in US dollars, None where no price is
+    known; `reasons` say why it was refused."""
 
     time: datetime
     kind: Kind
     id: str
-    what: str  # the request, or what was reviewed
+    what: str  # the request, the task, or what was reviewed
     files: tuple[str, ...]
     state: str
     reasons: tuple[str, ...] = ()
@@ -65,11 +67,12 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
         *_remembered(place, warn),
         *(_unremembered(path, warn) for path in lists),
         _reviews(place, warn),
+        _runs(place, warn),
     ]
     events = sorted(
         _joined(sources), key=lambda event: event.time
     )  # of one second: in the order of their source
-    ids = {event.id for event in events if event.kind == "edit"}
+    ids = {event.id for event in events if event.kind in ("edit", "run")}
     spent = (entry for entry in read(state_folder(), since) if entry.repository in tops or entry.run in ids)
     return Activity(
         worktree.top,
@@ -155,6 +158,30 @@ def _review(time: datetime, line: Mapping[str, Any]) -> Event:
     )  # fmt: skip
 
 
+def _runs(place: Layout, warn: Warn) -> Iterator[Event]:
+    """The runs of tasks, at the time of their beginning. What is broken is left to `repoagent runs` to say."""
+    for file in sorted(place.runs.glob("*/run.json")) if not place.runs.is_symlink() else []:
+        try:
+            said = document.parse(read_regular(file) or b"") or {}
+        except Refused as error:
+            warn(str(error))
+            continue
+        if said.get("version") == 1 and (time := _time(said.get("started"))) is not None:
+            yield _run(file.parent.name, time, said)
+
+
+def _run(name: str, time: datetime, said: Mapping[str, Any]) -> Event:
+    tokens, cost, commits = said.get("tokens"), said.get("cost"), said.get("commits")
+    return Event(
+        time, "run", name, str(said.get("prompt", "")), (),
+        str(said.get("state", "")) if said.get("ended") else "unfinished",
+        commit=str(commits[-1]) if isinstance(commits, list) and commits else None,
+        model=str(said.get("model", "")),
+        tokens=tokens if isinstance(tokens, int) else 0,
+        cost=cost if isinstance(cost, float) and 0 <= cost < 10**15 else None,
+    )  # fmt: skip
+
+
 def _joined(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
     """One event for what stands in several sources: an edit of several files, and the same undo, which is the first
     or second of its edit in each. Those with words come first, so they count."""
@@ -162,7 +189,7 @@ def _joined(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
     for source in sources:
         seen: Counter[tuple[str, str]] = Counter()
         for event in source:
-            if event.kind == "review":
+            if event.kind in ("review", "run"):
                 yield event
                 continue
             pair = (event.kind, event.id)

@@ -63,6 +63,7 @@ def _tiles(whole: Sum) -> Iterator[str]:
         (f"{whole.refused:,}", "not applied"),
         (f"{whole.undone:,}", "taken back"),
         (f"{whole.reviews:,}", "reviews"),
+        *([(f"{whole.runs:,}", "runs")] if whole.runs else []),
         (f"{whole.calls:,}", "calls of models"),
         (_short(whole.tokens), "tokens"),
         (whole.price(2) or "$0", "cost"),
@@ -215,6 +216,8 @@ def ended(event: Event) -> str:
     """How an event ended, in a word or two."""
     if event.kind == "review":
         return f"{event.findings} finding{'' if event.findings == 1 else 's'}"
+    if event.kind == "run":
+        return f"run {event.state}"
     if event.kind != "edit":
         return _WORDS[event.kind]
     return "applied" if event.state in ("undone", "redone") else event.state

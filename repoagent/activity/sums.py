@@ -27,10 +27,13 @@ class Sum:
     tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
+    runs: int = 0
 
     def take(self, event: Event) -> None:
         if event.kind == "review":
             self.reviews += 1
+        elif event.kind == "run":
+            self.runs += 1
         elif event.kind == "undo":
             self.undone += 1
         elif event.kind == "edit" and event.state != "answered":

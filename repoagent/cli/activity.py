@@ -43,7 +43,7 @@ Exit code 1 says that there was nothing."""
 @json_option
 @pass_session
 def command(session: Session, /, *, since: str, limit: int, html: str | None, as_json: bool) -> int:
-    """Show the edits, undos and reviews of this repository, and what models cost it.
+    """Show the edits, undos, reviews and runs of this repository, and what models cost it.
 
     All of it is read from the files in .repoagent/ and from your ledger; nothing is sent.
     """

@@ -41,6 +41,7 @@ def render(activity: Activity, limit: int, terminal: Terminal) -> str:
         f"{whole.undone:,} taken back",
         f"{whole.reviews:,} reviewed",
     ]
+    counts += [f"{whole.runs:,} run{'s' * (whole.runs > 1)}"] if whole.runs else []
     lines += ["", *_fold(f"{', '.join(counts)}; {_spent(whole)}", terminal)]
     if why := refusals(activity):
         said = ", ".join(f"{one_line(reason)} {count}" for reason, count in why[:6])

@@ -32,6 +32,9 @@ PAGED = frozenset(
         "outline",
         "recall",
         "review",
+        "runs",
+        "runs list",
+        "runs show",
         "split",
     }
 )

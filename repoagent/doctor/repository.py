@@ -11,6 +11,8 @@ from pathlib import Path
 from repoagent.doctor.check import Check, error, give, ok, warning
 from repoagent.repo.run import git, git_output
 from repoagent.repo.worktree import WorkTree, layout
+from repoagent.store import Layout, document, read_regular
+from repoagent.store.locks import held_by
 
 SHARED = {"config.toml", "context.md", ".gitignore"}
 _OLD_LOCK = 600.0  # seconds: no git command holds the index as long as that, but a forgotten editor may
@@ -103,12 +105,29 @@ def check_leftovers(worktree: WorkTree) -> Iterator[Check]:
         yield warning(
             "interrupted", "something is still to be remembered", "the next repoagent edit settles it"
         )
+    if killed := _killed_runs(where):
+        more = f" and {len(killed) - 1} more" if len(killed) > 1 else ""
+        yield warning(
+            "interrupted",
+            f"the run {killed[0]}{more} ended without a word: it was killed, or began on another machine",
+            f"repoagent run --resume {killed[0]} goes on, repoagent runs delete {killed[0]} removes it",
+        )
     reports = where.private / "reports"
     count = len(list(reports.iterdir())) if reports.is_dir() else 0
     if count:
         yield warning(
             "reports", f"{count} of errors in repoagent, in {reports}", "read them, send one in, delete them"
         )
+
+
+def _killed_runs(where: Layout) -> list[str]:
+    """The names of runs that have no end and that nobody is at, the newest first."""
+    found = []
+    for file in sorted(where.runs.glob("*/run.json"), reverse=True) if not where.runs.is_symlink() else []:
+        said = document.parse(read_regular(file) or b"") or {}
+        if not said.get("ended") and said.get("version") == 1 and held_by(file.with_name("lock")) is None:
+            found.append(file.parent.name)
+    return found
 
 
 def check_hooks(worktree: WorkTree) -> Iterator[Check]:

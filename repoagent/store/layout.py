@@ -42,6 +42,11 @@ class Layout(NamedTuple):  # each run makes this class, and a dataclass would ta
         return self.root / "conversations"
 
     @property
+    def runs(self) -> Path:
+        """A folder for each run of a task, live or past."""
+        return self.root / "runs"
+
+    @property
     def splits(self) -> Path:
         return self.root / "splits"
 

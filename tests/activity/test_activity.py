@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from datetime import date
@@ -257,3 +258,24 @@ def test_a_chart_reaches_from_zero_to_its_highest_column() -> None:
     money = bars(["a"], [[Bar("x", 0.13, "spent")]], "t", money=True)
     assert ">$0.20</text>" in money and ">$0.10</text>" in money
     assert bars([], [], "nothing").startswith("<svg")
+
+
+def test_runs_are_listed_with_what_they_cost(repo: GitRepo, run: Run) -> None:
+    home = repo.top / ".repoagent" / "runs" / "task"
+    home.mkdir(parents=True)
+    told = {
+        "version": 1, "started": "2026-11-22T10:00:00+00:00", "ended": "2026-11-22T10:01:00+00:00", "state": "limit",
+        "prompt": "make <b>it</b>", "model": "m", "tokens": 1200, "cost": 0.25, "commits": ["a" * 40],
+    }  # fmt: skip
+    (home / "run.json").write_text(json.dumps(told))
+    for name, text in (("broken", "{"), ("newer", '{"version": 2}'), ("odd", '{"version": 1, "started": 7}')):
+        (home.parent / name).mkdir()
+        (home.parent / name / "run.json").write_text(text)
+    found = listed(run)
+    (event,) = found["events"]
+    assert (event["kind"], event["id"], event["state"], event["cost"]) == ("run", "task", "limit", 0.25)
+    assert event["commit"] == "a" * 40 and found["days"][0]["runs"] == 1
+    table = run("activity", "--since", "ever").out
+    assert "run limit" in table and "make <b>it</b>" in table and "$0.2500" in table and "1 run;" in table
+    page = run("activity", "--since", "ever", "--html", "-").out
+    assert "make &lt;b&gt;it" in page and "run limit" in page

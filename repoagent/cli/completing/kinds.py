@@ -35,6 +35,7 @@ WORDS: Mapping[str, Find | str] = {
     "KIND": values.symbol_kinds,
     "KEY": values.keys,
     "EDIT": values.edits,
+    "RUN": values.runs,
 }
 # (command, parameter): where a word of the help means another thing than it does elsewhere
 TABLE: Mapping[tuple[str, str], Find | str | None] = {

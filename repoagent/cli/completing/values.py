@@ -133,6 +133,21 @@ def edits(incomplete: str) -> Found:
             yield name, " ".join(map(str, entry.get("paths", ())))
 
 
+def runs(incomplete: str) -> Found:
+    """The runs of tasks by name, the newest first; and by the last part of a name, where that is what is typed."""
+    from repoagent.work.home import runs as all_runs
+
+    layout = _layout()
+    found = [] if layout is None else all_runs(layout, warn=None)
+    for run in found[:MOST]:
+        if run.name.startswith(incomplete):
+            yield run.name, run.record.prompt
+        elif run.short.startswith(incomplete):
+            yield run.short, run.record.prompt
+    if found and "last".startswith(incomplete):
+        yield "last", "the newest"
+
+
 def languages(incomplete: str) -> Found:
     """Languages that there is a grammar for."""
     from repoagent.split.languages import LANGUAGES

@@ -102,6 +102,7 @@ def _show_said(here: Here, said: Forgotten, days: int | None, *, apply: bool) ->
         (said.exchanges, "exchange"),
         (said.unfinished, "conversation of an unfinished edit"),
         (said.copies, "earlier copy"),
+        (said.runs, "past run"),
     ]
     what = ", ".join(
         count(number, thing) if " " not in thing else _several(number, thing)
@@ -118,6 +119,7 @@ def _several(number: int, thing: str) -> str:
     plural = {
         "conversation of an unfinished edit": "conversations of unfinished edits",
         "earlier copy": "earlier copies",
+        "past run": "past runs",
     }
     return f"{number:,} {plural[thing]}"
 

@@ -2,8 +2,9 @@
 
 Of the conversation of a file the exchanges that are too old are folded into notes as compacting does, and what is in
 the archive leaves it when all of it is too old. The conversations of edits that were never ended, or could not be
-remembered, are removed, and so are the copies of what a command has changed, which were kept to take that back. Those
-that a person has saved by name stay, and so do notes and the list of edits.
+remembered, are removed, and so are the copies of what a command has changed, which were kept to take that back; of past
+runs what was said and what their commands wrote. Those that a person has saved by name stay, and so do notes and the
+list of edits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from repoagent.errors import Busy, Refused
+from repoagent.memory.archive.old_runs import forget_run, old_runs
 from repoagent.memory.archive.unite import turns_of
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.remember import memories
@@ -31,16 +33,17 @@ _UNFINISHED, _KEPT, _PAST = "edit-", "kept-", ".past"
 
 @dataclass(frozen=True)
 class Forgotten:
-    """How many exchanges of files, conversations of edits that were not ended, and copies of what a command has changed
-    are too old; their bytes."""
+    """How many exchanges of files, conversations of edits that were not ended, copies of what a command has changed,
+    and past runs are too old; their bytes."""
 
     exchanges: int = 0
     unfinished: int = 0
     copies: int = 0
     bytes: int = 0
+    runs: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.exchanges or self.unfinished or self.copies)
+        return bool(self.exchanges or self.unfinished or self.copies or self.runs)
 
 
 def forget_conversations(
@@ -64,12 +67,16 @@ def forget_conversations(
     unfinished = list(_unfinished(layout, cutoff.timestamp()))
     past = list(_past(layout, cutoff.timestamp()))
     size += sum(path.lstat().st_size for path in (*unfinished, *past))
+    past_runs = list(old_runs(layout, cutoff.timestamp()))
+    size += sum(run.bytes for run in past_runs)
+    if apply:
+        past_runs = [run for run in past_runs if forget_run(run)]
     count = len(unfinished)
     if apply:
         count -= sum(not _removed(layout, path) for path in unfinished)
         for path in past:
             path.unlink(missing_ok=True)
-    return Forgotten(exchanges, count, len(past), size)
+    return Forgotten(exchanges, count, len(past), size, len(past_runs))
 
 
 def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:

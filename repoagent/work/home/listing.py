@@ -1,0 +1,244 @@
+"""The runs of a repository, read from their folders; and the one that a person names."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from repoagent.errors import Exit, Refused, UsageError
+from repoagent.memory.conversations.names import names
+from repoagent.store import Layout, Warn, document, to_stderr
+from repoagent.store.folders import folder
+from repoagent.store.locks import held_by
+from repoagent.work.home import process
+from repoagent.work.home.place import OF_RUNS, Home, names_of_folders, short
+from repoagent.work.home.record import (
+    ENDS,
+    MOST,
+    PAUSED,
+    RUNNING,
+    VERSION,
+    Record,
+    first_line,
+    from_dict,
+    moment,
+)
+
+KILLED, ELSEWHERE, ALONE, UNREADABLE = "killed", "elsewhere", "conversation", "unreadable"
+LAST = "last"
+_SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HEAD = 4096  # bytes of a conversation in which its first words are looked for
+_NAMED = 5  # runs that a message names
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it is now.
+
+    state: "running" or "paused" while it is alive; as it ended (`record.ENDS`); "killed" when its process is gone
+        without an end, "elsewhere" when that was on another machine and can't be known here; "conversation" when only
+        its conversation is here, copied from another machine say; "unreadable" with the `problem`.
+    begun: seconds since the epoch, of its present or last process.
+    """
+
+    home: Home
+    record: Record
+    state: str
+    begun: float = 0.0
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.home.name
+
+    @property
+    def short(self) -> str:
+        """What is enough to name it, unless another one begins so."""
+        return short(self.home.name)
+
+    @property
+    def alive(self) -> bool:
+        return self.state in (RUNNING, PAUSED)
+
+    @property
+    def exit_code(self) -> int:
+        """What its process returned, or what stands for that."""
+        if self.state not in ENDS:
+            return Exit.INTERRUPTED if self.state == KILLED else Exit.REFUSED
+        return ENDS[self.state] if self.record.exit is None else self.record.exit
+
+
+def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
+    """All runs, live and past, those that began last first. A broken `run.json` is set aside, and `warn` told; with
+    None for it nothing is touched."""
+    homes = names_of_folders(layout)
+    found = [_run(Home(layout, name), warn) for name in homes]
+    known = set(homes)
+    found += [
+        _alone(Home(layout, name))
+        for name in names(layout)
+        if name.casefold().startswith(OF_RUNS) and name not in known
+    ]
+    return sorted(found, key=lambda run: (run.begun, run.name), reverse=True)
+
+
+def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:
+    """The same run as it is now."""
+    return _run(run.home, warn) if run.home.folder.is_dir() else _alone(run.home)
+
+
+def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
+    """The run that a person names: by its name, the last part of it, the beginning of one of these if no other begins
+    so, or "last" for the newest that no run delegated. Raises UsageError, which names those that were near."""
+    return chosen(runs(layout, warn=warn), name)
+
+
+def chosen(found: Sequence[Run], name: str) -> Run:
+    """The one of all runs, the newest first, that a person names; as `find`."""
+    if not found:
+        raise UsageError('there is no run here yet: `repoagent run "TASK"` begins one')
+    for run in found:
+        if run.name == name:
+            return run
+    if name == LAST:
+        return next((run for run in found if not run.record.parent), found[0])
+    exact = [run for run in found if run.short == name]
+    fits = exact or [
+        run for run in found if name and (run.name.startswith(name) or run.short.startswith(name))
+    ]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        raise UsageError(f"{name!r} may be {_listed(fits)}: say more of its name")
+    from difflib import get_close_matches
+
+    both = {word: run.name for run in reversed(found) for word in (run.short, run.name)}
+    near = dict.fromkeys(both[word] for word in get_close_matches(name, both, n=_NAMED, cutoff=0.6))
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there is {_listed(found)}"
+    raise UsageError(f"there is no run {name!r}; {hint}")
+
+
+def children(run: Run, among: Iterable[Run]) -> list[Run]:
+    """The runs that it delegated, the first one first."""
+    found = [one for one in among if one.record.parent == run.name and one.name != run.name]
+    return sorted(found, key=lambda one: (one.begun, one.name))
+
+
+def tree(found: Sequence[Run]) -> list[tuple[int, Run]]:
+    """`found` in its order, but each child below its parent, with how deep it stands. None is lost or twice there,
+    whatever the records say of parents."""
+    names = {run.name for run in found}
+    below: dict[str, list[Run]] = {}
+    for run in reversed(found):  # the first child first
+        below.setdefault(run.record.parent, []).append(run)
+    placed: dict[str, tuple[int, Run]] = {}
+    roots = [run for run in found if run.record.parent not in names]
+    for root in (*roots, *found):  # those that are each other's parents have no root
+        waiting = [(0, root)]
+        while waiting:
+            depth, run = waiting.pop()
+            if run.name not in placed:
+                placed[run.name] = (depth, run)
+                waiting += [(depth + 1, child) for child in reversed(below.get(run.name, []))]
+    return list(placed.values())
+
+
+def _run(home: Home, warn: Warn | None) -> Run:
+    try:
+        data = _bytes(home)
+    except Refused as error:
+        return _unreadable(home, str(error))
+    if data is None:
+        if held_by(home.lock) is not None:  # it begins just now
+            return Run(home, Record(name=home.name), RUNNING, _changed(home))
+        aside = any(home.folder.glob(f"{home.record.name}.broken-*"))
+        return _unreadable(
+            home, "its run.json was broken, and is set aside" if aside else "it has no run.json"
+        )
+    value = document.parse(data)
+    if value is None:
+        if warn is None:
+            return _unreadable(home, "its run.json is broken")
+        document.put_aside(home.record, "is broken or not repoagent's own", warn)
+        return _unreadable(home, "its run.json was broken, and is set aside")
+    if value["version"] > VERSION:
+        return _unreadable(home, f"its run.json has format version {value['version']}: update repoagent")
+    record = replace(from_dict(value), name=home.name)
+    begun = moment(record.begun) or moment(record.started) or _changed(home)
+    return Run(home, record, _state(home, record), begun)
+
+
+def _state(home: Home, record: Record) -> str:
+    if record.ended and record.state in ENDS:
+        return record.state
+    if held_by(home.lock) is not None:
+        return PAUSED if record.state == PAUSED else RUNNING
+    same = record.boot == process.boot() if record.boot and process.boot() else False
+    return KILLED if same or record.host == process.host() else ELSEWHERE
+
+
+def _bytes(home: Home) -> bytes | None:
+    """What stands in run.json; the folder is known to be a real one. Raises Refused for what is no such file."""
+    try:
+        descriptor = os.open(home.record, _SAFE)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(f"its run.json can't be read: {error.strerror}") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST:
+            raise Refused("its run.json is no regular file, or much too large: move it away")
+        return os.read(descriptor, MOST)
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(home: Home, problem: str) -> Run:
+    return Run(home, Record(name=home.name), UNREADABLE, _from_name(home.name) or _changed(home), problem)
+
+
+def _alone(home: Home) -> Run:
+    """A run of which only the conversation is here."""
+    kind, prompt = home.name.partition("-")[0], _first_words(home)
+    begun = _from_name(home.name) or _changed(home)
+    return Run(home, Record(name=home.name, kind=kind, prompt=prompt), ALONE, begun)
+
+
+def _from_name(name: str) -> float:
+    try:
+        words = "".join(name.split("-")[1:3])
+        return datetime.strptime(words, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _first_words(home: Home) -> str:
+    try:
+        with folder(home.conversation.parent) as parent:
+            descriptor = os.open(home.conversation.name, _SAFE, dir_fd=parent)
+    except (OSError, Refused):  # gone by now, or a link: its name is listed all the same
+        return ""
+    try:
+        data = os.read(descriptor, _HEAD) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    finally:
+        os.close(descriptor)
+    _, mark, said = data.decode("utf-8", "replace").partition("\n## [")
+    return first_line(said.partition("\n")[2].partition("\n## [")[0]) if mark else ""
+
+
+def _changed(home: Home) -> float:
+    for path in (home.folder, home.conversation):
+        try:
+            return path.lstat().st_mtime
+        except OSError:
+            continue
+    return 0.0
+
+
+def _listed(found: Sequence[Run]) -> str:
+    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    return ", ".join(run.name for run in found[:_NAMED]) + more

@@ -1,0 +1,120 @@
+"""Where a run stands: a folder for its home, and the conversation of the same name."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from repoagent.errors import Refused
+from repoagent.memory.conversations.names import ENDING, RESERVED, checked, refuse_reserved
+from repoagent.store import Layout
+from repoagent.store.folders import folder
+
+OF_RUNS = ("run-", "chat-")  # how the names begin that the program gives
+_OF_OTHERS = tuple(form for form in RESERVED if form not in OF_RUNS)
+
+
+@dataclass(frozen=True)
+class Home:
+    """The place of the run `name`, whether it is there or not."""
+
+    layout: Layout
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        return self.layout.runs / self.name
+
+    @property
+    def conversation(self) -> Path:
+        return self.layout.conversations / f"{self.name}{ENDING}"
+
+    @property
+    def record(self) -> Path:
+        return self.folder / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "lock"
+
+    @property
+    def inbox(self) -> Path:
+        return self.folder / "inbox"
+
+    @property
+    def taken(self) -> Path:
+        return self.inbox / "taken"
+
+    @property
+    def stop(self) -> Path:
+        return self.folder / "stop"
+
+    @property
+    def pause(self) -> Path:
+        return self.folder / "pause"
+
+    @property
+    def plan(self) -> Path:
+        return self.folder / "plan.md"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint.md"
+
+    @property
+    def output(self) -> Path:
+        """Outputs of commands, and what was too long for the conversation."""
+        return self.folder / "output"
+
+    @property
+    def changes(self) -> Path:
+        """What the run has changed in the work tree."""
+        return self.folder / "changes"
+
+
+def new_name(kind: str = "run") -> str:
+    """A name for a run that begins now, of the kind "run" or "chat"; such names sort by time (UTC)."""
+    return f"{kind}-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+
+
+def home_of(layout: Layout, name: str) -> Home:
+    """The home of the run that a person calls `name`: of one that is there, or of a new one.
+
+    Raises UsageError for a name that no conversation may have, that belongs to edits, or that is of the form of the
+    program's own and not there; Refused where another run's differs in case only.
+    """
+    name = checked(name)
+    home = Home(layout, name)
+    if name.casefold().startswith(_OF_OTHERS):
+        refuse_reserved(name)
+    if home.folder.is_dir() or home.conversation.is_file():
+        return home
+    refuse_reserved(name)
+    for other in names_of_folders(layout):
+        if unicodedata.normalize("NFC", other).casefold() == name.casefold() and other != name:
+            raise Refused(
+                f"there is a run {other!r}, which differs from {name!r} in case only: choose another name"
+            )
+    return home
+
+
+def short(name: str) -> str:
+    """The last part of a name that the program gave, which is enough to say; any other name as it is."""
+    head, _, last = name.rpartition("-")
+    return last if head.startswith(OF_RUNS) and len(last) == 6 else name
+
+
+def names_of_folders(layout: Layout) -> list[str]:
+    """The names of all homes, in no order; no file is opened."""
+    try:
+        with folder(layout.runs) as opened, os.scandir(opened) as found:
+            return [
+                entry.name
+                for entry in found
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,142 @@
+"""What others ask of a run that is alive. It is told by files in its home, and heeds them before its next call."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+from repoagent.errors import Busy, NothingDone, Refused, UsageError
+from repoagent.store import write_whole
+from repoagent.work.home import process, requests
+from repoagent.work.home.inbox import ENDING, LARGEST
+from repoagent.work.home.listing import ELSEWHERE, Run, children, refreshed, runs
+from repoagent.work.home.record import PAUSED, RUNNING
+
+_POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
+
+
+class NotAlive(Refused):
+    """The run has ended or was killed: nobody is there to ask."""
+
+
+class StillAlive(Busy):
+    """The run was waited for in vain."""
+
+
+def message(run: Run, text: str) -> Path:
+    """Put `text` into the inbox of a run; the file. It is read before the next call, in a pause when that is over.
+
+    Raises UsageError for an empty or too long text, NotAlive, Refused.
+    """
+    if not text.strip():
+        raise UsageError("the message is empty")
+    data = text.encode("utf-8", "surrogateescape")
+    if len(data) > LARGEST:
+        raise UsageError(
+            f"the message has {len(data):,} bytes and may have {LARGEST:,}: put it into a file, and name that"
+        )
+    _listening(run, "TEXT")
+    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S-%f}-{os.urandom(2).hex()}{ENDING}"
+    write_whole(run.home.inbox / name, data)
+    return run.home.inbox / name
+
+
+def stop(run: Run) -> list[Run]:
+    """Ask a run and all that it has delegated to stop; these. Raises NotAlive, Refused."""
+    _listening(run)
+    asked = [run, *_living_below(run)]
+    for each in asked:
+        requests.ask(each.home.stop)
+    return asked
+
+
+def pause(run: Run) -> list[Run]:
+    """Ask a run and all that it has delegated to stand still; these. Raises NotAlive, NothingDone when it was asked
+    already, Refused."""
+    _listening(run)
+    if requests.is_there(run.home.pause):
+        raise NothingDone(f"{run.name} was asked to pause already")
+    asked = [run, *_living_below(run)]
+    for each in asked:
+        requests.ask(each.home.pause)
+    return asked
+
+
+def resume(run: Run) -> list[Run]:
+    """End the pause of a run and of all that it has delegated; these. Raises NotAlive, NothingDone when it is not
+    paused, Refused."""
+    _listening(run)
+    below = _living_below(run)
+    if not requests.clear(run.home.pause):
+        raise NothingDone(f"{run.name} is not paused")
+    return [run, *(each for each in below if requests.clear(each.home.pause))]
+
+
+def end_now(run: Run) -> list[Run]:
+    """Send SIGTERM to the processes of a run and of all that it has delegated; those that got it.
+
+    Only a process of this machine is sent it that holds the lock of the run, is the one that run.json names, and
+    began when that says: never one that has the number by now. Raises NotAlive, Refused when it may not be signalled.
+    """
+    _listening(run)
+    ended = []
+    for each in [run, *_living_below(run)]:
+        told = each.record
+        mine = told.host == process.host() or (told.boot and told.boot == process.boot())
+        try:
+            if each.alive and mine and process.terminate(told.pid, told.born):
+                ended.append(each)
+        except PermissionError as error:
+            raise Refused(
+                f"process {told.pid} of the run {each.name} is another user's, and can't be ended from here"
+            ) from error
+    return ended
+
+
+def wait(run: Run, timeout: float | None = None) -> Run:
+    """Wait until a run is not alive, at most `timeout` seconds; how it is then. Raises StillAlive after that time.
+
+    Whether one of another machine is alive can't be known here: it is returned as it is.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pauses = _pauses()
+    while True:
+        run = refreshed(run)
+        if not run.alive:
+            return run
+        left = _POLL[1] if deadline is None else deadline - time.monotonic()
+        if left <= 0:
+            raise StillAlive(f"{run.name} is still {run.state} after {timeout:g} s")
+        time.sleep(min(next(pauses), left))
+
+
+def _pauses() -> Iterator[float]:
+    pause, longest = _POLL
+    while True:
+        yield pause
+        pause = min(pause * 1.5, longest)
+
+
+def _listening(run: Run, words: str = "") -> None:
+    """Raise NotAlive when nobody can heed what is asked of the run."""
+    state = refreshed(run).state
+    if state not in (RUNNING, PAUSED, ELSEWHERE):
+        how = f"`repoagent run --resume {run.name}{words and f' {words}'}` goes on with it"
+        raise NotAlive(f"{run.name} is not alive ({state}): {how}")
+
+
+def _living_below(run: Run) -> list[Run]:
+    """The live runs that it has delegated, and those that they have."""
+    everything = runs(run.home.layout)
+    found, waiting, seen = [], [run], {run.name}
+    while waiting:
+        for child in children(waiting.pop(), everything):
+            if child.name not in seen:
+                seen.add(child.name)
+                waiting.append(child)
+                if child.alive:
+                    found.append(child)
+    return found
