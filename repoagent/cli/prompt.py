@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit import EditRequest
-    from repoagent.llm import Part
+    from repoagent.llm import Part, Request
     from repoagent.repo import WorkTree
 
 VERSION = 1
@@ -28,6 +28,7 @@ _SOURCES = {
     "memory": ".repoagent/memory",
     "earlier": ".repoagent/memory",
     "request": "you",
+    "system": "you",
 }
 
 
@@ -96,6 +97,22 @@ class Shown:
             "warnings": list(self.warnings),
             "blocks": [block.as_object() for block in self.blocks],
         }
+
+
+def blocks_of(request: Request) -> tuple[Block, ...]:
+    """The blocks of a request. An image or PDF is a line that says what it is."""
+    from dataclasses import replace
+
+    from repoagent.llm import estimate_tokens
+
+    pairs: list[tuple[str, Part]] = [("system", part) for part in request.system]
+    pairs += [(message.role, part) for message in request.messages for part in message.parts]
+    last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
+    blocks = []
+    for place, (role, part) in enumerate(pairs):
+        tokens = estimate_tokens(part.text) + (part.media.tokens if part.media else 0)
+        blocks.append(Block(role, replace(part, text=part.in_words, media=None), tokens, place <= last))
+    return tuple(blocks)
 
 
 def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, count: bool) -> Shown:

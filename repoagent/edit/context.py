@@ -11,7 +11,7 @@ from repoagent.agent import fence
 from repoagent.edit.check_output import start_of
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused, UsageError
-from repoagent.llm import Message, Part, Request, Turn, estimate_tokens, to_messages
+from repoagent.llm import Message, Part, Request, Turn, estimate, estimate_tokens, to_messages
 from repoagent.patch import decode
 from repoagent.repo import Facts, Source
 from repoagent.store.masking import mask
@@ -202,10 +202,10 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
     """Raise UsageError when the prompt can't fit the model, before anything is sent."""
     if context_tokens is None:
         return
-    parts = [*request.system, *(part for message in request.messages for part in message.parts)]
-    needed = sum(estimate_tokens(part.text) for part in parts)
+    needed = estimate(request).input
     if needed > context_tokens:
-        largest = max(parts, key=lambda part: len(part.text))
+        parts = [*request.system, *(part for message in request.messages for part in message.parts)]
+        largest = max(parts, key=lambda part: part.media.tokens if part.media else estimate_tokens(part.text))
         raise UsageError(
             f"the prompt has about {needed:,} tokens and the model takes {context_tokens:,}; "
             f"the largest block is {largest.name or 'a turn'}: name fewer files, or take a model with a larger window."

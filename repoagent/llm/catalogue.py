@@ -23,26 +23,29 @@ SMALL, MIDDLE = (
 )  # billions of parameters: up to the first whole files, up to the second search/replace
 _FREE = ("local/", "replay:")
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
+_MEDIA = frozenset({"image", "pdf"})
 _PRICES = frozenset(item.name for item in fields(Price))
 
 
 @dataclass(frozen=True)
 class Known:
     """What is known of one model. `context` and `max_output` are tokens, `parameters` billions, None where
-    nobody says; `price` None means that only tokens can be counted."""
+    nobody says; `price` None means that only tokens can be counted. `media` is what it takes beside text ("image",
+    "pdf"), None where nobody knows."""
 
     price: Price | None = None
     context: int | None = None
     max_output: int | None = None
     parameters: float | None = None
     format: Format = "diff"
+    media: frozenset[str] | None = None
     sources: Mapping[str, str] = field(default_factory=dict)  # of the price and the format, in words
 
 
 def known(spec: str, own: Table | None = None) -> Known:
     """Look `spec` up: first in `own`, the `models` table of the user's configuration, then in models.toml.
 
-    Raises UsageError when a price of the user's is no price.
+    Raises UsageError when a price of the user's is no price, or its media none that there are.
     """
     mine = _row(spec, own or {})
     ours = _row(spec, _data()["models"]) or _row(_listed_as(spec), _data()["models"])
@@ -55,6 +58,7 @@ def known(spec: str, own: Table | None = None) -> Known:
         both.get("max_output"),
         parameters(spec),
         form,
+        _media(spec, mine),
         {"price": price_source, "format": form_source},
     )
 
@@ -106,6 +110,18 @@ def _format(spec: str) -> tuple[Format, str]:
         return format_by_size(size), by_size
     # What no name tells anything about is small if it runs from a file, else most likely large.
     return ("function", "a model file") if spec.startswith("local/") else ("diff", "by default")
+
+
+def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
+    """As configured, else as is known of the family; the first that matches counts."""
+    if "media" in mine:
+        if wrong := set(mine["media"]) - _MEDIA:
+            raise UsageError(
+                f"media of [models.{spec!r}] names {min(wrong)!r}: there are {', '.join(sorted(_MEDIA))}"
+            )
+        return frozenset(mine["media"])
+    rows = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
+    return next((frozenset(row["takes"]) for row in rows), None)
 
 
 def _price(spec: str, mine: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[Price | None, str]:

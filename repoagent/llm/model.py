@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from repoagent.errors import ModelError
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
 
 Role = Literal["user", "assistant"]
 Stop = Literal["end", "length", "refusal"]
@@ -14,11 +17,18 @@ Stop = Literal["end", "length", "refusal"]
 
 @dataclass(frozen=True)
 class Part:
-    """A named piece of a prompt. `cache` asks for a prompt-cache breakpoint after it, where there is one."""
+    """A named piece of a prompt. `cache` asks for a prompt-cache breakpoint after it, where there is one. `media` is an
+    image or PDF that comes after the text, in a message of the user's."""
 
     text: str
     name: str = ""
     cache: bool = False
+    media: Media | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The text, with a line that stands for what is attached."""
+        return self.text if self.media is None else self.text + self.media.in_words()
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,12 @@ class Request:
     key: str = ""
     grammar: str = ""
     temperature: float | None = None
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        """The images and PDFs, in the order of the prompt."""
+        parts = (part for message in self.messages for part in message.parts)
+        return tuple(part.media for part in parts if part.media is not None)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ def render(request: Request) -> str:
     """The whole prompt: the system parts, then each message under a heading that says who speaks.
 
     The headings carry a hash of all that is said, so no text in the prompt can pass for a speaker.
-    The same request is always rendered the same.
+    The same request is always rendered the same. An image or PDF is a line with its type and hash.
     """
     system = "".join(part.text for part in request.system)
-    spoken = [(message.role, message.text) for message in request.messages]
+    spoken = [
+        (message.role, "".join(part.in_words for part in message.parts)) for message in request.messages
+    ]
     seal = hashlib.sha256(repr((system, spoken)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     blocks = [f"===== {seal} {role} =====\n\n{text.rstrip()}\n" for role, text in spoken]
     if system:

@@ -23,7 +23,8 @@ def estimate_tokens(text: str) -> int:
 def estimate(request: Request) -> Usage:
     """The input of one call, estimated."""
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]
-    return Usage(input=sum(estimate_tokens(part.text) for part in parts), estimated=True)
+    attached = sum(media.tokens for media in request.media)
+    return Usage(input=sum(estimate_tokens(part.text) for part in parts) + attached, estimated=True)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,10 @@ class Book(Protocol):
 
 @dataclass
 class Meter:
-    """Counts every attempt of a run, failed ones too, and what it cost by the price of its model."""
+    """Counts every attempt of a run, failed ones too, and what it cost by the price of its model.
+
+    What a `part` of it counts counts here too, and this one's limits hold for it.
+    """
 
     limits: Limits = field(default_factory=Limits)
     price_of: Callable[[str], Price | None] = lambda spec: None
@@ -87,6 +91,7 @@ class Meter:
     usage: Usage = field(default_factory=Usage)
     attempts: int = 0
     started: float = field(default_factory=time.monotonic)
+    whole: Meter | None = None
     _dollars: float = 0.0
     _unpriced: bool = False
 
@@ -101,6 +106,10 @@ class Meter:
         if self.limits.seconds is None:
             return None
         return max(0.0, self.limits.seconds - (time.monotonic() - self.started))
+
+    def part(self, limits: Limits) -> Meter:
+        """A meter for a part of what this one counts, a turn of a chat say, with limits of its own beside these."""
+        return Meter(limits, self.price_of, self.book, whole=self)
 
     def before_attempt(self, estimate: Usage, spec: str) -> None:
         """Count one attempt at the model `spec` whose input will be about `estimate`.
@@ -126,17 +135,31 @@ class Meter:
             )
         if limits.cost is not None or limits.day is not None:
             self._refuse_too_dear(estimate, spec)
+        if self.whole is not None:
+            self.whole.before_attempt(estimate, spec)
         self.attempts += 1
 
     def add(self, usage: Usage, spec: str) -> None:
         """Count what an attempt at the model `spec` has used."""
-        self.usage += usage
         price = self.price_of(spec)
         cost = usage.dollars if usage.dollars is not None else price.of(usage) if price is not None else None
-        self._dollars += cost or 0.0
-        self._unpriced |= cost is None and usage.total > 0
+        self._count(usage, cost)
         if self.book is not None and usage.total:
             self.book.add(spec, usage, cost)
+
+    def add_child(self, usage: Usage, attempts: int, cost: float | None) -> None:
+        """Count what another process has used on behalf of this run, and has written down itself."""
+        self.usage += usage
+        self.attempts += attempts
+        self._dollars += cost or 0.0
+        self._unpriced |= cost is None and usage.total > 0
+
+    def _count(self, usage: Usage, cost: float | None) -> None:
+        self.usage += usage
+        self._dollars += cost or 0.0
+        self._unpriced |= cost is None and usage.total > 0
+        if self.whole is not None:
+            self.whole._count(usage, cost)
 
     def _refuse_too_dear(self, estimate: Usage, spec: str) -> None:
         refuse_unpriced(self.limits, [spec], self.price_of)

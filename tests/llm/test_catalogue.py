@@ -35,6 +35,9 @@ def test_the_list_is_whole() -> None:
     for family in _data()["families"]:
         assert family["format"] in {"diff", "search", "whole", "function"}
         assert family["match"] == family["match"].lower()
+    for row in _data()["media"]:
+        assert set(row["takes"]) <= {"image", "pdf"}
+        assert row["match"] == row["match"].lower()
 
 
 def test_a_call_is_priced() -> None:

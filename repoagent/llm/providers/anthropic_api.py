@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from repoagent.errors import ModelError
-from repoagent.llm.model import OnText, Part, Reply, Request, Retryable, Wishes
+from repoagent.llm.media.limits import refuse_over
+from repoagent.llm.model import OnText, Reply, Request, Retryable, Wishes
 from repoagent.llm.providers import anthropic_cloud_errors as clouds
 from repoagent.llm.providers import anthropic_names as names
 from repoagent.llm.providers.anthropic_client import (
@@ -21,19 +22,18 @@ from repoagent.llm.providers.anthropic_client import (
     secrets_of,
 )
 from repoagent.llm.providers.anthropic_errors import broken_stream, no_connection, no_key, rejected, unusable
+from repoagent.llm.providers.anthropic_media import media_limits
 from repoagent.llm.providers.anthropic_names import family_name, refuse_unknown_effort, thinks
+from repoagent.llm.providers.anthropic_prompt import prompt_of
 from repoagent.llm.providers.anthropic_stream import Received, ended_when_mute
+from repoagent.llm.providers.failures import with_attached
 from repoagent.llm.providers.http_client import CONNECT_SECONDS
-from repoagent.llm.rendering import wire_text
 
 if TYPE_CHECKING:
-    from anthropic.types import CacheControlEphemeralParam, MessageParam, TextBlockParam
-
     from repoagent.llm.providers.anthropic_client import Client, Door
 
 __all__ = ["AnthropicModel", "count_tokens", "family_name", "refuse_unknown_effort", "thinks"]
 
-BREAKPOINTS = 4  # prompt-cache breakpoints that one request may have
 THINKING_ROOM = 32_000  # tokens; thinking counts against `max_tokens` and must not eat up the reply
 MUTE = 10  # times `read_seconds`: how long a server may do nothing but ping, as it does while a model thinks
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
@@ -72,7 +72,8 @@ class AnthropicModel:
         return tuple(wish for wish in wishes if getattr(told, wish) != getattr(self.wishes, wish))
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """One streamed attempt; see `llm.model.Model`."""
+        """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
+        refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
         received = Received()
         for piece in self._pieces(request, received):
             if piece:
@@ -91,7 +92,7 @@ class AnthropicModel:
         import anthropic
 
         told, effort = _told(self), names.effort_of(self.name, self.wishes.effort)
-        system, messages = _prompt(request, self.wishes.cache)
+        system, messages = prompt_of(request, self.wishes.cache)
         with (
             _in_plain_words(self, door, client, request, received),
             client.messages.create(
@@ -132,7 +133,7 @@ def count_tokens(model: AnthropicModel, request: Request) -> int | None:
     client = connect(door)
     import anthropic
 
-    system, messages = _prompt(request, model.wishes.cache)
+    system, messages = prompt_of(request, model.wishes.cache)
     try:
         with _in_plain_words(model, door, client, request, Received()):
             counted = client.messages.count_tokens(
@@ -164,8 +165,10 @@ def _in_plain_words(
     except anthropic.APIStatusError as error:
         secrets, usage = secrets_of(client, error.request), received.usage(request)
         if door == "anthropic":
-            raise rejected(error, model.spec, usage, secrets) from error
-        raise clouds.cloud_rejected(door, error, model.spec, usage, secrets) from error
+            failed = rejected(error, model.spec, usage, secrets)
+        else:
+            failed = clouds.cloud_rejected(door, error, model.spec, usage, secrets)
+        raise with_attached(failed, request) from error
     except anthropic.APIConnectionError as error:
         raise no_connection(error, model.read_seconds, secrets_of(client, error.request)) from error
     except (httpx2.HTTPError, httpx2.StreamError) as error:
@@ -189,39 +192,3 @@ def _told(model: AnthropicModel) -> Wishes:
         temperature=None if thinks(model.name) else wishes.temperature,
         stop=tuple(text for text in wishes.stop if text.strip()),  # the API rejects blank ones
     )
-
-
-def _prompt(request: Request, cache: str) -> tuple[list[TextBlockParam], list[MessageParam]]:
-    """System and messages, with the last four of the cache breakpoints asked for: the longest prefix is worth
-    most."""
-    system = _blocks(request.system, cache)
-    said = [(message.role, _blocks(message.parts, cache)) for message in request.messages]
-    blocks = [*system, *(block for _, of_message in said for block in of_message)]
-    for block in [block for block in blocks if "cache_control" in block][:-BREAKPOINTS]:
-        del block["cache_control"]
-    messages: list[MessageParam] = [
-        {"role": "user", "content": content} if role == "user" else {"role": "assistant", "content": content}
-        for role, content in said
-    ]
-    return system, messages
-
-
-def _blocks(parts: tuple[Part, ...], cache: str) -> list[TextBlockParam]:
-    """Text blocks; the API rejects blank ones, so those join their neighbour."""
-    kept: CacheControlEphemeralParam = (
-        {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
-    )
-    blocks: list[TextBlockParam] = []
-    blank = ""
-    for part in parts:
-        text = blank + wire_text(part.text)
-        blank = ""
-        if text.strip():
-            blocks.append({"type": "text", "text": text})
-        elif blocks:
-            blocks[-1]["text"] += text
-        else:
-            blank = text
-        if blocks and part.cache and cache != "off":
-            blocks[-1]["cache_control"] = kept
-    return blocks

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 from repoagent.errors import ModelError
+from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.providers.command_events import Events
 from repoagent.llm.providers.command_failures import failure
@@ -53,9 +54,10 @@ class CommandModel:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The usage is an estimate unless the program says it. However this ends, no
-        process is left behind."""
+        process is left behind. Raises UsageError where an image or PDF is attached."""
         import tempfile
 
+        refuse_any(request, f"command:{named(self.command)}")
         prompt = render(request)
         known = program(self.command)
         reader: Plain | Events = Events(known.handler) if known and known.handler else Plain()

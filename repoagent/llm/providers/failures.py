@@ -6,13 +6,14 @@ library echoes: what they said goes through `brief` first.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from repoagent.errors import ModelError
-from repoagent.llm.model import Retryable, Usage
+from repoagent.llm.model import Request, Retryable, Usage
 
 WAYS = """\
 The shortest ways to get one:
@@ -24,6 +25,9 @@ To keep a choice: git config --global repoagent.model SPEC"""
 
 SHORTEST_KEY = (
     6  # characters; what is shorter is a stand-in for a server that wants any, and is in many words
+)
+_ABOUT_MEDIA = (
+    r"(?i)image|pdf|document|page|media|vision|multi-?modal|base64|data url|content.?type|\bfile\b|413"
 )
 _PASSING = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
 
@@ -69,6 +73,19 @@ def rejection(failed: Rejection) -> ModelError:
     if failed.spent or status in {402, 429}:
         return ModelError(f"the account can't pay for this call ({said}): see its limits and billing")
     return ModelError(f"{failed.spec} does not accept the request ({status}: {said})")
+
+
+def with_attached(error: ModelError, request: Request) -> ModelError:
+    """`error` with what was attached and what to do about it, where that may be what the server did not take."""
+    media = request.media
+    if not media or isinstance(error, Retryable) or not re.search(_ABOUT_MEDIA, str(error)):
+        return error
+    first = media[0]
+    more = f" and {len(media) - 1} more" if len(media) > 1 else ""
+    return ModelError(
+        f"{error}. Attached was {first.name or 'a file'} ({first.described()}){more}: make it smaller, convert it, or "
+        "leave it out"
+    )
 
 
 def may_pass(failed: Rejection) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from repoagent.errors import ModelError, UsageError
+from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Stop, Usage, Wishes
 from repoagent.llm.providers.local_engine import (
     Engine,
@@ -55,7 +56,11 @@ class LocalModel:
             return None  # `complete` says why
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The first call loads the file; ^C ends the loading or the generation."""
+        """See `llm.model.Model`. The first call loads the file; ^C ends the loading or the generation.
+
+        Raises UsageError where an image or PDF is attached.
+        """
+        refuse_any(request, self.spec, "a model file is run here without the part that sees")
         engine = loaded_engine(self.path, self.context, self.on_progress)
         connection = _connect(engine.socket)
         try:

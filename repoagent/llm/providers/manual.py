@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn, TextIO
 
 from repoagent.errors import ModelError
+from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.providers import clipboard
 from repoagent.llm.providers.manual_terminal import END, listening, read_reply
@@ -44,7 +45,8 @@ class ManualModel:
         return None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The usage is an estimate."""
+        """See `llm.model.Model`. The usage is an estimate. Raises UsageError where an image or PDF is attached."""
+        refuse_any(request, self.spec, "give the files to the chat yourself, beside the prompt without them")
         prompt = render(request)
         text = self._reply(prompt)
         on_text(text)

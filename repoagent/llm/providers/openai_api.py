@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from repoagent.errors import ModelError
+from repoagent.llm.media.limits import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.endpoint import Endpoint
-from repoagent.llm.providers.failures import broken_stream
+from repoagent.llm.providers.failures import broken_stream, with_attached
 from repoagent.llm.providers.http_client import CONNECT_SECONDS
 from repoagent.llm.providers.openai_catalogue import context_of
 from repoagent.llm.providers.openai_client import connect
@@ -25,6 +26,7 @@ from repoagent.llm.providers.openai_errors import (
     told,
     too_small,
 )
+from repoagent.llm.providers.openai_media import media_limits
 from repoagent.llm.providers.openai_parameters import Learned, as_arguments, learn, parameters
 from repoagent.llm.providers.openai_stream import Received
 from repoagent.llm.rendering import wire_text
@@ -57,7 +59,8 @@ class OpenAIModel:
         return context_of(self.endpoint, self.name)
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """One streamed attempt; see `llm.model.Model`."""
+        """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
+        refuse_over(request, media_limits(self.endpoint), self.spec)
         self._refuse_what_will_be_cut(request)
         client, headers, secrets = connect(self.endpoint)
         import ssl
@@ -76,9 +79,8 @@ class OpenAIModel:
                 received.take(response.iter_bytes(), on_text)
         except openai.APIStatusError as error:
             failed = told(error.status_code, error.body)
-            raise self._refused(
-                failed, error.response.headers, sent, received.usage(request), secrets
-            ) from error
+            refused = self._refused(failed, error.response.headers, sent, received.usage(request), secrets)
+            raise with_attached(refused, request) from error
         except openai.APIConnectionError as error:
             raise no_connection(error, self.endpoint, self.read_seconds, secrets) from error
         except (httpx2.HTTPError, httpx2.StreamError, ssl.SSLError, json.JSONDecodeError) as error:
@@ -93,7 +95,7 @@ class OpenAIModel:
     ) -> Reply:
         usage = received.usage(request, in_dollars="cost" in self.endpoint.traits)
         if received.error is not None:
-            raise self._refused(told(200, received.error), {}, sent, usage, secrets)
+            raise with_attached(self._refused(told(200, received.error), {}, sent, usage, secrets), request)
         if received.failed:
             raise Retryable(f"the server failed in mid-reply ({received.finish})", usage=usage)
         if not received.ended:

@@ -10,6 +10,7 @@ from typing import Any
 from repoagent.llm.model import Message, Part, Request, Wishes
 from repoagent.llm.providers.endpoint import Endpoint
 from repoagent.llm.providers.openai_errors import Told
+from repoagent.llm.providers.openai_media import media_part
 from repoagent.llm.rendering import wire_text
 
 BREAKPOINTS = 4  # of the prompt cache, in one request
@@ -148,7 +149,7 @@ def _messages(request: Request, learned: Learned, lifetime: str) -> list[dict[st
         (_, system), (role, parts), *rest = said
         said = [(role, (*system, Part("\n\n"), *parts)), *rest]
     if not lifetime:
-        return [{"role": role, "content": wire_text(Message("user", parts).text)} for role, parts in said]
+        return [{"role": role, "content": _content(parts)} for role, parts in said]
     messages: list[dict[str, Any]] = [
         {"role": role, "content": _blocks(parts, lifetime)} for role, parts in said
     ]
@@ -158,18 +159,31 @@ def _messages(request: Request, learned: Learned, lifetime: str) -> list[dict[st
     return messages
 
 
+def _content(parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
+    """One text, which every server takes, or where something is attached a list of parts."""
+    if any(part.media for part in parts):
+        return _blocks(parts, "")
+    return wire_text(Message("user", parts).text)
+
+
 def _blocks(parts: tuple[Part, ...], lifetime: str) -> list[dict[str, Any]]:
-    """The text as parts that end at the breakpoints. A blank part is rejected, so it joins its neighbour."""
+    """The text as parts that end at the breakpoints and at what is attached. A blank part is rejected, so it joins its
+    neighbour."""
     blocks: list[dict[str, Any]] = []
     text = ""
     for part in parts:
         text += part.text
-        if part.cache and text.strip():
+        if part.media is not None:
+            if text.strip():
+                blocks.append({"type": "text", "text": wire_text(text)})
+            blocks.append(media_part(part.media))
+            text = ""
+        elif part.cache and lifetime and text.strip():
             mark = {"type": "ephemeral"} | ({"ttl": lifetime} if lifetime != "5m" else {})
             blocks.append({"type": "text", "text": wire_text(text), _CACHE: mark})
             text = ""
     if text.strip() or not blocks:
         blocks.append({"type": "text", "text": wire_text(text)})
-    elif text:
+    elif text and "text" in blocks[-1]:
         blocks[-1]["text"] += text
     return blocks

@@ -1,0 +1,82 @@
+"""The smallest files of each type, made by hand: as large in pixels as a test wants, and a few bytes long."""
+
+from __future__ import annotations
+
+import zlib
+
+from repoagent.llm import Message, Part, Request
+from repoagent.llm.media import Media, media_of
+
+
+def png(width: int = 30, height: int = 20, *, noise: int = 0) -> bytes:
+    """`noise` is how many bytes longer it is than it need be."""
+    head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + b"\x08\x02\0\0\0"
+    chunks = [(b"IHDR", head), (b"tEXt", b"Note\0" + b"IEND" * (noise // 4)), (b"IDAT", zlib.compress(b"\0"))]
+    body = b"".join(_chunk(name, data) for name, data in [*chunks, (b"IEND", b"")])
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big")
+
+
+def jpeg(width: int = 30, height: int = 20, *, frame: int = 0xC0) -> bytes:
+    """With a small picture of its own in its EXIF data, as cameras write it, and what they write behind the end."""
+    thumbnail = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x01\0\x01\x01\0\0\0\xff\xda\0\x02\0\xff\xd9"
+    size = height.to_bytes(2, "big") + width.to_bytes(2, "big")
+    return b"".join([
+        b"\xff\xd8", _segment(0xE1, b"Exif\0\0" + thumbnail), _segment(0xC4, b"\0" * 17),
+        b"\xff", _segment(frame, b"\x08" + size + b"\x01\x01\x11\0"),
+        _segment(0xDA, b"\x01\x01\0\0\x3f\0"), b"\x12\x34\xff\0\x56\xff\xd0\x78", b"\xff\xd9", b"behind it",
+    ])  # fmt: skip
+
+
+def _segment(marker: int, data: bytes) -> bytes:
+    return bytes([0xFF, marker]) + (len(data) + 2).to_bytes(2, "big") + data
+
+
+def gif(width: int = 30, height: int = 20, *, ended: bool = True) -> bytes:
+    sides = width.to_bytes(2, "little") + height.to_bytes(2, "little")
+    extension = b"\x21\xf9\x04\0\0\0\0\0"
+    picture = b"\x2c\0\0\0\0" + sides + b"\x80" + b"\0\0\0\xff\xff\xff" + b"\x02\x02\x44\x01\0"
+    return b"GIF89a" + sides + b"\xf1\0\0" + b"\0" * 12 + extension + picture + b";" * ended
+
+
+def webp(width: int = 30, height: int = 20, *, form: bytes = b"VP8 ") -> bytes:
+    if form == b"VP8 ":
+        body = b"\0\0\0\x9d\x01\x2a" + width.to_bytes(2, "little") + height.to_bytes(2, "little")
+    elif form == b"VP8L":
+        body = b"\x2f" + (width - 1 | height - 1 << 14).to_bytes(4, "little")
+    else:
+        body = b"\0\0\0\0" + (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    body += b"\0" * (len(body) % 2)
+    whole = b"WEBP" + form + len(body).to_bytes(4, "little") + body
+    return b"RIFF" + len(whole).to_bytes(4, "little") + whole
+
+
+def pdf(pages: int = 2, *, packed: bool = False, trailer: bytes = b"", plain_tree: bool = True) -> bytes:
+    """`packed`: the pages stand in a compressed object stream, as in PDF 1.5 and later."""
+    kids = b" ".join(b"%d 0 R" % (number + 3) for number in range(pages))
+    tree = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, pages)
+    leaves = [b"<< /Type /Page /Parent 2 0 R >>"] * pages
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", *([tree] if plain_tree else []), *leaves]
+    if packed:
+        data = zlib.compress(b"\n".join(objects))
+        head = b"<< /Type /ObjStm /Filter /FlateDecode /Length %d >>" % len(data)
+        objects = [head + b"\nstream\r\n" + data + b"\nendstream"]
+    body = b"".join(b"%d 0 obj\n%s\nendobj\n" % (number, one) for number, one in enumerate(objects, 1))
+    return (
+        b"%PDF-1.7\n%\xe2\xe3\n" + body + b"trailer << /Root 1 0 R " + trailer + b">>\nstartxref\n9\n%%EOF\n"
+    )
+
+
+def media(data: bytes, name: str = "shot.png") -> Media:
+    found = media_of(data, name)
+    assert found is not None
+    return found
+
+
+def showing(*shown: Media, words: str = "what is it?", cache: bool = False) -> Request:
+    """A request with these attached, each with a name before it."""
+    parts = [Part(f"{one.name}:\n", one.name, cache=cache, media=one) for one in shown]
+    return Request((Part("You look."),), (Message("user", (*parts, Part(words, "request"))),), key="k")

@@ -1,0 +1,136 @@
+"""What a provider does not take is said before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.config import load
+from repoagent.errors import LimitReached, UsageError
+from repoagent.llm import Limits, Meter, Model, Reply, complete, estimate, render
+from repoagent.llm.attached import look
+from repoagent.llm.media import Media, MediaLimits, refuse_over
+from repoagent.llm.providers.anthropic_media import media_limits
+from repoagent.llm.providers.command import CommandModel
+from repoagent.llm.providers.local import LocalModel
+from repoagent.llm.providers.manual import ManualModel
+from repoagent.llm.replay import Recorder, Replay
+from tests.llm.ask import Scripted
+from tests.llm.media.files import gif, media, pdf, png, showing, webp
+
+CLAUDE = media_limits("anthropic", 1_000_000)
+
+
+def refused(limits: MediaLimits, *shown: Media) -> str:
+    with pytest.raises(UsageError) as raised:
+        refuse_over(showing(*shown), limits, "some/model")
+    return str(raised.value)
+
+
+def test_what_is_too_large_or_too_much() -> None:
+    big = media(png(noise=8_000_000), "big.png")
+    assert "big.png has 10,666," in refused(CLAUDE, big) and "takes 10,485,760" in refused(CLAUDE, big)
+    smaller = media(png(noise=5_000_000), "mid.png")
+    refuse_over(showing(smaller), CLAUDE, "some/model")
+    assert "takes 5,242,880" in refused(media_limits("bedrock", 1_000_000), smaller)
+    assert "wide.png is 8001 x 9 pixels" in refused(CLAUDE, media(png(8001, 9), "wide.png"))
+    assert "the request would have 3" in refused(CLAUDE, *[smaller] * 5)
+    few = [media(png(2001, 9), "a.png")] * 20
+    refuse_over(showing(*few), CLAUDE, "some/model")
+    assert "2000 a side at most where there are more than 20 images" in refused(CLAUDE, *few, few[0])
+    old = media_limits("anthropic", 200_000)
+    small = media(png(), "a.png")
+    assert "takes 100 images at once, and these are 101" in refused(old, *[small] * 101)
+    assert "100 pages at once, and a.pdf has about 101" in refused(old, media(pdf(101), "a.pdf"))
+    refuse_over(showing(media(pdf(101), "a.pdf")), CLAUDE, "some/model")
+
+
+def test_types_that_are_not_taken() -> None:
+    limits = MediaLimits(not_taken=frozenset({"image/gif"}), no_pdf="it has never heard of them")
+    assert "a.gif is GIF, which some/model does not take: convert" in refused(limits, media(gif(), "a.gif"))
+    assert "a.pdf can't be sent to some/model: it has never heard" in refused(limits, media(pdf(), "a.pdf"))
+    refuse_over(showing(media(webp(), "a.webp")), limits, "some/model")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [CommandModel("touch asked"), ManualModel(), LocalModel("nowhere.gguf")],
+    ids=lambda model: model.spec,
+)
+def test_a_model_that_takes_text_only_is_not_asked(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = [media(png(), name) for name in ("a.png", "b.png", "c.png", "d.png")]
+    with pytest.raises(
+        UsageError, match=r"takes text only.*: a\.png, b\.png, c\.png and 1 more can't be sent"
+    ):
+        complete(model, showing(*shown), Meter())
+    assert not list(tmp_path.iterdir())
+
+
+def test_limits_count_what_is_attached() -> None:
+    request = showing(media(png(2000, 1500)))
+    assert estimate(request).input > 3888
+    with pytest.raises(LimitReached, match="raise --max-tokens"):
+        complete(Scripted([]), request, Meter(Limits(tokens=3_000)))
+
+
+def test_a_prompt_and_a_cassette_hold_the_hash_and_not_the_bytes(tmp_path: Path) -> None:
+    shown = media(png(noise=100_000))
+    text = render(showing(shown))
+    assert f"[image/png, 30 x 20 pixels, {len(shown.data):,} bytes, sha256 {shown.sha256}]" in text
+    assert len(text) < 1_000
+    assert text == render(showing(shown)) != render(showing(media(png(noise=100_004))))
+    path = tmp_path / "a.jsonl"
+    Recorder(Scripted([Reply("a cat", "end")]), path).complete(showing(shown), print)
+    assert shown.sha256 in path.read_text() and path.stat().st_size < 2_000
+    assert complete(Replay(path), showing(shown), Meter()).text == "a cat"
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "words"),
+    [
+        ("openai/gpt-3.5-turbo", png(), "takes no images, as far as is known"),
+        ("openai/gpt-4", pdf(), "takes no PDFs, as far as is known"),
+        ("ollama/llava:7b", pdf(), r'set media = \["image", "pdf"\] in \[models."ollama/llava:7b"\]'),
+        ("openrouter/deepseek/deepseek-chat", png(), "takes no images"),
+        ("bedrock/anthropic.claude-2", png(), "takes no images"),
+    ],
+)
+def test_what_a_model_is_known_not_to_take(spec: str, data: bytes, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        look(load(None), spec, [media(data)])
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "doubt"),
+    [
+        ("anthropic/claude-sonnet-5-5", pdf(), False),
+        ("vertex/claude-sonnet-5-5@20260901", png(), False),
+        ("openai/gpt-6.1-sol", png(), False),
+        ("openrouter/deepseek/deepseek-chat", pdf(), False),  # OpenRouter makes text of it
+        ("mine/something-new", png(), True),
+        ("manual", png(), False),
+        ("command:cat", png(), False),  # these say it themselves
+    ],
+)
+def test_what_is_known_to_be_taken_and_what_nobody_knows(spec: str, data: bytes, doubt: bool) -> None:
+    said = look(load(None), spec, [media(data)])
+    assert bool(said) is doubt
+    assert look(load(None), spec, []) == ""
+
+
+def test_the_person_knows_better(clean_environment: Path) -> None:
+    config = clean_environment / ".config/repoagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[models."openai/gpt-4"]\nmedia = ["image"]\n[models."mine/new"]\nmedia = []\n')
+    assert look(load(None), "openai/gpt-4", [media(png())]) == ""
+    with pytest.raises(UsageError, match="takes no PDFs"):
+        look(load(None), "openai/gpt-4", [media(pdf())])
+    with pytest.raises(UsageError, match="takes no images"):
+        look(load(None), "mine/new", [media(png())])
+    config.write_text('[models."mine/new"]\nmedia = ["smell"]\n')
+    with pytest.raises(UsageError, match="names 'smell': there are image, pdf"):
+        look(load(None), "mine/new", [media(png())])

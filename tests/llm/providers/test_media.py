@@ -1,0 +1,169 @@
+"""Images and PDFs as they arrive at a server, and what it says of those that it does not take."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+
+import pytest
+
+from repoagent.errors import ModelError, UsageError
+from repoagent.llm import Message, Part, Request, Retryable
+from repoagent.llm.media import Media
+from repoagent.llm.model import Wishes
+from repoagent.llm.providers.anthropic_api import AnthropicModel
+from repoagent.llm.providers.openai_api import OpenAIModel
+from tests.llm.media.files import jpeg, media, pdf, png, showing
+from tests.llm.providers import openai_server
+from tests.llm.providers.messages_server import Script, Server, error_event, status
+
+Start = Callable[[Script], Server]
+CLAUDE = AnthropicModel("claude-sonnet-5-5")
+SHOT, PAPER = media(png(), "shot.png"), media(pdf(), "paper.pdf")
+
+
+def test_claude_is_not_asked_about_what_it_does_not_take(server_with: Start) -> None:
+    server = server_with("ok")
+    with pytest.raises(UsageError, match=r"big\.png is 9000 x 20 pixels"):
+        CLAUDE.complete(showing(media(png(9000), "big.png")), print)
+    assert server.requests == []
+
+
+def test_the_blocks_that_claude_gets(server_with: Start) -> None:
+    server = server_with("a cat")
+    pieces: list[str] = []
+    request = showing(SHOT, PAPER, words="what is it?", cache=True)
+    assert CLAUDE.complete(request, pieces.append).text == "".join(pieces) == "a cat"
+    label, image, second, document, words = server.requests[0].body["messages"][0]["content"]
+    assert (label["text"], second["text"]) == ("shot.png:\n", "paper.pdf:\n")
+    assert words == {"type": "text", "text": "what is it?"}
+    assert (image["type"], image["source"]["type"]) == ("image", "base64")
+    assert image["source"]["media_type"] == "image/png"
+    assert b64decode(image["source"]["data"], validate=True) == SHOT.data
+    assert (document["type"], document["title"]) == ("document", "paper.pdf")
+    assert document["source"]["media_type"] == "application/pdf"
+    assert b64decode(document["source"]["data"]) == PAPER.data
+    kept = {"type": "ephemeral"}  # the breakpoint comes after what is attached, not before
+    assert image["cache_control"] == document["cache_control"] == kept
+    assert "cache_control" not in label and "cache_control" not in words
+
+
+def test_what_is_attached_counts_for_the_breakpoints(server_with: Start) -> None:
+    server = server_with("ok")
+    CLAUDE.complete(showing(*[SHOT] * 6, cache=True), print)
+    blocks = server.requests[0].body["messages"][0]["content"]
+    assert [block["type"] for block in blocks if "cache_control" in block] == ["image"] * 4
+    AnthropicModel("claude-sonnet-5-5", Wishes(cache="off")).complete(showing(SHOT, cache=True), print)
+    assert not any("cache_control" in block for block in server.requests[1].body["messages"][0]["content"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            status(400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
+            "does not accept the request (400: messages.0.content.1.image.source.base64: image exceeds 5 MB maximum). "
+            "Attached was shot.png (image/png, 30 x 20 pixels, ",
+        ),
+        (status(400, "Could not process image"), ": make it smaller, convert it, or leave it out"),
+        (status(413, "Request exceeds the maximum size"), "Attached was shot.png"),
+        (error_event(kind="invalid_request_error", message="The PDF is password protected."), "Attached was"),
+    ],
+)
+def test_claude_s_no_is_one_sentence_that_says_what_to_do(
+    server_with: Start, answer: Script, words: str
+) -> None:
+    server_with(answer)
+    with pytest.raises(ModelError) as raised:
+        CLAUDE.complete(showing(SHOT, PAPER), print)
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+    assert not isinstance(raised.value, Retryable) and len(str(raised.value)) < 400
+
+
+def test_an_error_about_something_else_is_left_alone(server_with: Start) -> None:
+    server_with([status(401, "invalid x-api-key"), status(529), status(400, "image too large")])
+    for kind, request in ((ModelError, showing(SHOT)), (Retryable, showing(SHOT)), (ModelError, showing())):
+        with pytest.raises(kind) as raised:
+            CLAUDE.complete(request, print)
+        assert "Attached" not in str(raised.value)
+
+
+def openai(server: openai_server.Server, *traits: str) -> OpenAIModel:
+    return OpenAIModel(server.endpoint("testing", *traits), "some-model")
+
+
+def test_the_parts_that_chat_completions_gets() -> None:
+    photo = media(jpeg(), "photo.jpg")
+    with openai_server.openai_server(["a cat", "ok"]) as server:
+        model = openai(server, "pdf")
+        assert model.complete(showing(photo, PAPER), print).text == "a cat"
+        model.complete(showing(), print)
+    system, user = server.requests[0].body["messages"]
+    assert system == {"role": "system", "content": "You look."}
+    label, image, second, file, words = user["content"]
+    assert (label, second) == (
+        {"type": "text", "text": "photo.jpg:\n"},
+        {"type": "text", "text": "paper.pdf:\n"},
+    )
+    assert words == {"type": "text", "text": "what is it?"}
+    head, _, data = image["image_url"]["url"].partition(",")
+    assert (image["type"], head, b64decode(data)) == ("image_url", "data:image/jpeg;base64", photo.data)
+    assert (file["type"], file["file"]["filename"]) == ("file", "paper.pdf")
+    head, _, data = file["file"]["file_data"].partition(",")
+    assert (head, b64decode(data)) == ("data:application/pdf;base64", PAPER.data)
+    # without anything attached it stays a plain text, which every server takes
+    assert server.requests[1].body["messages"][1]["content"] == "what is it?"
+
+
+def test_breakpoints_stay_beside_what_is_attached() -> None:
+    with openai_server.openai_server("ok") as server:
+        model = OpenAIModel(server.endpoint("testing", "breakpoints"), "anthropic/claude-x")
+        parts = (Part("long", cache=True), Part("see:", media=SHOT), Part("\n"), Part("go"), Part(" \n"))
+        model.complete(Request((), (Message("user", parts),)), print)
+    kinds = [
+        (part["type"], "cache_control" in part) for part in server.requests[0].body["messages"][0]["content"]
+    ]
+    assert kinds == [("text", True), ("text", False), ("image_url", False), ("text", False)]
+
+
+def test_a_blank_after_an_image_is_no_part_of_its_own() -> None:
+    with openai_server.openai_server("ok") as server:
+        request = Request((), (Message("user", (Part("see:", media=SHOT), Part("\n"))),))
+        openai(server).complete(request, print)
+    content = server.requests[0].body["messages"][0]["content"]
+    assert [part["type"] for part in content] == ["text", "image_url"]
+
+
+@pytest.mark.parametrize(
+    ("traits", "shown", "words"),
+    [
+        ((), PAPER, "takes no PDFs by this protocol. Send its text .pdftotext"),
+        (
+            ("no_gif",),
+            media(b"GIF89a" + b"\x01\0\x01\0\0\0\0" + b"\x2c" + b"\0" * 8 + b"\0\x02\0;", "a.gif"),
+            "is GIF",
+        ),
+    ],
+)
+def test_a_server_that_takes_no_such_thing_is_not_asked(
+    traits: tuple[str, ...], shown: Media, words: str
+) -> None:
+    with openai_server.openai_server("ok") as server, pytest.raises(UsageError, match=words):
+        openai(server, *traits).complete(showing(shown), print)
+    assert server.requests == []
+
+
+def test_the_server_s_no_is_one_sentence_that_says_what_to_do() -> None:
+    answers = [
+        openai_server.status(400, "some-model does not support image input"),
+        openai_server.status(413, "request too large"),
+    ]
+    with openai_server.openai_server(answers) as server:
+        for words in (
+            "does not accept the request (400: some-model does not",
+            "too long for testing/some-model",
+        ):
+            with pytest.raises(ModelError) as raised:
+                openai(server).complete(showing(SHOT), print)
+            assert words in str(raised.value)
+            assert "Attached was shot.png (image/png, 30 x 20 pixels" in str(raised.value)
