@@ -96,8 +96,9 @@ def load_agent(name: str = "model") -> Callable[..., Agent]:
         if point.name == name:
             try:
                 made: Callable[..., Agent] = point.load()
-            except (ImportError, AttributeError) as error:
-                raise UsageError(f"the agent {name} ({point.value}) can't be loaded: {error}") from error
+            except (Exception, SystemExit) as error:  # anything may come out of other people's code
+                said = " ".join(str(error).split()) or type(error).__name__
+                raise UsageError(f"the agent {name} ({point.value}) can't be loaded: {said}") from error
             return made
     names = ", ".join(sorted({"model", *(point.name for point in found)}))
     raise UsageError(f"there is no agent {name}: choose one of {names}, or install the package that has it.")
