@@ -11,21 +11,6 @@ if TYPE_CHECKING:
 
 def settle(worktree: WorkTree, terminal: Terminal) -> None:
     """Complete or roll back from the journal; each thing that was done is said in a line."""
-    from repoagent.errors import Busy, Refused
-    from repoagent.repo.transaction.recover import recover
-    from repoagent.repo.worktree import layout
-    from repoagent.store.layout import has_leftovers
+    from repoagent.edit.settle import settle as settle_all
 
-    place = layout(worktree)
-    if place.journal.exists():
-        for sentence in recover(worktree):
-            terminal.note(f"recovered: {sentence}")
-    if not has_leftovers(place):
-        return
-    from repoagent.edit.leftovers import clear_away
-
-    try:
-        for sentence in clear_away(worktree):
-            terminal.note(f"recovered: {sentence}")
-    except (Busy, Refused, OSError) as error:  # the memory is a thing beside: the command goes on
-        terminal.warn(f"what a killed command left could not be cleared away yet: {error}")
+    settle_all(worktree, lambda sentence: terminal.note(f"recovered: {sentence}"), terminal.warn)

@@ -1,0 +1,181 @@
+"""A repository for programs: each method is one call of what the command of its name calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from repoagent.errors import UsageError
+from repoagent.library.asking import named, ready
+from repoagent.library.looking import Looking
+from repoagent.library.opening import from_top, log, several
+from repoagent.repo.options import Options
+
+if TYPE_CHECKING:
+    from repoagent.edit import Proposal
+    from repoagent.edit.silent import Silent
+    from repoagent.llm import Model
+    from repoagent.repo.undo import UndoResult
+    from repoagent.work.answers.landed import EditResult
+
+Decide = Callable[["Proposal"], bool]
+Hear = Callable[[str], None]
+
+
+class Repository(Looking):
+    """The git work tree that holds `path`.
+
+    Nothing is printed and nobody is asked. Files are named from the top of the work tree, or absolutely; results name
+    them from the top. `settings` are options of the configuration by key ({"edit.scope": "repo"}), which come before
+    those of the person and of the repository; each method that asks a model takes more of them. Every expected failure
+    is a `repoagent.errors.RepoagentError` with one clear sentence; whatever is raised, files, index and branch are as
+    they were. An object keeps nothing but where the repository is, so threads may share it.
+
+    Raises UsageError where there is no work tree, and for one that can be told only by variables of the environment.
+    """
+
+    def edit(
+        self,
+        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        instruction: str,
+        *,
+        model: str | Model | None = None,
+        read: Sequence[str | os.PathLike[str]] = (),
+        create: bool = False,
+        check: str | None = None,
+        commit: bool | Options = True,
+        dry_run: bool = False,
+        decide: Decide | None = None,
+        on_text: Hear | None = None,
+        on_note: Hear | None = None,
+        fresh: bool = False,
+        strict: bool = False,
+        allow_sensitive: bool = False,
+        settings: Mapping[str, object] | None = None,
+    ) -> EditResult:
+        """Have a model change `files` as `instruction` says, and commit exactly that change.
+
+        A file may point at a place: "app.py:10-40", "app.py::Server.run"; `read` are further files to show, `create`
+        says that `files` may be new. `model` is a name ("anthropic/…", "command:…") or an object with the methods of
+        `repoagent.llm.Model`; without it, the configured one. `check` is a shell command that has to succeed before the
+        commit; its failure goes back to the model.
+
+        The call is the consent: the change is committed, unless `decide` is given and answers a `Proposal` (its `diff`,
+        `message`, `remarks`) with False, or `commit` is False (the files are written) or `dry_run` True (nothing is).
+        `commit` may be `repoagent.repo.Options`, for a branch, a sign-off and the like. A file that makes another
+        program run something (a hook, a workflow) is refused unless it is among `files` or `allow_sensitive` says so.
+
+        `on_text` gets the reply as it comes, `on_note` a sentence of what is being done. `fresh` leaves out what was
+        said of the files before, `strict` refuses all tolerance in placing. `settings` are further options by key:
+        limits ("max_cost" in US dollars, "max_tokens", "max_turns"), "effort", "edit.scope", "edit.format".
+
+        Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (does not fit, or may not be),
+        ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
+        """
+        from repoagent.edit import EditRequest, edit, parse_target
+        from repoagent.work.answers.landed import of_edit
+
+        if not instruction.strip():
+            raise UsageError("the instruction is empty: say what to change")
+        found = self._settings(settings, {"check": check, **named(model)})
+        targets = [parse_target(file, self.top) for file in several(files)]
+        if not targets:
+            raise UsageError("name a file to edit")
+        request = EditRequest(
+            instruction=instruction.strip(),
+            targets=tuple(replace(target, path=from_top(self._worktree, target.path)) for target in targets),
+            read=tuple(from_top(self._worktree, file) for file in read),
+            create=create,
+            scope=found.text("edit.scope"),
+            check=found.text_or_none("check"),
+            strict=strict,
+            fresh=fresh,
+            dry_run=dry_run,
+            allow_sensitive=allow_sensitive,
+            sensitive=found.texts("edit.sensitive"),
+            commit=_options(commit),
+        )
+        dialogue = _dialogue(decide, on_note, on_text)
+        asked = ready(found, model, dialogue.said)
+        self._settle()
+        return of_edit(edit(self._worktree, request, found, dialogue, asked), dialogue.said)
+
+    def apply(
+        self,
+        patch: str | bytes,
+        *,
+        sources: Mapping[str, str] | None = None,
+        path: str | os.PathLike[str] | None = None,
+        message: str = "",
+        check: str | None = None,
+        commit: bool | Options = True,
+        dry_run: bool = False,
+        decide: Decide | None = None,
+        strict: bool = False,
+        allow_sensitive: bool = False,
+        settings: Mapping[str, object] | None = None,
+    ) -> EditResult:
+        """Apply a patch from anywhere, a text with changes in it, and commit exactly that change. No model is asked.
+
+        `sources` bind it to the texts that it was made for: blob ids by path, seven hex digits or more of what `git
+        hash-object --no-filters` says. `path` is the file of a patch that names none, `message` the commit message (""
+        for the one that the patch brings). The rest is as in `edit`.
+
+        Raises NothingDone where it is applied already, or `decide` says no; Refused (its `details()` name the hunks)
+        where it does not fit or may not be; UsageError, CheckFailed, Busy.
+        """
+        from repoagent.work.answers.patching import Patch, patched
+
+        found = self._settings(settings, {"check": check})
+        given = Patch(
+            patch.encode("utf-8", "surrogateescape") if isinstance(patch, str) else patch,
+            sources={from_top(self._worktree, name): blob for name, blob in (sources or {}).items()},
+            path=None if path is None else from_top(self._worktree, path),
+            message=message,
+        )
+        self._settle()
+        return patched(
+            self._worktree, given, found, _dialogue(decide),
+            options=_options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
+        )  # fmt: skip
+
+    def undo(self, edit_id: str | None = None) -> UndoResult:
+        """Take the last edit back, or the one of this id. The branch moves back where nobody would notice, else a new
+        commit reverts it; other work, in the same files too, stays. Raises NothingDone, Refused, Busy."""
+        from repoagent.edit.undo import undo
+
+        self._settle()
+        return undo(self._worktree, edit_id)
+
+    def redo(self, edit_id: str | None = None) -> UndoResult:
+        """Make the edit again that was taken back last, or the one of this id. Raises as `undo`."""
+        from repoagent.edit.undo import redo
+
+        self._settle()
+        return redo(self._worktree, edit_id)
+
+    def _settle(self) -> None:
+        from repoagent.edit.settle import settle
+
+        settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), log.warning)
+
+
+def _options(commit: bool | Options) -> Options:
+    found = Options(no_commit=not commit) if isinstance(commit, bool) else commit
+    if found.edit_message:
+        raise UsageError(
+            "edit_message opens an editor, and a program has no terminal for it: give the message"
+        )
+    return found
+
+
+def _dialogue(decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None) -> Silent:
+    from repoagent.edit.silent import Silent
+
+    dialogue = Silent()
+    dialogue.agree = decide or dialogue.agree
+    dialogue.hear = on_note or dialogue.hear
+    dialogue.on_text = on_text or dialogue.on_text
+    return dialogue

@@ -1,0 +1,192 @@
+"""The protocol: tools are listed and called, calls run in threads, and the process ends when its client is gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from anyio import from_thread, to_thread
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+
+from repoagent import __version__
+from repoagent.errors import RepoagentError
+from repoagent.work.mcp.bench import sent
+from repoagent.work.mcp.offer import Call, Offer, Service, Told
+from repoagent.work.mcp.table import offers, performed
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+GRACE = 5.0  # seconds that a commit under way has, when the server is told to end
+PAUSE = 0.2  # seconds between two words of progress
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+log = logging.getLogger("repoagent.mcp")
+
+
+def serve(service: Service, end: Callable[[int], None]) -> None:
+    """Serve on standard input and output until the client closes them. At a signal that says so `end` is called with
+    its number, when no call is writing any more, and GRACE seconds later at the latest: what is half done then is
+    settled from the journal by the next command."""
+    serving = _Serving(service, end)
+    try:
+        anyio.run(serving.run)
+    except BaseException as error:
+        if not _is_gone(error):
+            raise
+        serving.leave()
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Whether all that went wrong is that the client does not read any more."""
+    inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return all(map(_is_gone, inner)) if inner else isinstance(error, BrokenPipeError)
+
+
+class _Serving:
+    """A server under way: its tools, and the calls that are not answered yet."""
+
+    def __init__(self, service: Service, end: Callable[[int], None]) -> None:
+        self.service = service
+        self.end = end
+        self.offers = offers(service)
+        self.running: set[threading.Event] = set()
+
+    async def run(self) -> None:
+        server = Server(
+            "repoagent",
+            version=__version__,
+            title="repoagent",
+            instructions=resources.files(__package__).joinpath("instructions.md").read_text(encoding="utf-8"),
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.listen)
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+        self.leave()
+
+    def leave(self) -> None:
+        """The client is gone: what is being written is finished, what looks something up is not waited for."""
+        self.quiet()
+        if not self.service.writing.acquire(timeout=GRACE) or threading.active_count() > 1:
+            sys.stderr.flush()
+            os._exit(0)
+
+    async def listen(self) -> None:
+        """End at a signal. What waits for standard input can't be cancelled, so this does not return there."""
+        heard = [number for number in _ENDS if signal.getsignal(number) != signal.SIG_IGN]
+        with anyio.open_signal_receiver(*heard) as signals:
+            async for number in signals:
+                self.quiet()
+                await to_thread.run_sync(lambda: self.service.writing.acquire(timeout=GRACE))
+                self.end(number)
+
+    def quiet(self) -> None:
+        """Nobody waits for an answer any more: what has not begun to write does not."""
+        for cancelled in self.running:
+            cancelled.set()
+
+    async def list_tools(
+        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_tool(offer) for offer in self.offers.values()])
+
+    async def call_tool(
+        self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        offer = self.offers.get(params.name)
+        if offer is None:
+            names = ", ".join(self.offers)
+            raise MCPError(
+                code=types.INVALID_PARAMS,
+                message=f"there is no tool {params.name[:80]!r}; there are: {names}",
+            )
+        cancelled = threading.Event()
+        self.running.add(cancelled)
+        spoken = 0.0
+
+        def progress(message: str, done: float | None = None, total: float | None = None) -> None:
+            nonlocal spoken
+            now = time.monotonic()
+            if cancelled.is_set() or now - spoken < PAUSE:
+                return
+            spoken = now
+            from_thread.run(
+                context.session.report_progress, now - began if done is None else done, total, message
+            )
+
+        began = time.monotonic()
+        try:
+            return await to_thread.run_sync(
+                lambda: _answered(offer, Call(self.service, params.arguments or {}, cancelled, progress)),
+                abandon_on_cancel=True,
+            )
+        finally:
+            cancelled.set()
+            self.running.discard(cancelled)
+
+
+def _answered(offer: Offer, call: Call) -> types.CallToolResult:
+    """The answer, or the sentence why there is none; a defect of ours is told in full to the log alone."""
+    try:
+        return _result(performed(offer, call))
+    except RepoagentError as error:
+        return _failed(str(error))
+    except OSError as error:
+        log.warning("%s: %s", offer.name, error)
+        return _failed(f"the system said no: {error.strerror or error}")
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            raise
+        _log_defect(offer.name, error)
+        return _failed(
+            f"{offer.name}: an error in repoagent itself ({type(error).__name__}); the server's log says more"
+        )
+
+
+def _log_defect(name: str, error: Exception) -> None:
+    import traceback
+
+    from repoagent.redact import redact
+
+    log.error("%s: %s", name, redact("".join(traceback.format_exception(error)), os.environ))
+
+
+def _result(told: Told) -> types.CallToolResult:
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=told.text)], structured_content=dict(told.data)
+    )
+
+
+def _failed(sentence: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=sent(sentence))], is_error=True)
+
+
+def _tool(offer: Offer) -> types.Tool:
+    return types.Tool(
+        name=offer.name,
+        title=offer.title,
+        description=offer.description,
+        input_schema=offer.takes,
+        output_schema=offer.gives,
+        annotations=types.ToolAnnotations(
+            title=offer.title,
+            read_only_hint=not offer.writes,
+            destructive_hint=offer.writes,
+            idempotent_hint=True,
+            open_world_hint=offer.open_world,
+        ),
+    )
