@@ -63,8 +63,11 @@ class NoCommit(CheckFailed):
     """git itself could not make the commit, whatever the change is; a later run goes on from the answer."""
 
 
-def commit(bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Landed:
-    """Write the change, run the check, make the commit (where the request wants them).
+def commit(
+    bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue, *, in_place: bool = False
+) -> Landed:
+    """Write the change, unless it is in the files already (`in_place`), run the check, make the commit (where the
+    request wants them).
 
     Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit and Busy for
     what is none of the change's fault. Whatever it raises, everything is as it was.
@@ -74,7 +77,7 @@ def commit(bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -
     made: CommitResult | None = None
     transaction: Transaction | None = None
     try:
-        with _begun(bench, proposal, edit_id, dialogue) as transaction:
+        with _begun(bench, proposal, edit_id, dialogue, in_place=in_place) as transaction:
             if request.check:
                 proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
             transaction.write()
@@ -111,13 +114,17 @@ def _seen_by_check(bench: Bench) -> tuple[str, ...]:
 
 
 @contextmanager
-def _begun(bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue) -> Iterator[Transaction]:
+def _begun(
+    bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue, *, in_place: bool
+) -> Iterator[Transaction]:
     """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
     options = bench.request.commit
     deadline = time.monotonic() + LOCK_SECONDS
     waiting = False
     while True:
-        transaction = Transaction(bench.worktree, proposal.changes, options, edit_id, listen=dialogue.output)
+        transaction = Transaction(
+            bench.worktree, proposal.changes, options, edit_id, listen=dialogue.output, in_place=in_place
+        )
         with ExitStack() as stack:
             try:
                 stack.enter_context(transaction)

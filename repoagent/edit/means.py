@@ -82,16 +82,21 @@ def means(
     reply: Path | None = None,
     say: Callable[[str], None] = lambda sentence: None,
     on_progress: Callable[[str, float], None] = lambda doing, part: None,
+    *,
+    model: Model | None = None,
+    limits: Limits | None = None,
 ) -> Means:
-    """The model that the settings name, the built-in default only when there is a key for it; and its meter.
+    """The model that the settings name, the built-in default only when there is a key for it, or the given `model`;
+    and its meter.
 
-    `reply` is the file with the reply for `manual`; `say` gets a sentence for each setting that the model has no use
-    for; `on_progress` what a model on this machine is doing, and how much of that is done, 0 to 1. Nothing is sent
-    yet. Raises ModelError when there is no such model, UsageError for a limit that can't be kept.
+    `limits` are those of the settings for one edit unless others are given. `reply` is the file with the reply for
+    `manual`; `say` gets a sentence for each setting that the model has no use for; `on_progress` what a model on this
+    machine is doing, and how much of that is done, 0 to 1. Nothing is sent yet. Raises ModelError when there is no such model, UsageError for a limit that can't be kept.
     """
     if record is not None:
         _refuse_unwritable(record)
-    model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
+    if model is None:
+        model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
 
     def price_of(spec: str) -> Price | None:
         price = known(settings, spec).price
@@ -99,17 +104,22 @@ def means(
             return replace(price, cache_write=HOUR_CACHE * price.input)
         return price
 
-    limits = Limits(
-        settings.whole("max_turns"),
-        settings.whole_or_none("max_tokens"),
-        settings.number_or_none("max_cost"),
-        settings.number_or_none("max_cost_per_day"),
-    )
+    limits = limits or limits_of(settings)
     refuse_unpriced(limits, [model.spec], price_of)
     return Means(
         settings,
         model,
         Meter(limits, price_of, Ledger(state_folder(), must=limits.day is not None, warn=say)),
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits of one edit."""
+    return Limits(
+        settings.whole("max_turns"),
+        settings.whole_or_none("max_tokens"),
+        settings.number_or_none("max_cost"),
+        settings.number_or_none("max_cost_per_day"),
     )
 
 

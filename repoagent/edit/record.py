@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from repoagent.agent import State, account, open_state
+from repoagent.config import Settings
 from repoagent.edit.briefing import Prepared
 from repoagent.edit.commit import Landed
 from repoagent.edit.dialogue import Dialogue
@@ -15,11 +16,34 @@ from repoagent.edit.pending import Pending, to_remember
 from repoagent.edit.remember import Story, forget_sent, remember
 from repoagent.edit.unfinished import conversation_file, forget, set_aside
 from repoagent.errors import RepoagentError
+from repoagent.llm import Turn
 from repoagent.llm.naming import public
-from repoagent.repo import FileChange, head_blobs, layout
+from repoagent.repo import FileChange, WorkTree, head_blobs, layout
 from repoagent.repo.run import uninterrupted
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
+
+
+def trailers_of(
+    worktree: WorkTree, settings: Settings, who: str, edit_id: str, changes: Sequence[FileChange]
+) -> list[tuple[str, str]]:
+    """What the commit of the edit says of where it comes from, as the settings want it."""
+    if not settings.switch("commit.trailers"):
+        return []
+    paths = [change.old_path for change in changes if change.old_path is not None]
+    blobs = head_blobs(worktree, paths)
+    return [
+        (settings.text("commit.trailer"), f"repoagent:{who}"),
+        (EDIT_TRAILER, edit_id),
+        *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
+    ]
+
+
+def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
+    """The model for the record: of a replay the one that was recorded, of a command what it says it is."""
+    if spec.startswith(("replay:", "command:")):
+        spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
+    return public(spec)
 
 
 @dataclass(frozen=True)
@@ -39,24 +63,11 @@ class Record:
         return with_trailers(text, self.trailers(state, changes), bench.worktree.top)
 
     def trailers(self, state: State, changes: Sequence[FileChange]) -> list[tuple[str, str]]:
-        if not self.means.settings.switch("commit.trailers"):
-            return []
-        paths = [change.old_path for change in changes if change.old_path is not None]
-        blobs = head_blobs(self.prepared.bench.worktree, paths)
-        return [
-            (self.means.settings.text("commit.trailer"), f"repoagent:{self.who(state)}"),
-            (EDIT_TRAILER, self.edit_id),
-            *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
-        ]
+        worktree, settings = self.prepared.bench.worktree, self.means.settings
+        return trailers_of(worktree, settings, self.who(state), self.edit_id, changes)
 
     def who(self, state: State) -> str:
-        """The model for the record: of a replay the one that was recorded, of a command what it says it is."""
-        spec = self.means.model.spec
-        if spec.startswith(("replay:", "command:")):
-            spec = next(
-                (turn.meta.get("model", spec) for turn in state.turns[::-1] if turn.role == "assistant"), spec
-            )
-        return public(spec)
+        return model_of_record(self.means.model.spec, state.turns)
 
     def write_down(self, state: State, later: Pending) -> None:
         """What is to be remembered if this lands: a kill after that must not lose it."""

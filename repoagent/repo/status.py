@@ -1,4 +1,4 @@
-"""`git status`: which commit and branch HEAD is on, and the user's work in tracked files."""
+"""`git status`: which commit and branch HEAD is on, and the user's work in tracked files, and beside them."""
 
 from __future__ import annotations
 
@@ -73,6 +73,12 @@ def read_status(worktree: WorkTree) -> Status:
         changed,
         tuple(unmerged),
     )
+
+
+def read_untracked(worktree: WorkTree) -> list[str]:
+    """All files that git neither knows nor ignores; another repository is its folder, with a slash at its end."""
+    out = git(worktree.top, "ls-files", "-z", "--others", "--exclude-standard")
+    return [path for path in os.fsdecode(out).split("\0") if path]
 
 
 def _changed(rest: str) -> tuple[str, Changed]:

@@ -1,0 +1,139 @@
+"""The options that `run` and `chat` share: who is asked, what may be done, within which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from repoagent.errors import NothingDone, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.config import Settings
+    from repoagent.llm import Limits
+    from repoagent.repo import WorkTree
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SETTINGS = {  # option of the command line: key of the configuration
+    "model": "model",
+    "max_tokens": "max_tokens",
+    "max_cost": "max_cost",
+    "effort": "effort",
+    "mode": "run.mode",
+}
+file_path = click.Path(path_type=Path, dir_okay=False)
+_EFFORTS = click.Choice(["low", "medium", "high", "xhigh", "max"])
+_MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
+
+
+def asking(noun: str) -> Callable[[F], F]:
+    """Who is asked, what may be done, and which conversation is gone on with; `noun` is "run" or "chat"."""
+    stop = "; without a PROMPT where it stopped" if noun == "run" else ""
+    return _with(
+        click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE."),
+        click.option("--mode", type=_MODES, help="What may be done without a question."),
+        click.option("--continue", "continues", is_flag=True, help=f"Go on with the last {noun}."),
+        click.option("--resume", metavar="NAME", help=f"Go on with the {noun} NAME{stop}."),
+        click.option(
+            "--conversation",
+            metavar="NAME",
+            help="Keep the conversation as NAME; go on with it if it is there.",
+        ),
+    )
+
+
+def landing(noun: str) -> Callable[[F], F]:
+    """What has to hold before a commit, and how it is made."""
+    return _with(
+        click.option("--check", metavar="CMD", help=f"The {noun} is not done before CMD passes.")
+        if noun == "run"
+        else click.option("--check", metavar="CMD", help="Nothing is committed before CMD passes."),
+        click.option(
+            "--commit-per-edit", is_flag=True, help="A commit for each edit, instead of one at the end."
+        ),
+        click.option("--no-commit", is_flag=True, help="Leave the change in the files, uncommitted."),
+        click.option("--no-verify", is_flag=True, help="Skip the commit hooks."),
+        click.option("--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
+        click.option(
+            "--allow-sensitive", is_flag=True, help="Files may be changed that git or a server obeys."
+        ),
+    )
+
+
+def limiting(of: str = "") -> Callable[[F], F]:
+    """The limits, the agent, and what is recorded. Calls and seconds are those `of` what the words say."""
+    return _with(
+        click.option("--max-turns", type=click.IntRange(1), metavar="N", help=f"Model calls at most{of}."),
+        click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens at most, in and out."),
+        click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most."),
+        click.option(
+            "--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help=f"Seconds at most{of}."
+        ),
+        click.option("--effort", type=_EFFORTS, help="How much the model thinks."),
+        click.option(
+            "--agent", default="model", metavar="NAME", help="Another agent, from an installed package."
+        ),
+        click.option(
+            "--reply",
+            type=file_path,
+            metavar="FILE",
+            help="The reply, for --model manual; - is standard input.",
+        ),
+        click.option(
+            "--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE."
+        ),
+        click.option("-v", "--verbose", is_flag=True, help="Say more about what happens."),
+    )
+
+
+def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def limits(given: SimpleNamespace, settings: Settings) -> Limits:
+    """The limits that the options and the settings say."""
+    from repoagent.llm import Limits
+
+    return Limits(
+        given.max_turns or settings.whole("run.max_turns"),
+        settings.whole_or_none("max_tokens"),
+        settings.number_or_none("max_cost"),
+        settings.number_or_none("max_cost_per_day"),
+        given.max_time if given.max_time is not None else settings.number_or_none("run.max_time"),
+    )
+
+
+def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
+    """The name of the run or chat, and whether it is a new one. Raises UsageError for what can't be meant or is not
+    there, NothingDone where there is no chat yet to go on with."""
+    from repoagent.memory.conversations.names import checked, refuse_reserved
+    from repoagent.repo import layout
+    from repoagent.work.home import find, home_of, new_name, runs
+
+    place = layout(worktree)
+    said: Sequence[bool] = [bool(given.continues), bool(given.resume), bool(given.conversation)]
+    if sum(said) > 1:
+        raise UsageError("say one of --continue, --resume and --conversation")
+    if given.continues and kind == "chat":
+        chats = (run.name for run in runs(place) if run.record.kind == kind)
+        if (last := next(chats, None)) is None:
+            raise NothingDone("there is no chat here yet to go on with: `repoagent chat` begins one")
+        return last, False
+    if given.continues:
+        return find(place, "last").name, False
+    if given.resume:
+        return find(place, given.resume).name, False
+    if given.conversation:
+        name = checked(given.conversation)
+        refuse_reserved(name)
+        return name, not home_of(place, name).conversation.exists()
+    return new_name(kind), True

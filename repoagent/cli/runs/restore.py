@@ -1,0 +1,87 @@
+"""`repoagent runs diff` and `restore`: what a run has changed and not committed, seen and taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from repoagent.cli.runs.common import EXIT_CODES, VERSION, Here, opened, run_argument, say
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.text import one_line
+from repoagent.errors import Busy, NothingDone, UsageError
+from repoagent.repo.worktree import WorkTree
+from repoagent.work.home import Run
+
+EXAMPLES = f"""\b
+Examples:
+  repoagent runs diff last
+  repoagent runs restore last
+
+What else was done to the files since stays. What a run has committed is taken
+back with `repoagent undo`.
+
+{EXIT_CODES}"""
+
+
+@click.command("diff", epilog=EXAMPLES)
+@run_argument
+@json_option
+@pass_session
+def diff(session: Session, /, *, run: str, as_json: bool) -> None:
+    """Show what RUN has changed and not committed, as a diff."""
+    from repoagent.work.left import left, left_diff
+
+    here = opened(session)
+    found = here.find(run)
+    place = _place(here, found)
+    if as_json:
+        value = {
+            "version": VERSION,
+            "run": found.name,
+            "files": list(left(place, found.home)),
+            "diff": left_diff(place, found.home),
+        }
+        here.terminal.result(json.dumps(value, indent=2) + "\n")
+        return
+    here.terminal.diff(left_diff(place, found.home))
+
+
+@click.command("restore", epilog=EXAMPLES)
+@run_argument
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+@pass_session
+def command(session: Session, /, *, run: str, yes: bool, as_json: bool) -> None:
+    """Take back what RUN has changed and not committed. A run that is alive is not touched."""
+    from repoagent.work.left import left, take_back
+
+    here = opened(session)
+    found = here.find(run)
+    if found.alive:
+        raise Busy(f"{found.name} is alive: `repoagent runs stop {found.short}` first")
+    place = _place(here, found)
+    paths = left(place, found.home)
+    if not paths:
+        raise NothingDone(f"{found.name} has left nothing uncommitted")
+    if not yes:
+        if not here.terminal.can_ask:
+            raise UsageError(f"say --yes to take back what {found.name} has changed: {', '.join(paths)}")
+        question = one_line(f"Take back the changes of {', '.join(paths)}")
+        if here.terminal.ask(question, {"y": "take them back", "n": "leave them"}) == "n":
+            raise NothingDone("the files stay as they are")
+    taken = take_back(place, found.home)
+    say(here, [found], f"taken back: {', '.join(taken)}", as_json=as_json, files=list(taken))
+
+
+def _place(here: Here, run: Run) -> WorkTree:
+    """The work tree that the run worked in."""
+    from repoagent.work.place import found
+
+    if not run.record.worktree or Path(run.record.worktree) == here.worktree.top:
+        return here.worktree
+    place = found(here.worktree, run.record.worktree)
+    if place is None:
+        raise UsageError(f"{run.name} worked in {run.record.worktree}, which is not there any more")
+    return place

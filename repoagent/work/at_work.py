@@ -1,0 +1,203 @@
+"""A run at work: its tools, the loop, and what is heeded between two calls of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from repoagent.agent import Action, LoopEvent, Observation, Outcome, State, Tool
+from repoagent.agent import run as run_loop
+from repoagent.agent.agents import load_agent
+from repoagent.agent.commands import Shop
+from repoagent.agent.plan import plan_news
+from repoagent.agent.state import beside
+from repoagent.agent.window.units import tokens
+from repoagent.edit.remember import now
+from repoagent.errors import NothingDone, Refused, RepoagentError
+from repoagent.llm import Part, Turn
+from repoagent.memory import search_memory
+from repoagent.store.masking import mask
+from repoagent.work import equip
+from repoagent.work.around import Around
+from repoagent.work.assemble import fitted, tools_of
+from repoagent.work.changes.tools import put_back
+from repoagent.work.children import Nursery, delegate_tools
+from repoagent.work.desk import Desk, shown_in
+from repoagent.work.equip import Confinement
+from repoagent.work.finishing import Finishing, unfinished_business
+from repoagent.work.home import Live
+from repoagent.work.kinds import kinds_block
+from repoagent.work.outset import begun
+from repoagent.work.prompt import system_parts
+from repoagent.work.sending import Sending
+from repoagent.work.skills import skill_tool, skills_block
+from repoagent.work.writing import write
+
+SHORT = 0.1  # of what a model takes of a conversation: as much is kept beside a checkpoint
+
+
+@dataclass
+class AtWork:
+    """One run, from its first call to its end."""
+
+    desk: Desk
+    live: Live
+    place: Confinement
+    state: State
+    sending: Sending | None = None
+    shop: Shop | None = None
+    nursery: Nursery | None = None
+    around: Around | None = None
+    insisted: bool = False
+
+    def go(self) -> Outcome:
+        """Raises NothingDone when the model rejects the task: what it had changed is taken back."""
+        desk = self.desk
+        with ExitStack() as open_things:
+            blocks = self._lay_out_tools(open_things)
+            self.state = begun(desk, self.state)
+            self.sending = sending = Sending(desk, system_parts(desk, desk.tools, blocks))
+            desk.shown.update(shown_in(self.state))
+            agent = load_agent(desk.request.agent)(
+                desk.means.model, desk.means.meter, sending.render,
+                on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
+                on_reply=sending.kept, recall=lambda query: search_memory(desk.layout, query),
+            )  # fmt: skip
+            outcome = run_loop(
+                agent,
+                desk.tools,
+                self.state,
+                before_answer=self._insist,
+                before_turn=self._before_turn,
+                on_event=self._event,
+            )
+        if outcome.kind == "rejected":
+            self._take_back()
+            raise NothingDone(f"the model declined: {outcome.text}")
+        return outcome
+
+    def compact(self) -> State:
+        """The state with a checkpoint now, which stands for what is older from the next call on. Raises NothingDone
+        where all of it would be kept beside the checkpoint."""
+        desk = self.desk
+        with ExitStack() as open_things:
+            blocks = self._lay_out_tools(open_things)
+            sending = Sending(desk, system_parts(desk, desk.tools, blocks))
+            size = tokens(sending.window.turns(self.state))
+            if size < SHORT * sending.window.budget:
+                raise NothingDone(f"the conversation is short (about {size:,} tokens): it is sent as it is")
+            return sending.ready(self.state, force=True)
+
+    def _lay_out_tools(self, open_things: ExitStack) -> list[Part]:
+        """Make the tools; the parts of the prompt that tell of skills and children."""
+        desk, request = self.desk, self.desk.request
+        self.around = equip.around(desk)
+        skills = equip.skills(desk)
+        own = tools_of(desk, Finishing(desk, self.around), self._after_edit)
+        self.shop, commands = equip.commands(desk, self.place)
+        open_things.callback(self.shop.close)
+        further: list[Tool] = [*commands, *([skill_tool(skills)] if skills else [])]
+        parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
+        if not request.parent:  # a child has neither plug-ins nor children
+            further += [self._watched(tool) for tool in equip.plugins(desk, (*own, *further))]
+            names = frozenset(tool.name for tool in (*own, *further))
+            kinds = equip.kinds(desk)
+            self.nursery = Nursery(desk, kinds, names, desk.means.model.spec)
+            open_things.callback(self.nursery.close)
+            wait = next((tool for tool in further if tool.name == "wait"), None)
+            further = [tool for tool in further if tool.name != "wait"]
+            further += delegate_tools(self.nursery, wait)
+            parts.append(Part(kinds_block(kinds), "agents"))
+        desk.tools = fitted(desk, own, further)
+        return parts
+
+    def _watched(self, tool: Tool) -> Tool:
+        """A tool of somebody else's: what files it changes is noticed, as with a command."""
+
+        def perform(action: Action) -> Observation:
+            if self.shop is None:
+                return tool.perform(action)
+            look_again = self.shop.watch()
+            seen = tool.perform(action)
+            return replace(seen, text="\n".join(filter(None, [seen.text, look_again()])))
+
+        return replace(tool, perform=perform)
+
+    def _before_turn(self, state: State) -> State:
+        """The state with what was said or has happened since the last reply, and with a checkpoint when one is due."""
+        desk, meter = self.desk, self.desk.means.meter
+        self.live.turn(turns=meter.attempts, doing="asking the model", usage=meter.usage, cost=meter.cost)
+        desk.talk.progress("turn", {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost})
+        for turn in self._news(state):
+            state = state.with_turn(turn)
+        return self.sending.ready(state) if self.sending is not None else state
+
+    def _news(self, state: State) -> Iterator[Turn]:
+        """Messages, what the person has edited in the plan, what has ended in the background, and `before_turn`."""
+        desk = self.desk
+        paused = self.live.paused
+        messages = self.live.control()
+        desk.means.meter.started += self.live.paused - paused  # a pause counts for no limit on time
+        for message in messages:
+            if any(turn.meta.get("message") == message.name for turn in state.turns):
+                continue
+            said = beside("user", mask(message), "message")
+            desk.talk.note("a message came")
+            yield Turn("user", said.text, {**said.meta, "message": message.name, "time": now()})
+        try:
+            news = plan_news(desk.home.plan, state.turns, [tool.name for tool in desk.tools], state.nonce)
+        except Refused as error:  # a person has put something else in its place
+            desk.talk.say(f"warning: {error}")
+            news = None
+        if news is not None:
+            yield news
+        happened = [
+            *(self.shop.notices() if self.shop else ()),
+            *(self.nursery.notices() if self.nursery else ()),
+        ]
+        if self.around is not None:
+            happened.append(self.around.before_turn(desk.means.meter.attempts + 1))
+        if text := "\n\n".join(filter(None, happened)):
+            yield beside("observation", mask(text), "notice")
+
+    def _after_edit(self, paths: Sequence[str]) -> str:
+        """What the person's command after each edit says, and what it changed itself, as a formatter does."""
+        if self.around is None or self.shop is None or self.around.edit_command is None:
+            return ""
+        look_again = self.shop.watch()
+        said = self.around.after_edit(paths, self.desk.means.meter.attempts)
+        return "\n".join(filter(None, [said, look_again()]))
+
+    def _event(self, event: LoopEvent) -> None:
+        if event.kind == "action" and event.action is not None:
+            meter = self.desk.means.meter
+            what = " ".join([event.action.kind, *event.action.args.values()]).strip()
+            self.live.turn(turns=meter.attempts, doing=what, usage=meter.usage, cost=meter.cost)
+        self.live.committed(self.desk.commits)
+        self.desk.talk.event(event)
+
+    def _insist(self, state: State) -> Observation | None:
+        """Words alone while something is unfinished: asked once whether that is the end."""
+        business = unfinished_business(self.desk)
+        if not business or self.insisted:
+            return None
+        self.insisted = True
+        text = (
+            f"Your reply asks for nothing, but {' and '.join(business)}. Go on, or `finish`; if you need an answer "
+            "from the person first, ask again in plain words."
+        )
+        return Observation("unfinished", text, ok=False)
+
+    def _take_back(self) -> None:
+        """What was changed and not committed, for a task that comes to nothing."""
+        desk = self.desk
+        paths = [change.name for change in desk.ledger.changes]
+        if not paths:
+            return
+        try:
+            put_back(
+                desk.ledger, paths, lambda changes: write(desk.worktree, changes, f"{desk.home.name}-back")
+            )
+        except RepoagentError as error:
+            desk.talk.say(f"warning: what the run has changed is still in your files ({error})")

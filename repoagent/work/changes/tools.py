@@ -1,0 +1,69 @@
+"""The actions `keep` and `restore`: which files are a part of the run's change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from repoagent.agent import Action, Observation, Tool
+from repoagent.errors import RepoagentError
+from repoagent.repo import FileChange, Moved
+from repoagent.repo.content import look
+from repoagent.work.changes.ledger import Ledger
+
+
+def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) -> tuple[Tool, ...]:
+    """`keep` and `restore`. `write` writes changes to the work tree, all of them or none."""
+
+    def keep(action: Action) -> Observation:
+        path = _path(action)
+        if not ledger.keep([path]):
+            known = ", ".join(change.name for change in ledger.candidates)
+            return Observation(
+                "keep", f"{path} is none of the files to keep" + (f": {known}" if known else "."), ok=False
+            )
+        return Observation("keep", f"{path} is a part of your change now.")
+
+    def restore(action: Action) -> Observation:
+        path = _path(action)
+        if ledger.of(path) is None:
+            return Observation("restore", f"You have not changed {path}.", ok=False)
+        try:
+            put_back(ledger, [path], write)
+        except Moved:
+            return Observation("restore", f"{path} is being saved by somebody else: try again.", ok=False)
+        except RepoagentError as error:
+            return Observation("restore", str(error), ok=False)
+        return Observation("restore", f"{path} is as it was before you changed it.")
+
+    return (
+        Tool("keep", '<keep path="FILE"/> makes a file that a command made a part of your change.', keep),
+        Tool("restore", '<restore path="FILE"/> takes all of your changes of a file back.', restore),
+    )
+
+
+def put_back(ledger: Ledger, paths: Sequence[str], write: Callable[[Sequence[FileChange]], None]) -> None:
+    """Take the run's changes of `paths` back; what else was done to the files stays.
+
+    Raises Inseparable where that is on the same lines, and what `write` raises; nothing is changed then.
+    """
+    wanted = [change for change in ledger.separated() if change.name in paths or change.old_path in paths]
+    back = [reverse(ledger, change) for change in wanted]
+    write([change for change in back if change.before != change.after or change.path != change.old_path])
+    ledger.drop([change.name for change in wanted])
+
+
+def reverse(ledger: Ledger, change: FileChange) -> FileChange:
+    """The change that takes `change` back, from what its file holds now."""
+    now = look(ledger.worktree.top, change.path) if change.path is not None else None
+    return FileChange(
+        change.path if now is not None else None,
+        change.old_path,
+        now.data if now is not None else None,
+        change.before,
+        now.mode if now is not None else None,
+        change.old_mode,
+    )
+
+
+def _path(action: Action) -> str:
+    return action.args.get("path", "").strip().removeprefix("./")

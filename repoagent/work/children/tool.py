@@ -1,0 +1,198 @@
+"""The action `delegate`: a part of the work for a child, whose answer and usage alone come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from repoagent.agent import Action, Observation, Tool, fence
+from repoagent.agent.approval import Asked
+from repoagent.errors import RepoagentError, UsageError
+from repoagent.llm import Usage
+from repoagent.store.masking import mask
+from repoagent.work.changes import open_ledger
+from repoagent.work.children.order import Order, write_order
+from repoagent.work.children.process import Child, start
+from repoagent.work.children.reviewer import review
+from repoagent.work.desk import Desk
+from repoagent.work.home import Home, new_name
+from repoagent.work.kinds import Budget, Kind, instructions_text, narrowed
+
+AT_ONCE = 6
+MOST = 30  # children of one run
+NOT_FOR_CHILDREN = frozenset({"delegate"})
+
+
+@dataclass
+class Nursery:
+    """The children of a run. `tools` are the names of the parent's."""
+
+    desk: Desk
+    kinds: Mapping[str, Kind]
+    tools: frozenset[str]
+    model: str
+    living: dict[str, Child] = field(default_factory=dict)
+    count: int = 0
+
+    def notices(self) -> list[str]:
+        """What children in the background have answered since this was last asked."""
+        said = []
+        for number, child in list(self.living.items()):
+            if child.listen(self.desk.talk.approve, until=lambda: True) or self._has_ended(child):
+                said.append(f"The child {number} has ended.\n{self._over(number).text}")
+        return said
+
+    def close(self) -> None:
+        """End all children that are left."""
+        for child in self.living.values():
+            child.end()
+        self.living.clear()
+
+    def delegate(self, action: Action) -> Observation:
+        desk = self.desk
+        kind = self.kinds.get(name := action.args.get("kind", "explore").strip())
+        if kind is None:
+            raise UsageError(f"there is no kind {name}: choose one of {', '.join(sorted(self.kinds))}")
+        if not action.body.strip() and kind.name != "review":
+            raise UsageError('say what the child is to do: <delegate kind="explore">question</delegate>')
+        if len(self.living) >= AT_ONCE or self.count >= MOST:
+            raise UsageError(f"at most {AT_ONCE} children work at once, and {MOST} in a run")
+        verdict = desk.gate.decide(Asked("delegate", f"{kind.name}: {action.body.strip()[:500]}"))
+        if not verdict.allowed:
+            return Observation("delegate", f"The child was not started: {verdict.reason}", ok=False)
+        child = narrowed(kind, self.tools - NOT_FOR_CHILDREN, desk.gate.mode, self._left(action))
+        model = child.model or self.model
+        self.count += 1
+        if kind.name == "review":
+            return review(str(desk.worktree.top), model, child.budget, child.budget.seconds)
+        home = Home(desk.layout, new_name("run"))
+        order = Order(
+            desk.home.name, kind.name, mask(action.body.strip()), instructions_text(kind), child.tools, child.mode,
+            child.budget, tuple(rule.pattern for rule in desk.gate.allow), desk.request.network, desk.request.confine,
+        )  # fmt: skip
+        write_order(home, order)
+        started = start(
+            home.name,
+            kind.name,
+            ["run", "--child", home.name, "--json-stream", "--model", model],
+            desk.worktree.top,
+        )
+        number = f"c{self.count}"
+        self.living[number] = started
+        desk.talk.progress("child", {"child": home.name, "kind": kind.name, "id": number})
+        if action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}:
+            return Observation(
+                "delegate",
+                f'It works in the background as {number}: go on, and <wait child="{number}"/> for its answer.',
+                data={"child": home.name, "id": number},
+            )
+        return self._waited(number)
+
+    def wait(self, action: Action) -> Observation:
+        number = action.args.get("child", "").strip()
+        if number not in self.living:
+            raise UsageError(f"there is no child {number} at work" + self._known())
+        return self._waited(number)
+
+    def _known(self) -> str:
+        return f": {', '.join(self.living)}" if self.living else "."
+
+    def _waited(self, number: str) -> Observation:
+        child = self.living[number]
+        try:
+            child.listen(self.desk.talk.approve)
+        except BaseException:
+            child.end()
+            del self.living[number]
+            raise
+        return self._over(number)
+
+    def _has_ended(self, child: Child) -> bool:
+        return child.process.poll() is not None and child.listen(self.desk.talk.approve)
+
+    def _over(self, number: str) -> Observation:
+        """What a child that has ended leaves: its answer, its usage, its changes."""
+        child = self.living.pop(number)
+        child.end()
+        home = Home(self.desk.layout, child.name)
+        last = child.last or {}
+        self._count_usage(last)
+        changed = self._take_over(home)
+        data: dict[str, object] = {"child": child.name, "kind": child.kind, "files": changed}
+        if last.get("event") != "end":
+            why = str(last.get("error") or (child.errors[-1] if child.errors else "it ended without a word"))
+            return Observation(
+                "delegate", _with_files(f"The child failed: {mask(why)[:1000]}", changed), ok=False, data=data
+            )
+        text = fence(mask(str(last.get("text", ""))).strip(), "answer")
+        return Observation("delegate", _with_files(text, changed), data=data)
+
+    def _take_over(self, home: Home) -> list[str]:
+        """What the child has changed is a part of the run's change from here on."""
+        ledger = open_ledger(self.desk.worktree, home.changes)
+        changes = ledger.present() if not ledger.mixed else ledger.changes
+        if not changes and not ledger.candidates:
+            return []
+        self.desk.ledger.wrote(changes)
+        self.desk.ledger.found(ledger.candidates)
+        ledger.drop([change.name for change in (*ledger.changes, *ledger.candidates)])
+        return [change.name for change in changes]
+
+    def _count_usage(self, last: Mapping[str, object]) -> None:
+        used = last.get("usage")
+        if not isinstance(used, Mapping):
+            return
+        meter = self.desk.means.meter
+        names = ("input", "output", "cache_read", "cache_write")
+        tokens = {name: int(used.get(name, 0)) for name in names}
+        usage = Usage(**tokens, estimated=bool(used.get("estimated")))
+        cost = last.get("cost")
+        meter.add_child(usage, int(used.get("calls", 0)), cost if isinstance(cost, (int, float)) else None)
+
+    def _left(self, action: Action) -> Budget:
+        """What of the parent's budget the child may use: no more than is left, and than the action says."""
+        meter = self.desk.means.meter
+        limits = meter.limits
+        left = Budget(
+            None if limits.turns is None else max(1, limits.turns - meter.attempts),
+            None if limits.tokens is None else max(0, limits.tokens - meter.usage.total),
+            None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
+            meter.seconds_left,
+        )
+        if asked := action.args.get("max_turns", "").strip():
+            if not asked.isdecimal() or int(asked) < 1:
+                raise UsageError(f'max_turns="{asked}": it is a whole number')
+            left = replace(left, turns=min(int(asked), left.turns or int(asked)))
+        return left
+
+
+def delegate_tools(nursery: Nursery, wait: Tool | None) -> tuple[Tool, ...]:
+    """`delegate`, and `wait` (that of commands, where there is one) for children too."""
+    text = (
+        '<delegate kind="explore">QUESTION OR TASK</delegate> gives a part of the work to a child that sees nothing of '
+        'this conversation; its answer comes back. background="yes" for several at once, then <wait child="c1"/>.'
+    )
+
+    def waiting(action: Action) -> Observation:
+        if wait is not None and "child" not in action.args:
+            return wait.perform(action)
+        return _reporting("wait", lambda: nursery.wait(action))
+
+    said = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a child.'
+    return (
+        Tool("delegate", text, lambda action: _reporting("delegate", lambda: nursery.delegate(action))),
+        Tool("wait", said, waiting),
+    )
+
+
+def _with_files(text: str, changed: list[str]) -> str:
+    return f"{text}\nIt changed {', '.join(changed)}: a part of your change now." if changed else text
+
+
+def _reporting(kind: str, perform: Callable[[], Observation]) -> Observation:
+    try:
+        return perform()
+    except RepoagentError as error:
+        if error.exit_code != UsageError.exit_code:
+            raise
+        return Observation(kind, str(error), ok=False)

@@ -1,0 +1,78 @@
+"""What one run has on the table: where it works, who it asks, what it may do, what it has changed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from repoagent.agent import State, Tool, open_state
+from repoagent.agent.approval import Gate
+from repoagent.config import Settings
+from repoagent.edit.draft import Draft
+from repoagent.edit.means import Means
+from repoagent.edit.tools import Workbench
+from repoagent.repo import WorkTree
+from repoagent.repo.paths import check_path
+from repoagent.store import Layout
+from repoagent.work.changes import Ledger
+from repoagent.work.home import Home
+from repoagent.work.request import RunRequest
+from repoagent.work.talk import Talk
+
+# What repoagent itself writes over a file that it shows; a text that imitates it only has a file read once more.
+_SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
+
+
+@dataclass
+class Desk:
+    """The table of one run. `shown` are the files that the model has seen, with the blob it last saw of each;
+    `commits` those that were made, `tools` what the
+    loop is given."""
+
+    worktree: WorkTree
+    layout: Layout
+    settings: Settings
+    request: RunRequest
+    means: Means
+    talk: Talk
+    home: Home
+    ledger: Ledger
+    bench: Workbench
+    gate: Gate
+    shown: dict[str, str] = field(default_factory=dict)
+    noted: set[str] = field(default_factory=set)  # files whose notes were shown
+    commits: list[str] = field(default_factory=list)
+    agreed: set[str] = field(default_factory=set)  # files of which the person has seen a change, and agreed
+    tools: tuple[Tool, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """The conversation so far, as its file has it."""
+        return open_state(self.home.conversation)
+
+    def clear(self) -> None:
+        """Forget what files held: each action sees them as they are now."""
+        self.bench.draft = Draft({})
+        self.bench.placements = []
+        self.bench.editable = set()
+
+
+def shown_in(state: State) -> dict[str, str]:
+    """The files that a conversation shows, with the blob of each that was shown last."""
+    found: dict[str, str] = {}
+    for turn in state.turns:
+        if turn.role == "observation":
+            for path, blob in _SHOWN.findall(turn.text):
+                if _is_path(path):
+                    found[path] = blob
+    return found
+
+
+def _is_path(path: str) -> bool:
+    from repoagent.errors import RepoagentError
+
+    try:
+        check_path(path)
+    except RepoagentError:
+        return False
+    return "\\" not in path

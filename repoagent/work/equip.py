@@ -1,0 +1,191 @@
+"""What a run is given beyond reading and editing: commands and their sandbox, skills, kinds, plug-ins, and the person's
+own commands around the loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from repoagent.agent import Tool
+from repoagent.agent.approval import Asker, Gate, keep_rules, kept_rules, rules
+from repoagent.agent.commands import Shop, command_tools
+from repoagent.agent.sandbox import (
+    Policy,
+    Sandbox,
+    default_hidden,
+    find,
+    scrubbed,
+    unconfined,
+    why_ended,
+    why_none,
+)
+from repoagent.config import Settings, user_file
+from repoagent.edit.scope import gate as off_limits
+from repoagent.repo import WorkTree
+from repoagent.store import Layout, audit
+from repoagent.store.folders import folder
+from repoagent.work.around import Around
+from repoagent.work.changes import watch
+from repoagent.work.desk import Desk
+from repoagent.work.home import Home
+from repoagent.work.kinds import Kind, find_kinds
+from repoagent.work.plugins import plugin_tools
+from repoagent.work.reading import output_name
+from repoagent.work.request import RunRequest
+from repoagent.work.skills import Skill, find_skills, skill_places
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """Where commands run. `sandbox` is None where they run without one."""
+
+    policy: Policy
+    sandbox: Sandbox | None = None
+
+    @property
+    def name(self) -> str:
+        return self.sandbox.name if self.sandbox is not None else ""
+
+    def wrap(self, argv: Sequence[str], report: Path | None = None) -> list[str]:
+        if self.sandbox is None:
+            return unconfined(argv, self.policy, report)
+        return self.sandbox.wrap(argv, self.policy, report)
+
+
+def confinement(
+    worktree: WorkTree, layout: Layout, settings: Settings, request: RunRequest, scratch: Path
+) -> Confinement:
+    """What commands of this run may touch, in the best sandbox that works here."""
+    for made in (scratch, scratch.with_name("output")):
+        with folder(made, create=True):
+            pass
+    policy = Policy(
+        worktree.top,
+        scratch,
+        keep=tuple(
+            dict.fromkeys(
+                (
+                    worktree.top / ".git",
+                    worktree.top / ".repoagent",
+                    layout.root,
+                    worktree.git_dir,
+                    worktree.common_dir,
+                )
+            )
+        ),
+        hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
+        also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
+        also_read=(worktree.top,),
+        read_only=request.mode == "read-only" or request.plan_only,
+        network=request.network or settings.switch("run.network"),
+        memory=settings.whole_or_none("run.memory"),
+        processes=settings.whole_or_none("run.processes"),
+    )
+    return Confinement(policy, find() if request.confine else None)
+
+
+def approvals(home: Home, settings: Settings, request: RunRequest, place: Confinement, asker: Asker) -> Gate:
+    """The gate of this run: the person's rules, its mode, and who is asked."""
+    mine = user_file(os.environ)
+    allowed = dict.fromkeys((*settings.texts("run.allow"), *kept_rules(mine), *request.allow))
+    denied = dict.fromkeys((*settings.texts("run.deny"), *kept_rules(mine, "run.deny")))
+    return Gate(
+        request.mode,
+        asker,
+        allow=rules(allowed),
+        deny=rules(denied),
+        remember=_keep,
+        audit=partial(_record, home.layout, request.name),
+        sandbox=place.name,
+        why_none="the sandbox was turned off."
+        if not request.confine
+        else why_none()
+        if not place.name
+        else "",
+        top=place.policy.top,
+        writable=(place.policy.scratch, *place.policy.also_write),
+        path=os.environ.get("PATH"),
+        off_limits=off_limits(place.policy.top, ()),
+    )
+
+
+def shop_of(desk: Desk, place: Confinement) -> Shop:
+    """Where commands of this run are run."""
+    return Shop(
+        desk.worktree.top,
+        desk.home.output,
+        scrubbed(os.environ, place.policy),
+        desk.gate,
+        wrap=place.wrap,
+        wrap_reporting=place.wrap,
+        why_ended=why_ended,
+        seconds_left=lambda: desk.means.meter.seconds_left,
+        watch=watch(desk.worktree, desk.ledger, desk.talk.say),
+        audit=partial(_record, desk.layout, desk.home.name),
+        shown_as=output_name,
+        timeout=desk.settings.number("run.timeout"),
+    )
+
+
+def commands(desk: Desk, place: Confinement) -> tuple[Shop, tuple[Tool, ...]]:
+    """The tools `run`, `wait` and `kill`, and the shop they work in."""
+    shop = shop_of(desk, place)
+    for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
+        desk.talk.say(f"note: {sentence}")
+    return shop, command_tools(shop)
+
+
+def around(desk: Desk) -> Around:
+    """The person's own commands around the loop."""
+    settings = desk.settings
+    return Around(
+        desk.worktree.top,
+        desk.home.name,
+        settings.text_or_none("run.before_turn"),
+        settings.text_or_none("run.after_edit"),
+        settings.text_or_none("run.before_finish"),
+        audit=partial(_record, desk.layout, desk.home.name),
+    )
+
+
+def skills(desk: Desk) -> tuple[Skill, ...]:
+    """The skills there are."""
+    places = skill_places(
+        desk.worktree.top,
+        desk.layout.root,
+        user_file(os.environ).parent,
+        further=desk.settings.texts("run.skills"),
+        why_not=desk.bench.why_not,
+    )
+    return find_skills(places, desk.talk.say)
+
+
+def kinds(desk: Desk) -> dict[str, Kind]:
+    """The kinds of children there are."""
+    return find_kinds(desk.layout, user_file(os.environ).parent, desk.talk.say, why_not=desk.bench.why_not)
+
+
+def plugins(desk: Desk, taken: Sequence[Tool]) -> tuple[Tool, ...]:
+    """The tools that others make."""
+    return plugin_tools(
+        desk.worktree.top,
+        desk.settings.texts("run.tools"),
+        taken={tool.name for tool in taken},
+        decide=desk.gate.decide,
+        warn=desk.talk.say,
+        settings=desk.settings.names("tool"),
+        audit=partial(_record, desk.layout, desk.home.name),
+    )
+
+
+def _keep(patterns: Sequence[str]) -> None:
+    keep_rules(user_file(os.environ), patterns)
+
+
+def _record(layout: Layout, run: str, event: Mapping[str, object]) -> None:
+    audit.record(layout, {"run": run, **event})

@@ -1,0 +1,127 @@
+"""The action `finish`: a run ends when the plan is done, the person's commands agree, and the commit is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repoagent.agent import Action, Observation, State, Tool, fence
+from repoagent.agent.plan import open_tasks
+from repoagent.agent.state import is_beside
+from repoagent.edit.check import CheckResult, run_check
+from repoagent.edit.commit import Landed, SentBack
+from repoagent.errors import CheckFailed, NothingDone
+from repoagent.store.secrets import without_secrets
+from repoagent.work.around import Around
+from repoagent.work.desk import Desk
+from repoagent.work.landing import GOES_ON, land_all
+
+REFUSALS = 3  # of the check, a hook or a command before the end, after which the run has failed
+NO = frozenset({"check", "hook", "before_finish"})
+
+
+@dataclass
+class Finishing:
+    """What `finish` needs beyond the desk. `landed` is what it has committed."""
+
+    desk: Desk
+    around: Around
+    landed: Landed | None = None
+
+    def tool(self) -> Tool:
+        text = (
+            "<finish>what was done, and what shows that it works</finish> ends the task; with "
+            'open="why" where tasks of the plan stay open.'
+        )
+        return Tool("finish", text, self.perform)
+
+    def perform(self, action: Action) -> Observation:
+        desk = self.desk
+        said = action.body.strip()
+        open_ = open_tasks(desk.home.plan)
+        if open_ and not action.args.get("open", "").strip() and not desk.request.plan_only:
+            names = "; ".join(f"{task.id} {task.title}" for task in open_)
+            return Observation(
+                "finish",
+                f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".',
+                ok=False,
+            )
+        if desk.request.plan_only:
+            return Observation("finish", said, final=True)
+        if forgotten := self._unmentioned():
+            return forgotten
+        for refuse in (self._checked, self._agreed):
+            if refusal := refuse():
+                return refusal
+        try:
+            self.landed = land_all(desk, said) if not desk.request.commit.no_commit else None
+        except SentBack as error:
+            return self._refusal(
+                error.kind, f"{error}\nNothing was committed; your files hold the change still."
+            )
+        except NothingDone as error:
+            desk.talk.note(str(error))
+        why = action.args.get("open", "").strip()
+        return Observation("finish", said + (f"\n\nStill open: {why}" if open_ and why else ""), final=True)
+
+    def _unmentioned(self) -> Observation | None:
+        """Once: which files that commands made are no part of the change."""
+        made = [change.name for change in self.desk.ledger.candidates if change.after is not None]
+        told = any("kept_out" in turn.meta.get("reasons", "") for turn in self.desk.state.turns)
+        if not made or told:
+            return None
+        text = (
+            f"Files that your commands made are not in the commit: {', '.join(made[:20])}. "
+            'Say <keep path="FILE"/> for those that belong to the change, then finish again.'
+        )
+        return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]})
+
+    def _checked(self) -> Observation | None:
+        command = self.desk.request.check
+        if not command:
+            return None
+        self.desk.talk.note(f"running {command}")
+        result = run_check(command, self.desk.worktree.top)
+        return (
+            None if result.passed else self._refusal("check", _failure(result, str(self.desk.worktree.top)))
+        )
+
+    def _agreed(self) -> Observation | None:
+        said = self.around.before_finish([change.name for change in self.desk.ledger.changes])
+        return None if said.ok else self._refusal("before_finish", f"{said.text}\nNothing was committed.")
+
+    def _refusal(self, kind: str, text: str) -> Observation:
+        """Goes to the model; the third one ends the run."""
+        if refusals(self.desk.state) + 1 >= REFUSALS:
+            kept = GOES_ON.format(name=self.desk.home.name)
+            raise CheckFailed(f"{text.strip()}\nNothing was committed, after {REFUSALS} tries. {kept}")
+        return Observation(kind, text, ok=False)
+
+
+def refusals(state: State) -> int:
+    """How often the end was refused since the person spoke last."""
+    count = 0
+    for turn in state.turns:
+        if turn.role == "user" and not is_beside(turn):
+            count = 0
+        count += turn.role == "observation" and turn.meta.get("kind") in NO and turn.meta.get("ok") == "no"
+    return count
+
+
+def _failure(result: CheckResult, top: str) -> str:
+    output = result.excerpt().replace(f"{top}/", "").rstrip()
+    command = without_secrets(result.command)
+    return (
+        f"The check `{command}` failed with exit code {result.returncode}. Its output:\n{fence(output, 'output')}\n"
+        "Nothing was committed. Put it right, then finish again."
+    )
+
+
+def unfinished_business(desk: Desk) -> Sequence[str]:
+    """What speaks against ending with words alone."""
+    found = []
+    if desk.ledger.changes and not desk.request.commit.no_commit:
+        found.append("you have changed files and not finished")
+    if open_tasks(desk.home.plan) and not desk.request.plan_only:
+        found.append("tasks of the plan are open")
+    return found

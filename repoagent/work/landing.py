@@ -1,0 +1,175 @@
+"""What a run has changed becomes a commit: all of it at its end, or each edit at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from repoagent.agent import account
+from repoagent.edit.commit import Landed, commit
+from repoagent.edit.draft import Draft
+from repoagent.edit.land import agreed, land
+from repoagent.edit.landing import new_edit_id
+from repoagent.edit.message import compose, with_trailers
+from repoagent.edit.pending import pending, to_remember
+from repoagent.edit.record import model_of_record, trailers_of
+from repoagent.edit.remember import Story, done_of, remember_done
+from repoagent.edit.request import EditRequest, Target
+from repoagent.errors import RepoagentError
+from repoagent.llm import Turn, Usage
+from repoagent.memory import Memory, resolve
+from repoagent.patch import Placement
+from repoagent.repo import FileChange, Moved, WorkTree
+from repoagent.repo.run import uninterrupted
+from repoagent.store.masking import mask
+from repoagent.store.secrets import without_secrets
+from repoagent.work.desk import Desk
+
+GOES_ON = "Your files hold the change; `repoagent run --resume {name}` goes on from there."
+TRIES = 3  # how often a file may be saved in the very moment of the commit
+
+
+@dataclass
+class Table:
+    """The whole change of a run on its way into a commit; a `Bench` as `edit.landing` wants it."""
+
+    worktree: WorkTree
+    request: EditRequest
+    draft: Draft
+    goes_on: str
+    placements: list[Placement] = field(default_factory=list)
+
+
+def land_all(desk: Desk, said: str) -> Landed | None:
+    """Commit what the run has changed, which is in the files already; None where nothing is left to commit.
+
+    `said` is what the message is made of where the model wrote none. Raises SentBack when a hook says no, Inseparable
+    when somebody else has changed the same lines, and what else a commit raises; the files keep the change.
+    """
+    for _ in range(TRIES):
+        changes = desk.ledger.present()
+        if not changes:
+            return None
+        edit_id = new_edit_id()
+        try:
+            landed = _commit(desk, changes, edit_id, said)
+        except Moved:
+            continue
+        desk.ledger.drop([change.name for change in desk.ledger.changes])
+        return landed
+    return _commit(desk, desk.ledger.present(), new_edit_id(), said)
+
+
+def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str) -> Landed:
+    request = desk.request
+    edits = EditRequest(
+        request.prompt,
+        tuple(Target(path) for path in desk.agreed),
+        scope="repo",
+        create=True,
+        allow_sensitive=request.allow_sensitive,
+        sensitive=desk.settings.texts("edit.sensitive"),
+        commit=request.commit,
+    )
+    table = Table(desk.worktree, edits, Draft({}, changes), GOES_ON.format(name=desk.home.name))
+
+    def message(planned: Sequence[FileChange]) -> str:
+        return _message(desk, planned, edit_id, said)
+
+    def take(memories: dict[str, Memory]) -> Landed:
+        proposal = agreed(table, edit_id, message, desk.talk, lambda: said)
+        return commit(table, proposal, edit_id, desk.talk, in_place=True)
+
+    return _remembered(desk, changes, edit_id, said, take)
+
+
+def land_each(desk: Desk, edit_id: str) -> tuple[FileChange, ...]:
+    """Take the draft of one edit through the person's yes into the files and a commit of its own."""
+    bench = desk.bench
+    edits = bench.draft.edits
+
+    def take(memories: dict[str, Memory]) -> Landed:
+        return land(
+            bench, edit_id, lambda planned: _message(desk, planned, edit_id, ""), desk.talk, lambda: ""
+        )
+
+    landed = _remembered(desk, edits, edit_id, "", take)
+    return landed.changes
+
+
+def _remembered(
+    desk: Desk,
+    changes: Sequence[FileChange],
+    edit_id: str,
+    said: str,
+    take: Callable[[dict[str, Memory]], Landed],
+) -> Landed:
+    """What lands with `take` goes to the memory of its files; a kill in between loses nothing."""
+    enabled = desk.settings.switch("memory.enabled")
+    memories = _memories(desk, changes) if enabled else {}
+    with pending(desk.worktree, edit_id, "edit") as later:
+        if enabled:
+            later.keep(memories, to_remember(_story(desk, edit_id, said, None), changes, ()))
+        landed = take(memories)
+        if landed.commit is not None:
+            desk.commits.append(landed.commit.commit)
+            desk.talk.progress("commit", {"commit": landed.commit.commit, "edit": edit_id})
+        with uninterrupted():
+            try:
+                if enabled:
+                    story = _story(desk, edit_id, said, landed)
+                    limit = desk.settings.whole("memory.limit")
+                    remember_done(desk.worktree, story, done_of(landed), memories, limit=limit)
+            except (RepoagentError, OSError) as error:
+                desk.talk.say(
+                    f"warning: this change could not be remembered ({error}); the next command tries again"
+                )
+            else:
+                later.drop()
+    return landed
+
+
+def _message(desk: Desk, changes: Sequence[FileChange], edit_id: str, said: str) -> str:
+    state = desk.state
+    words, _ = account(desk.tools, state)
+    text = compose(words or said, desk.request.prompt or _asked(state.turns))
+    who = model_of_record(desk.means.model.spec, state.turns)
+    trailers = trailers_of(desk.worktree, desk.settings, who, edit_id, changes)
+    return with_trailers(text, trailers, desk.worktree.top)
+
+
+def _story(desk: Desk, edit_id: str, said: str, landed: Landed | None) -> Story:
+    """The run as each of its files remembers it: what was asked, and what came of it."""
+    state = desk.state
+    words, notes = account(desk.tools, state)
+    who = model_of_record(desk.means.model.spec, state.turns)
+    asked = desk.request.prompt or _asked(state.turns)
+    answer = mask(without_secrets(said or words))
+    told = (answer or "(no words)") + f"\n\n(The whole of it is the conversation {desk.home.name}.)"
+    turns = (
+        Turn("user", asked, {"edit": edit_id, "run": desk.home.name}),
+        Turn("assistant", told, {"model": who}),
+    )
+    usage = replace(desk.means.meter.usage) if landed is not None else Usage()
+    cost = desk.means.meter.cost
+    return Story(edit_id, asked, turns, notes, "answered", answer, landed, who, usage, cost)
+
+
+def _asked(turns: Sequence[Turn]) -> str:
+    asked = [turn.text for turn in turns if turn.role == "user" and "extra" not in turn.meta]
+    return asked[-1] if asked else ""
+
+
+def _memories(desk: Desk, changes: Sequence[FileChange]) -> dict[str, Memory]:
+    """The memory of each file as it is now; of one that is renamed or gone, as far as it is still known by its path."""
+    found = {}
+    for change in changes:
+        path, data = change.old_path, change.before
+        if path is None or data is None:
+            continue
+        here = desk.worktree.top / path
+        present = here.read_bytes() if here.is_file() and not here.is_symlink() else data
+        memory = resolve(desk.layout, desk.worktree, path, present)
+        if memory is not None:
+            found[path] = memory
+    return found

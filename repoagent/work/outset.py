@@ -1,0 +1,114 @@
+"""How a run begins: what is on its table, and what its conversation has to say before the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repoagent.agent import State, Tool, parse
+from repoagent.agent.state import beside, steps
+from repoagent.agent.tool import ENDS, OWN, QUIET
+from repoagent.config import Settings
+from repoagent.edit.draft import Draft
+from repoagent.edit.means import Means
+from repoagent.edit.remember import now
+from repoagent.edit.request import EditRequest
+from repoagent.edit.scope import gate
+from repoagent.edit.tools import Workbench, read_limit
+from repoagent.errors import UsageError
+from repoagent.llm import Turn
+from repoagent.repo import WorkTree, gather
+from repoagent.repo.status import read_status
+from repoagent.store.masking import mask
+from repoagent.work.changes import open_ledger
+from repoagent.work.desk import Desk
+from repoagent.work.equip import Confinement, approvals
+from repoagent.work.home import Home
+from repoagent.work.prompt import repository_text
+from repoagent.work.request import RunRequest
+from repoagent.work.talk import Talk
+
+# What is not done again after a kill without a word: nobody knows how far it came.
+ACTS = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
+
+
+def lay_table(  # noqa: PLR0917  (what a run is made of)
+    worktree: WorkTree,
+    request: RunRequest,
+    settings: Settings,
+    talk: Talk,
+    ready: Means,
+    home: Home,
+    place: Confinement,
+) -> Desk:
+    """The desk of a run; what it has changed before is on it."""
+    edits = EditRequest(
+        request.prompt,
+        (),
+        scope="repo",
+        create=True,
+        allow_sensitive=request.allow_sensitive,
+        sensitive=settings.texts("edit.sensitive"),
+        commit=request.commit,
+    )
+    form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
+    bench = Workbench(
+        worktree, edits, Draft({}), set(), gate(worktree.top, ()),
+        form=form, read_limit=read_limit(ready.context_tokens), goes_on="",
+    )  # fmt: skip
+    approval = approvals(home, settings, request, place, talk.approve)
+    ledger = open_ledger(worktree, home.changes)
+    return Desk(worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval)
+
+
+def begun(desk: Desk, state: State) -> State:
+    """The state with what the person says, and what there is to know of the repository where that has changed.
+
+    Raises UsageError where there is neither a conversation nor a prompt.
+    """
+    request = desk.request
+    state = _with_interrupted(state, desk.tools, anew=bool(request.prompt))
+    if request.prompt:
+        meta = {"time": now(), "run": desk.home.name}
+        state = state.with_turn(Turn("user", mask(request.prompt), meta))
+    elif not state.turns:
+        raise UsageError(f'there is nothing to go on with in {desk.home.name}: say repoagent run "PROMPT"')
+    text = mask(
+        repository_text(
+            gather(desk.worktree),
+            sorted(read_status(desk.worktree).changed),
+            linked=bool(request.worktree),
+        )
+    )
+    told = [turn.text for turn in state.turns if turn.meta.get("kind") == "repository"]
+    if told and told[-1] == text:
+        return state
+    return state.with_turn(beside("observation", text, "repository"))
+
+
+def first_words(state: State) -> str:
+    """What the person asked for first: a recording of the run goes by it."""
+    return next((turn.text for turn in state.turns if turn.role == "user"), "")
+
+
+def _with_interrupted(state: State, tools: Sequence[Tool], *, anew: bool) -> State:
+    """The state of a run that was killed while it did something that is not to be done again unasked; or, when the
+    person speaks `anew`, that was stopped before it did what its reply says."""
+    found = steps(state.turns)
+    if not found or len(found[-1].observations) > len(found[-1].performed):
+        return state
+    step = found[-1]
+    actions = parse(step.reply.text, {tool.name for tool in (*OWN, *tools)}, nonce=state.nonce).actions
+    waiting = actions[len(step.performed) :]
+    failed = any(turn.meta.get("ok") == "no" for turn in step.performed)
+    if not waiting or failed:
+        return state
+    if waiting[0].kind in ACTS:
+        text = (
+            f"This was interrupted: the run was ended while `{waiting[0].kind}` was at work, or before. How far it "
+            "came is not known; what it printed is lost. Look, and do it again if it is still wanted."
+        )
+    elif anew and waiting[0].kind not in ENDS | QUIET:
+        text = "You were stopped before this was done. The person speaks now."
+    else:
+        return state
+    return state.with_turn(Turn("observation", text, {"kind": waiting[0].kind, "ok": "no"}))

@@ -1,0 +1,71 @@
+"""What a run sends: a beginning that stays the same from call to call, then the conversation as it grows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.resources import files
+
+from repoagent.agent import State, Tool, protocol_text
+from repoagent.config import user_file
+from repoagent.edit.context import facts_block, request_key
+from repoagent.edit.context_files import collect, context_parts
+from repoagent.edit.context_files.finding import USER_FILE
+from repoagent.llm import Message, Part, Request, Turn, to_messages
+from repoagent.repo import Facts
+from repoagent.store.masking import mask
+from repoagent.work.desk import Desk
+
+
+def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts that do not change while the run goes on: how to work and answer, what the person and the repository
+    say to every assistant, and `further` blocks (skills, kinds of agents)."""
+    texts = [prompt_text("run")]
+    if desk.request.plan_only:
+        texts.append(prompt_text("plan"))
+    texts.append(protocol_text(tools, "changes"))
+    found = collect(
+        desk.worktree.top,
+        desk.layout.root,
+        desk.settings.texts("context"),
+        (),
+        desk.bench.why_not,
+        user=user_file(os.environ).with_name(USER_FILE),
+        budget=desk.settings.whole("context_limit"),
+    )
+    for warning in found.warnings:
+        desk.talk.say(f"warning: {warning}")
+    parts = [Part("\n".join(texts), "protocol", cache=True), *context_parts(found), *further]
+    parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
+    return (*parts[:-1], replace(parts[-1], cache=True))
+
+
+def request_of(system: Sequence[Part], state: State, turns: Sequence[Turn], asked: str, most: int) -> Request:
+    """The request for the next reply: `turns` are those of the conversation that are sent."""
+    messages = list(to_messages([replace(turn, text=mask(turn.text)) for turn in turns], state.nonce))
+    if len(messages) > 2:  # what was cached at the last call ends here
+        *before, last = messages[-3].parts
+        messages[-3] = replace(messages[-3], parts=(*before, replace(last, cache=True)))
+    *before, last = messages[-1].parts
+    messages[-1] = Message("user", (*before, replace(last, cache=True)))
+    replies = sum(turn.role == "assistant" for turn in state.turns)
+    return Request(tuple(system), tuple(messages), most, request_key(asked, {}, replies))
+
+
+def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool) -> str:
+    """What a run is told of the repository when it begins, and when the person speaks again and it has changed."""
+    lines = [facts_block(facts)]
+    if changed:
+        shown = ", ".join(changed[:20]) + (f" and {len(changed) - 20} more" if len(changed) > 20 else "")
+        lines.append(f"uncommitted work of the person: {shown}")
+    if linked:
+        lines.append(
+            "This is a linked work tree, made for you: files that git ignores (environments, builds) are not in it."
+        )
+    return "The repository, as it is now:\n" + "\n".join(lines)
+
+
+def prompt_text(name: str) -> str:
+    """A text of `work/prompts/`."""
+    return (files("repoagent.work") / "prompts" / f"{name}.md").read_text(encoding="utf-8")

@@ -1,0 +1,155 @@
+"""The tools to look around, as a run has them: each sees the files as they are now, and the outputs of the run too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from repoagent.agent import Action, Observation, Tool, fence
+from repoagent.edit.context import quoted, shown
+from repoagent.edit.large.reading import read_part
+from repoagent.edit.masking import masked_tool
+from repoagent.edit.search import MATCH_LIMIT
+from repoagent.edit.tools import (
+    history_tool,
+    known_or_read,
+    neighbors_tool,
+    outline_tool,
+    read_tool,
+    recall_tool,
+    search_tool,
+)
+from repoagent.errors import RepoagentError, UsageError
+from repoagent.memory import resolve
+from repoagent.memory.prompt import notes_block
+from repoagent.store.atomic import read_regular
+from repoagent.work.desk import Desk
+
+OUTPUT = "@output/"  # how the path of an output begins, as a model names it
+NOTES_TOKENS = 800
+
+
+def reading_tools(desk: Desk) -> tuple[Tool, ...]:
+    """`read`, `search`, `outline`, `history`, `neighbors`, `recall` and `search_memory`."""
+    bench = desk.bench
+    looking = [
+        _reads_outputs(desk, _noting(desk, read_tool(bench))),
+        _searches_outputs(desk, search_tool(bench)),
+        outline_tool(bench),
+        history_tool(bench),
+        neighbors_tool(bench),
+        recall_tool(bench),
+        _memory_tool(desk),
+    ]
+    return tuple(replace(masked_tool(_afresh(desk, tool), bench), replay=False) for tool in looking)
+
+
+def output_name(path: Path) -> str:
+    """How the model names an output of the run."""
+    return OUTPUT + path.name
+
+
+def _afresh(desk: Desk, tool: Tool) -> Tool:
+    def perform(action: Action) -> Observation:
+        desk.clear()
+        return tool.perform(action)
+
+    return replace(tool, perform=perform)
+
+
+def _noting(desk: Desk, tool: Tool) -> Tool:
+    """`read`, which says once of each file what was learned about it before."""
+
+    def perform(action: Action) -> Observation:
+        seen = tool.perform(action)
+        if not seen.ok:
+            return seen
+        source = known_or_read(desk.bench, action.args.get("path", ""))
+        desk.shown[source.path] = source.blob
+        if source.path in desk.noted or not desk.settings.switch("memory.enabled"):
+            return seen
+        desk.noted.add(source.path)
+        data = source.data or b""
+        memory = resolve(desk.layout, desk.worktree, source.path, data)
+        notes = notes_block(memory, NOTES_TOKENS, data=data) if memory is not None else ""
+        if not notes.strip():
+            return seen
+        text = f"{seen.text}\nWhat was learned about it before:\n{fence(notes.strip(), 'memory')}"
+        return replace(seen, text=text)
+
+    return replace(tool, perform=perform)
+
+
+def _reads_outputs(desk: Desk, tool: Tool) -> Tool:
+    def perform(action: Action) -> Observation:
+        path = action.args.get("path", "").strip()
+        if not path.startswith(OUTPUT):
+            return tool.perform(action)
+        return _reporting("read", lambda: _output_part(desk, path, action))
+
+    text = f'{tool.text} An output of this run is path="{OUTPUT}NAME".'
+    return replace(tool, perform=perform, text=text)
+
+
+def _output_part(desk: Desk, path: str, action: Action) -> Observation:
+    text = _output(desk, path)
+    args = action.args
+    part = read_part(text, args.get("lines", ""), args.get("characters", ""), desk.bench.read_limit)
+    label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
+    return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
+
+
+def _searches_outputs(desk: Desk, tool: Tool) -> Tool:
+    def perform(action: Action) -> Observation:
+        path = action.args.get("path", "").strip()
+        if not path.startswith(OUTPUT):
+            return tool.perform(action)
+        return _reporting("search", lambda: _output_matches(desk, path, action))
+
+    return replace(tool, perform=perform)
+
+
+def _output_matches(desk: Desk, path: str, action: Action) -> Observation:
+    """Lines that hold a plain text: nothing that takes ages on a log."""
+    wanted = (action.args.get("pattern") or action.body).strip().casefold()
+    if not wanted:
+        raise UsageError("Say what to search for.")
+    rows = enumerate(_output(desk, path).split("\n"), 1)
+    found = [f"{number}: {row[:300]}" for number, row in rows if wanted in row.casefold()][: MATCH_LIMIT + 1]
+    if not found:
+        return Observation("search", "No line holds that text; outputs are searched for plain text.")
+    more = "\n(there are more)" if len(found) > MATCH_LIMIT else ""
+    return Observation("search", fence("\n".join(found[:MATCH_LIMIT]) + more, "matches"))
+
+
+def _output(desk: Desk, path: str) -> str:
+    name = path.removeprefix(OUTPUT)
+    if not re.fullmatch(r"[\w][\w.,+=-]*", name):
+        raise UsageError(f"{path} is no output of this run")
+    data = read_regular(desk.home.output / name)
+    if data is None:
+        raise UsageError(f"there is no output {path} in this run")
+    return shown(data)
+
+
+def _memory_tool(desk: Desk) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.memory import search_memory
+
+        query = (action.args.get("query") or action.body).strip()
+        if not query:
+            return Observation("search_memory", "Say what to search for.", ok=False)
+        found = search_memory(desk.layout, query)
+        return Observation("search_memory", fence("\n".join(found), "memories") if found else "Nothing fits.")
+
+    text = '<search_memory query="WORDS"/> is the same in short: a line for each memory, the best first.'
+    return Tool("search_memory", text, lambda action: _reporting("search_memory", lambda: perform(action)))
+
+
+def _reporting(kind: str, perform: Callable[[], Observation]) -> Observation:
+    try:
+        return perform()
+    except RepoagentError as error:
+        return Observation(kind, str(error), ok=False)

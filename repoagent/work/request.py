@@ -1,0 +1,43 @@
+"""What a person asks of a run, and under which conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from repoagent.agent.approval import Mode
+from repoagent.repo import Options
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Everything that decides what one run does.
+
+    prompt: the person's words; "" only where a run that was interrupted is gone on with.
+    name: of the conversation and the run's folder.
+    kind: "run" or "chat", or the kind of a child ("explore", …); parent: the run it is a child of.
+    plan_only: look around and lay down a plan; nothing is changed.
+    commit: how the commit is made; commit_per_edit: one for each edit, instead of one at the end.
+    check: a command that has to succeed before the run may finish.
+    tools: the names of the tools that may be used; None is all of them. instructions: of a kind, for the prompt.
+    allow: command patterns that are allowed in this run, beside those of the configuration.
+    allow_sensitive: files that make git, or a server, run something may be changed without a question of their own.
+    """
+
+    prompt: str
+    name: str
+    kind: str = "run"
+    parent: str = ""
+    mode: Mode = "ask"
+    plan_only: bool = False
+    commit: Options = field(default_factory=Options)
+    commit_per_edit: bool = False
+    check: str | None = None
+    tools: frozenset[str] | None = None
+    instructions: str = ""
+    allow: tuple[str, ...] = ()
+    network: bool = False
+    confine: bool = True
+    allow_sensitive: bool = False
+    agent: str = "model"
+    worktree: str = ""  # where it works, when that is a linked work tree made for it
+    branch: str = ""

@@ -1,0 +1,85 @@
+"""One run, from the person's words to its end: the table is laid, the loop goes on, and what came of it is said."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from repoagent.agent import open_state
+from repoagent.config import Settings
+from repoagent.edit.means import Means
+from repoagent.llm import Usage
+from repoagent.llm.naming import shown
+from repoagent.repo import WorkTree, layout
+from repoagent.store import ensure
+from repoagent.work.at_work import AtWork
+from repoagent.work.equip import confinement
+from repoagent.work.home import About, Home, living
+from repoagent.work.outset import lay_table
+from repoagent.work.request import RunRequest
+from repoagent.work.talk import Talk
+
+Kind = Literal["done", "answered", "rejected"]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended. `text` is its last word, `commits` what it has committed, `left` the paths that it has changed
+    and not committed, `turns` the model calls; seconds are wall time."""
+
+    kind: Kind
+    name: str
+    text: str
+    model: str
+    usage: Usage
+    turns: int
+    cost: float | None
+    seconds: float
+    commits: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk, ready: Means) -> RunOutcome:
+    """Do one run, or go on with it. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
+    conversation, and what was changed, are kept then, and the same run can be gone on with."""
+    started = time.monotonic()
+    store = layout(worktree)
+    ensure(store)
+    home = Home(store, request.name)
+    meter = ready.meter
+    if meter.book is not None:
+        meter.book = meter.book.about(request.name, str(worktree.top), ())
+    with living(home, _about(worktree, request, ready), warn=talk.say) as live:
+        place = confinement(worktree, store, settings, request, home.folder / "scratch")
+        desk = lay_table(worktree, request, settings, talk, ready, home, place)
+        try:
+            outcome = AtWork(desk, live, place, open_state(home.conversation)).go()
+        finally:  # the last call counts too
+            live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
+        kind: Kind = "done" if outcome.kind == "finished" else outcome.kind
+        live.ended(kind, outcome.text, commits=desk.commits)
+    left = tuple(change.name for change in desk.ledger.changes)
+    return RunOutcome(
+        kind, request.name, outcome.text, shown(ready.model.spec), meter.usage, meter.attempts, meter.cost,
+        time.monotonic() - started, tuple(desk.commits), left,
+    )  # fmt: skip
+
+
+def _about(worktree: WorkTree, request: RunRequest, ready: Means) -> About:
+    limits = ready.meter.limits
+    return About(
+        request.prompt,
+        kind=request.kind,
+        parent=request.parent,
+        model=shown(ready.model.spec),
+        mode=request.mode,
+        worktree=str(worktree.top),
+        branch=request.branch,
+        limits={
+            "cost": limits.cost,
+            "tokens": limits.tokens,
+            "turns": limits.turns,
+            "seconds": limits.seconds,
+        },
+    )

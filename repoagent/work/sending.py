@@ -1,0 +1,88 @@
+"""What a run sends and keeps: the requests for its next replies, and those for a checkpoint of a long conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from repoagent.agent import State
+from repoagent.agent.plan import read_plan
+from repoagent.agent.plan.action import short
+from repoagent.agent.window import Known, Window, known_from, room
+from repoagent.edit.remember import keep_sent, now
+from repoagent.llm import Part, Reply, Request, Turn, complete
+from repoagent.llm.naming import shown
+from repoagent.work.desk import Desk
+from repoagent.work.outset import first_words
+from repoagent.work.prompt import request_of
+
+WINDOW = 128_000  # tokens, of a model of which nobody knows how much it takes in
+
+
+@dataclass(frozen=True)
+class Sending:
+    """The requests of one run: `system` is what they all begin with."""
+
+    desk: Desk
+    system: tuple[Part, ...]
+
+    @property
+    def window(self) -> Window:
+        """What of the conversation fits the model that is asked now (a fall-back is another than the first)."""
+        means = self.desk.means
+        budget = room(means.context_tokens or WINDOW, means.max_output_tokens, Request(self.system, ()))
+        return Window(budget, [tool.name for tool in self.desk.tools], self.desk.home.checkpoint)
+
+    def render(self, state: State) -> tuple[Request, ...]:
+        """The request for the next reply."""
+        desk = self.desk
+        request = self._request(state, self.window.turns(state))
+        desk.talk.note(f"asking {shown(desk.means.model.spec)}")
+        if desk.means.model.spec == "manual":  # it is the person who is asked now
+            desk.talk.quiet()
+        return (request,)
+
+    def ready(self, state: State, *, force: bool = False) -> State:
+        """The state to make the next call with: with a checkpoint when one is due, or with `force`."""
+        known = len(state.turns)
+        state = self.window.ready(
+            state, lambda turns: self._checkpoint(state, turns), self._known, force=force
+        )
+        if len(state.turns) > known:
+            self.desk.talk.progress("checkpoint", {"file": str(self.desk.home.checkpoint)})
+        return state
+
+    def kept(self, request: Request, reply: Reply) -> dict[str, str]:
+        """Keep the exact text that was sent; what the conversation says of the reply."""
+        usage = reply.usage
+        said = {
+            "time": now(),
+            "sent": keep_sent(self.desk.layout, request),
+            "tokens": f"{usage.total - usage.output}+{usage.output}",
+        }
+        return said | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
+
+    def waiting(self, seconds: float, reason: str) -> None:
+        self.desk.talk.note(f"{reason}; trying again in {seconds:.0f} s")
+
+    def _request(self, state: State, turns: Sequence[Turn]) -> Request:
+        return request_of(self.system, state, turns, first_words(state), self.desk.means.max_output_tokens)
+
+    def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
+        """What the model says when it is asked for a checkpoint."""
+        desk = self.desk
+        desk.talk.note("asking for a checkpoint: the conversation has become long")
+        request = self._request(state, turns)
+        request = replace(request, key=request.key + "checkpoint")
+        reply = complete(desk.means.model, request, desk.means.meter, on_wait=self.waiting)
+        return reply.text, {
+            "model": shown(reply.model or desk.means.model.spec),
+            **self.kept(request, reply),
+        }
+
+    def _known(self, state: State) -> Known:
+        desk = self.desk
+        found = known_from(state.turns, [tool.name for tool in desk.tools], state.nonce)
+        plan = read_plan(desk.home.plan)
+        changed = tuple(change.name for change in desk.ledger.changes)
+        return replace(found, plan=short(plan, 40) if plan.tasks else "", changed=changed or found.changed)

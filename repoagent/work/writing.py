@@ -1,0 +1,212 @@
+"""The edit of a run: a patch that fits is written to the files at once, by the way that every edit goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from repoagent.agent import Action, Observation, Tool
+from repoagent.agent.tool import EDIT
+from repoagent.edit.apply.tree import spelled
+from repoagent.edit.commit import SentBack
+from repoagent.edit.land import RELOCATIONS, agreed, rebind
+from repoagent.edit.landing import new_edit_id
+from repoagent.edit.masking import masked_tool
+from repoagent.edit.proposal import edit_tool
+from repoagent.edit.tools import known_or_read
+from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
+from repoagent.memory import Memory, remember, resolve
+from repoagent.patch import FilePatch, PatchRefused, read_answer
+from repoagent.patch.paths import bad_path
+from repoagent.repo import FileChange, Moved, Options, Transaction, WorkTree
+from repoagent.store import audit
+from repoagent.work.desk import Desk
+from repoagent.work.landing import land_each
+
+WRITE = "write"  # how a write of a run is called in the journal: no edit that `undo` would take back alone
+
+
+def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
+    """The tool that a patch in a reply is. `after` is told the paths that were written, and says what came of it."""
+    inner = edit_tool(desk.bench)
+    masked = masked_tool(inner, desk.bench)
+
+    def perform(action: Action) -> Observation:
+        mark = _mark(desk, action)
+        if desk.ledger.edit == mark:  # the run was killed before it could say so
+            paths = sorted({path for patch in _patches(action.body) for path in spelled([patch])})
+            said = [f"Applied: {', '.join(paths)}, before the run was interrupted.", after(paths)]
+            return Observation(EDIT, "\n".join(filter(None, said)), data={"files": paths})
+        desk.clear()
+        patches = _patches(action.body)
+        if refusal := _bind(desk, patches):
+            return Observation(EDIT, refusal, ok=False)
+        stale = [
+            path for path, blob in desk.bench.draft.blobs().items() if desk.shown.get(path, blob) != blob
+        ]
+        seen = masked.perform(action)
+        changes = desk.bench.draft.edits
+        if not seen.ok or not changes:
+            return replace(seen, final=False)
+        if desk.gate.mode == "read-only":
+            return Observation(EDIT, "Nothing may be changed in this run: it is read-only.", ok=False)
+        try:
+            changes = _land(desk, mark)
+        except SentBack as error:
+            return Observation(EDIT, f"{error}\nThe files are as they were before it.", ok=False)
+        except NothingDone as error:
+            return Observation(EDIT, str(error), ok=False, error=error)
+        except Busy:
+            raise
+        except Refused as error:
+            return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
+        paths = [path for change in changes for path in (change.old_path, change.path) if path]
+        _seen_now(desk, changes)
+        desk.agreed.update(paths)
+        said = [seen.text, *_changed_meanwhile(stale), after(list(dict.fromkeys(paths)))]
+        return Observation(
+            EDIT, "\n".join(filter(None, said)), data={"files": [change.name for change in changes]}
+        )
+
+    return Tool(EDIT, inner.text, perform)
+
+
+def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
+    """Write `changes`, all of them or none, and commit nothing. Raises Moved, Refused, Busy."""
+    with Transaction(worktree, changes, Options(no_commit=True), name, event=WRITE) as transaction:
+        transaction.write()
+        transaction.keep()
+
+
+def _mark(desk: Desk, action: Action) -> str:
+    """What tells an edit from all others of the run: of which reply it is, and what it says."""
+    replies = sum(turn.role == "assistant" for turn in desk.state.turns)
+    return f"{replies}-{sha256(action.body.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _patches(answer: str) -> tuple[FilePatch, ...]:
+    """What the answer names; nothing where it can't be read, which is said elsewhere."""
+    try:
+        return tuple(read_answer(answer))
+    except PatchRefused:
+        return ()
+
+
+def _bind(desk: Desk, patches: Sequence[FilePatch]) -> str:
+    """Bind the files that the patches name, and those seen before, to what is on disk; why they can't be, or ""."""
+    bench = desk.bench
+    here = {
+        name for name in spelled(patches) if bad_path(name) is None and (desk.worktree.top / name).is_file()
+    }
+    for path in sorted(here | set(desk.shown)):
+        try:
+            source = known_or_read(bench, path)
+        except RepoagentError as error:
+            if path in here:
+                return str(error)
+            continue
+        if source.data is None:  # it was shown, and is gone
+            bench.draft = replace(
+                bench.draft, sources={p: s for p, s in bench.draft.sources.items() if p != path}
+            )
+    for patch in patches:
+        unseen = [name for name in spelled([patch]) & here if name not in desk.shown]
+        if unseen and patch.whole is not None and patch.rows is None and patch.action == "edit":
+            return f"{unseen[0]} is there already, and you have not read it: read it first."
+    return ""
+
+
+def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
+    """Take the draft through the person's yes into the files; with a commit of its own where each edit has one."""
+    bench, edit_id = desk.bench, new_edit_id()
+    if desk.request.commit_per_edit:
+        changes = land_each(desk, edit_id)
+        _audit(desk, changes, edit_id)
+        return changes
+    remarks = rebind(bench, edit_id)
+    proposal = agreed(bench, edit_id, _no_message, desk.talk, lambda: _own_words(desk), remarks=remarks)
+    for _ in range(RELOCATIONS):
+        changes = proposal.changes
+        memories = {path: _memory(desk, path, data) for path, data in _before(changes)}
+        desk.ledger.will_write(changes, mark)
+        try:
+            write(desk.worktree, changes, edit_id)
+        except Moved:
+            desk.ledger.wrote(())
+            bench.draft = replace(bench.draft, edits=changes)
+            rebind(bench, edit_id)
+            proposal = replace(proposal, changes=bench.draft.edits)
+            continue
+        except BaseException:
+            desk.ledger.wrote(())
+            raise
+        desk.ledger.wrote(changes)
+        _audit(desk, changes, edit_id)
+        for change in changes:
+            memory = memories.get(change.old_path or "")
+            if memory is not None and change.path is not None and change.after is not None:
+                remember(desk.layout, desk.worktree, change.path, change.after, memory=memory)
+        return changes
+    raise Refused("the files change while repoagent writes: look again at what they hold now")
+
+
+def _before(changes: Sequence[FileChange]) -> list[tuple[str, bytes]]:
+    return [
+        (change.old_path, change.before)
+        for change in changes
+        if change.old_path is not None and change.before is not None
+    ]
+
+
+def _memory(desk: Desk, path: str, data: bytes) -> Memory | None:
+    if not desk.settings.switch("memory.enabled"):
+        return None
+    return resolve(desk.layout, desk.worktree, path, data)
+
+
+def _no_message(changes: Sequence[FileChange]) -> str:
+    return ""
+
+
+def _own_words(desk: Desk) -> str:
+    """What the model said with the patch, where the person asks for an explanation."""
+    said = [turn.text for turn in desk.state.turns if turn.role == "assistant"]
+    return said[-1] if said else ""
+
+
+def _audit(desk: Desk, changes: Sequence[FileChange], edit_id: str) -> None:
+    from repoagent.repo import blob_hash
+
+    kind = desk.worktree.object_format
+    for change in changes:
+        audit.record(
+            desk.layout,
+            {
+                "kind": "write",
+                "run": desk.home.name,
+                "edit": edit_id,
+                "path": change.name,
+                "before": None if change.before is None else blob_hash(change.before, kind),
+                "after": None if change.after is None else blob_hash(change.after, kind),
+            },
+        )
+
+
+def _seen_now(desk: Desk, changes: Sequence[FileChange]) -> None:
+    from repoagent.repo import blob_hash
+
+    for change in changes:
+        if change.old_path is not None and change.old_path != change.path:
+            desk.shown.pop(change.old_path, None)
+        if change.path is not None and change.after is not None:
+            desk.shown[change.path] = blob_hash(change.after, desk.worktree.object_format)
+
+
+def _changed_meanwhile(stale: Sequence[str]) -> list[str]:
+    if not stale:
+        return []
+    return [
+        f"{', '.join(map(os.fspath, stale))} had changed since you saw it: what you know of its other lines may be old."
+    ]
