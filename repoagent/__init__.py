@@ -12,6 +12,7 @@ __all__ = [
     "Neighbor",
     "Neighbors",
     "Repository",
+    "RunOutcome",
     "Split",
     "__version__",
     "errors",

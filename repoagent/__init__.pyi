@@ -4,6 +4,7 @@ from repoagent.library import EditResult as EditResult
 from repoagent.library import Neighbor as Neighbor
 from repoagent.library import Neighbors as Neighbors
 from repoagent.library import Repository as Repository
+from repoagent.library import RunOutcome as RunOutcome
 from repoagent.library import Split as Split
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Neighbor",
     "Neighbors",
     "Repository",
+    "RunOutcome",
     "Split",
     "__version__",
     "errors",

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from repoagent.library.repository import Repository
+    from repoagent.work import RunOutcome
     from repoagent.work.answers.landed import ChangedFile, EditResult
     from repoagent.work.answers.neighbors import Neighbor, Neighbors
     from repoagent.work.answers.segments import Split
 
-__all__ = ["ChangedFile", "EditResult", "Neighbor", "Neighbors", "Repository", "Split"]
+__all__ = ["ChangedFile", "EditResult", "Neighbor", "Neighbors", "Repository", "RunOutcome", "Split"]
 
 _HOME = {
     "ChangedFile": "repoagent.work.answers.landed",
@@ -23,6 +24,7 @@ _HOME = {
     "Neighbor": "repoagent.work.answers.neighbors",
     "Neighbors": "repoagent.work.answers.neighbors",
     "Repository": "repoagent.library.repository",
+    "RunOutcome": "repoagent.work",
     "Split": "repoagent.work.answers.segments",
 }
 

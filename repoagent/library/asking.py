@@ -10,7 +10,7 @@ from repoagent.errors import UsageError
 if TYPE_CHECKING:
     from repoagent.config import Settings
     from repoagent.edit.means import Means
-    from repoagent.llm import Model
+    from repoagent.llm import Limits, Model
 
 
 def named(model: str | Model | None) -> dict[str, object]:
@@ -18,7 +18,9 @@ def named(model: str | Model | None) -> dict[str, object]:
     return {"model": model} if isinstance(model, str) else {}
 
 
-def ready(settings: Settings, model: str | Model | None, said: list[str]) -> Means:
+def ready(
+    settings: Settings, model: str | Model | None, said: list[str], limits: Limits | None = None
+) -> Means:
     """The model and its meter; `said` gets what must be known of it. Raises ModelError, UsageError for a limit that
     can't be kept and for `manual`, which asks at a terminal."""
     from repoagent.edit.means import means
@@ -30,4 +32,4 @@ def ready(settings: Settings, model: str | Model | None, said: list[str]) -> Mea
             "the model manual asks a person at a terminal, and a program has none: name another model, or give an "
             "object that has the methods of repoagent.llm.Model"
         )
-    return means(settings, say=said.append, model=own)
+    return means(settings, say=said.append, model=own, limits=limits)

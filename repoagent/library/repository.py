@@ -14,11 +14,15 @@ from repoagent.library.opening import from_top, log, several
 from repoagent.repo.options import Options
 
 if TYPE_CHECKING:
+    from repoagent.agent import LoopEvent
+    from repoagent.agent.approval import Asked, Mode
     from repoagent.edit import Proposal
     from repoagent.edit.silent import Silent
-    from repoagent.llm import Model
+    from repoagent.llm import Limits, Model
     from repoagent.repo.undo import UndoResult
+    from repoagent.work import RunOutcome
     from repoagent.work.answers.landed import EditResult
+    from repoagent.work.silent import SilentTalk
 
 Decide = Callable[["Proposal"], bool]
 Hear = Callable[[str], None]
@@ -141,6 +145,60 @@ class Repository(Looking):
             options=_options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
         )  # fmt: skip
 
+    def run(
+        self,
+        prompt: str,
+        *,
+        model: str | Model | None = None,
+        mode: Mode = "auto-edit",
+        name: str | None = None,
+        plan_only: bool = False,
+        check: str | None = None,
+        commit: bool | Options = True,
+        commit_per_edit: bool = False,
+        decide: Decide | None = None,
+        allow: Callable[[Asked], bool] | None = None,
+        on_event: Callable[[LoopEvent], None] | None = None,
+        on_text: Hear | None = None,
+        on_note: Hear | None = None,
+        limits: Limits | None = None,
+        agent: str = "model",
+        allow_sensitive: bool = False,
+        settings: Mapping[str, object] | None = None,
+    ) -> RunOutcome:
+        """Have a model do a whole task: look around, change files, run commands, and commit what came of it.
+
+        `mode` is what may be done without a question: "read-only", "ask", "auto-edit" (edits) or "auto" (commands too,
+        in a sandbox). What is asked about is asked of `allow`, and edits in the mode "ask" of `decide`; without them
+        the answer is no. `name` is that of a conversation, which is gone on with when it is there ("" as the prompt
+        then goes on where it stopped); without it a new one is begun. `on_event` gets each action and observation.
+        `limits` are those of the configuration unless others are given: `repoagent.llm.Limits`.
+
+        Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and what was
+        changed are kept then, and the same `name` goes on.
+        """
+        from repoagent.library.running import run
+
+        return run(
+            self._worktree,
+            prompt,
+            self._settings(settings, {"check": None, "run.mode": mode, **named(model)}),
+            model=model,
+            talk=_talk(decide, allow, on_event, on_note, on_text),
+            limits=limits,
+            wishes={
+                "mode": mode,
+                "name": name,
+                "plan_only": plan_only,
+                "check": check,
+                "commit": _options(commit),
+                "commit_per_edit": commit_per_edit,
+                "agent": agent,
+                "allow_sensitive": allow_sensitive,
+            },
+            settle=self._settle,
+        )
+
     def undo(self, edit_id: str | None = None) -> UndoResult:
         """Take the last edit back, or the one of this id. The branch moves back where nobody would notice, else a new
         commit reverts it; other work, in the same files too, stays. Raises NothingDone, Refused, Busy."""
@@ -179,3 +237,21 @@ def _dialogue(decide: Decide | None, on_note: Hear | None = None, on_text: Hear 
     dialogue.hear = on_note or dialogue.hear
     dialogue.on_text = on_text or dialogue.on_text
     return dialogue
+
+
+def _talk(
+    decide: Decide | None,
+    allow: Callable[[Asked], bool] | None,
+    on_event: Callable[[LoopEvent], None] | None,
+    on_note: Hear | None,
+    on_text: Hear | None,
+) -> SilentTalk:
+    from repoagent.work.silent import SilentTalk
+
+    talk = SilentTalk()
+    talk.agree = decide or talk.agree
+    talk.allow = allow or talk.allow
+    talk.on_event = on_event or talk.on_event
+    talk.hear = on_note or talk.hear
+    talk.on_text = on_text or talk.on_text
+    return talk

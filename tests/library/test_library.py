@@ -16,6 +16,7 @@ import pytest
 
 import repoagent
 from repoagent import Repository, errors
+from repoagent.agent.approval import Asked
 from repoagent.llm import OnText, Reply, Request
 from repoagent.repo import Options
 from tests import program
@@ -293,3 +294,36 @@ def test_threads_share_one(repo: GitRepo) -> None:
     assert {repo.read(f"f{number}.txt").decode() for number in range(count)} == {
         f"after {number}\n" for number in range(count)
     }
+
+
+def test_a_run_is_committed_and_can_be_gone_on_with(repo: GitRepo) -> None:
+    from repoagent.errors import LimitReached
+    from repoagent.llm import Limits
+    from tests.work.bare import Model, diff
+
+    repo.commit(**{"f.txt": "one\n"})
+    here = Repository(repo.top)
+    edit, done = diff("f.txt", "one", "two"), "<commit>\nTwo\n</commit>\n<finish>it is two</finish>"
+    with pytest.raises(LimitReached):
+        here.run("make it two", model=Model([edit, done]), name="mine", limits=Limits(turns=1))
+    outcome = here.run("", model=Model([done]), name="mine")
+    assert (outcome.kind, outcome.text, len(outcome.commits)) == ("done", "it is two", 1)
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
+    assert repo.status() == ""
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -> None:
+    from tests.work.bare import Model
+
+    repo.commit(**{"f.txt": "one\n"})
+    asked: list[str] = []
+
+    def allow(what: Asked) -> bool:
+        asked.append(what.what)
+        return allowed
+
+    model = Model(["<run>echo more >> f.txt</run>", "<finish>tried</finish>"])
+    Repository(repo.top).run("try it", model=model, mode="ask", allow=allow)
+    assert asked == ["echo more >> f.txt"]
+    assert repo.git("show", "HEAD:f.txt") == ("one\nmore\n" if allowed else "one\n")
