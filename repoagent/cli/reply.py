@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from repoagent.cli.text import clean, columns
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([^\s`]*)")
-_TAG = re.compile(r"<([a-z]+)\b")
+_TAG = re.compile(r"<([a-z_]+)\b")
 _DATA = {"commit", "note", "think"}  # their bodies are no words to the person, or are shown elsewhere
 # Said in other words when they are done.
-_ACTIONS = {"read", "search", "outline", "history", "neighbors", "message"}
+_ACTIONS = {
+    "browse", "delegate", "history", "keep", "kill", "message", "neighbors", "outline", "python", "read", "recall",
+    "restore", "run", "search", "search_memory", "skill", "task", "wait",
+}  # fmt: skip
 _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
 
 
@@ -46,13 +49,13 @@ class Words:
         """What was held back at the end of the reply."""
         line, passing, hidden = self._line, self._passing, self._closing
         self._line, self._passing, self._closing, self.hides = "", False, None, False
-        return "" if passing or hidden is not None or _opens(line) else line
+        return "" if passing or hidden is not None or _opens(line) else _without_ends(line)
 
     def _begun(self) -> str:
         """Look at the line as far as it goes: its text, or nothing where something hidden begins with it."""
         closing = _opens(self._line)
         if closing is None:
-            return _ENDS.sub("", self._line) if self._line.lstrip().startswith("<") else self._line
+            return _without_ends(self._line)
         if not closing.search(self._line[1:]):
             self._closing, self.hides = closing, _FENCE.match(self._line) is not None
         return ""
@@ -98,6 +101,11 @@ class Fold:
             gap, self._column, size = "\n", 0, 0
         self._column += size + columns(shown)
         return gap + word
+
+
+def _without_ends(line: str) -> str:
+    """The line without the tags that end a task, where it begins with one."""
+    return _ENDS.sub("", line) if line.lstrip().startswith("<") else line
 
 
 def _undecided(line: str) -> bool:

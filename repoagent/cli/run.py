@@ -13,7 +13,7 @@ import click
 from repoagent.cli import run_options
 from repoagent.cli.landing import Committing
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
+from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,6 @@ def command(session: Session, /, **options: Any) -> Exit:
 
 
 def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:
-    from repoagent.cli.asking import nobody, person
     from repoagent.cli.run_outcome import show_run
     from repoagent.cli.run_talk import RunTalk
 
@@ -102,17 +101,14 @@ def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings
     waiting = terminal.working("reading the repository")
     ready = _means(given, settings, terminal.warn, waiting.progress)
     with waiting as working:
-        asker = person(terminal) if terminal.can_ask else nobody
-        talk = RunTalk(
-            terminal, working, yes=request.mode in {"auto", "auto-edit"}, commits=False, asker=asker
-        )
+        talk = RunTalk.of(terminal, working, request.mode)
         try:
             outcome = _in_its_place(worktree, request, settings, talk, ready)
         except (RepoagentError, KeyboardInterrupt) as error:
             working.quiet()
             _say_what_is_kept(worktree, request.name, terminal, error)
             raise
-    show_run(outcome, terminal, as_json=given.as_json, answered=talk.answered)
+    show_run(worktree, outcome, terminal, as_json=given.as_json, answered=talk.answered)
     return Exit.DONE
 
 
@@ -123,7 +119,7 @@ def _say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: 
     from repoagent.work.left import left
 
     home = Home(layout(worktree), name)
-    if not home.conversation.exists() or isinstance(error, NothingDone):
+    if not home.conversation.exists() or isinstance(error, (Busy, NothingDone)):
         return
     if isinstance(error, Stopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
@@ -190,17 +186,19 @@ def _in_its_place(
     """The run, in a linked work tree where one was asked for; that goes when nothing is left in it."""
     from dataclasses import replace
 
+    from repoagent.repo.facts import head
     from repoagent.work import run
     from repoagent.work.place import found, give_up, linked
 
     if (earlier := found(worktree, _where(worktree, request.name))) is not None:  # it is gone on with
-        return run(earlier, replace(request, worktree=str(earlier.top)), settings, talk, ready)
-    if not request.branch and not request.worktree:
+        place, branch = earlier, head(earlier).branch or ""
+    elif request.branch or request.worktree:
+        branch = request.branch or f"repoagent/{request.name}"
+        folder = Path(request.worktree) if request.worktree else None
+        place = linked(worktree, branch, folder, request.name)
+        talk.say(f"working in {place.top}, on the new branch {branch}")
+    else:
         return run(worktree, request, settings, talk, ready)
-    branch = request.branch or f"repoagent/{request.name}"
-    folder = Path(request.worktree) if request.worktree else None
-    place = linked(worktree, branch, folder, request.name)
-    talk.say(f"working in {place.top}, on the new branch {branch}")
     request = replace(request, worktree=str(place.top), branch=branch)
     outcome = run(place, request, settings, talk, ready)
     if outcome.commits and give_up(worktree, place):
@@ -240,7 +238,6 @@ def shown_name(ready: Means) -> str:
 
 def _request(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> RunRequest:
     """What the command line asks for. Raises UsageError for what can't be meant."""
-    from repoagent.repo import Options
     from repoagent.work import RunRequest
 
     prompt = _prompt(given)
@@ -255,7 +252,7 @@ def _request(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> 
         name,
         mode=mode,  # type: ignore[arg-type]
         plan_only=given.plan_only,
-        commit=Options(no_commit=given.no_commit, no_verify=given.no_verify, signoff=given.signoff),
+        commit=run_options.commit_options(given),
         commit_per_edit=given.commit_per_edit,
         check=given.check,
         allow_sensitive=given.allow_sensitive,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Verdict
@@ -38,10 +38,10 @@ def emit(event: str, data: Mapping[str, object]) -> None:
 
 def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
     """The last event of a run that failed, with what it has used."""
-    used: dict[str, object] = {}
-    if meter is not None:
-        used = {"usage": {**asdict(meter.usage), "calls": meter.attempts}, "cost": meter.cost}
-    emit("error", {"error": str(error), "exit": int(error.exit_code), **used, **error.details()})
+    from repoagent.cli.run_outcome import used
+
+    spent = {} if meter is None else {"usage": used(meter.usage, meter.attempts), "cost": meter.cost}
+    emit("error", {"error": str(error), "exit": int(error.exit_code), **spent, **error.details()})
 
 
 @dataclass

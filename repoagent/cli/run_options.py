@@ -14,7 +14,7 @@ from repoagent.errors import NothingDone, UsageError
 if TYPE_CHECKING:
     from repoagent.config import Settings
     from repoagent.llm import Limits
-    from repoagent.repo import WorkTree
+    from repoagent.repo import Options, WorkTree
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +56,9 @@ def landing(noun: str) -> Callable[[F], F]:
             "--commit-per-edit", is_flag=True, help="A commit for each edit, instead of one at the end."
         ),
         click.option("--no-commit", is_flag=True, help="Leave the change in the files, uncommitted."),
+        click.option(
+            "--include-dirty", is_flag=True, help="Commit changed files whole, your other work in them too."
+        ),
         click.option("--no-verify", is_flag=True, help="Skip the commit hooks."),
         click.option("--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
         click.option(
@@ -97,6 +100,18 @@ def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
         return function
 
     return add
+
+
+def commit_options(given: SimpleNamespace) -> Options:
+    """How a commit is made, by the options of `landing`."""
+    from repoagent.repo import Options
+
+    return Options(
+        no_commit=given.no_commit,
+        no_verify=given.no_verify,
+        include_dirty=given.include_dirty,
+        signoff=given.signoff,
+    )
 
 
 def limits(given: SimpleNamespace, settings: Settings) -> Limits:

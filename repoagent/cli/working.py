@@ -25,6 +25,8 @@ class Working:
     the labels.
     """
 
+    styles: tuple[str, ...] = ("dim",)  # of the model's words
+
     def __init__(self, terminal: Terminal, label: str) -> None:
         self._terminal = terminal
         self._first = label
@@ -72,7 +74,7 @@ class Working:
         if self._status is not None:
             self.quiet()
         shown = clean(piece.replace("\r\n", "\n"))
-        sys.stderr.write(paint(shown, "dim") if self._terminal.color_err else shown)
+        sys.stderr.write(paint(shown, *self.styles) if self._terminal.color_err else shown)
         sys.stderr.flush()
         self._inside_line = not piece.endswith("\n")
 

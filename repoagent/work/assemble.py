@@ -17,10 +17,11 @@ from repoagent.work.changes import change_tools
 from repoagent.work.desk import Desk
 from repoagent.work.finishing import Finishing
 from repoagent.work.reading import output_name, reading_tools
+from repoagent.work.scratch import write_tool
 from repoagent.work.writing import write, writing_tool
 
-CHANGES = frozenset({EDIT, "keep", "restore"})  # what is there only where something may be changed
-WHOLE = frozenset({EDIT, "read", "run", "wait"})  # what bounds itself
+CHANGES = frozenset({EDIT, "keep", "restore", "write"})  # what is there only where something may be changed
+WHOLE = frozenset({EDIT, "read", "run", "python", "wait"})  # what bounds itself
 ALWAYS = frozenset({"finish", "reject", "think", "message"})  # what no kind of agent can be without
 
 
@@ -37,6 +38,7 @@ def tools_of(
         *reading_tools(desk),
         task_tool(desk.home.plan),
         *change_tools(desk.ledger, write_now),
+        write_tool(desk.home.folder / "scratch"),
         finishing.tool(),
     ]
     if desk.request.plan_only or desk.gate.mode == "read-only":

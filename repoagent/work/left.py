@@ -10,7 +10,7 @@ from repoagent.repo import FileChange, WorkTree
 from repoagent.store.locks import locked
 from repoagent.work.changes import open_ledger
 from repoagent.work.changes.tools import put_back
-from repoagent.work.home import Home
+from repoagent.work.home import Home, refuse_foreign
 from repoagent.work.writing import write
 
 _WAIT = 1.0  # seconds, for a turn that another process does of the same conversation
@@ -33,9 +33,10 @@ def left_diff(worktree: WorkTree, home: Home) -> str:
 def take_back(worktree: WorkTree, home: Home) -> tuple[str, ...]:
     """Take all of it back; what else was done to the files stays. The paths that it was.
 
-    Raises Refused where somebody else has changed the same lines, Busy where a turn of it is at work, and what writing
+    Raises Refused where somebody else has changed the same lines, or the run came with the repository; Busy where a turn of it is at work, and what writing
     raises; nothing is changed then.
     """
+    refuse_foreign(home)
     with locked(home.lock, timeout=_WAIT, what=f"the run {home.name}"):
         ledger = open_ledger(worktree, home.changes)
         paths = tuple(change.name for change in ledger.changes)

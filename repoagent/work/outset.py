@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from repoagent.agent import State, Tool, parse
 from repoagent.agent.state import beside, steps
-from repoagent.agent.tool import ENDS, OWN, QUIET
+from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET
 from repoagent.config import Settings
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
@@ -20,6 +20,8 @@ from repoagent.repo import WorkTree, gather
 from repoagent.repo.status import read_status
 from repoagent.store.masking import mask
 from repoagent.work.changes import open_ledger
+from repoagent.work.changes.committing import settle_commit
+from repoagent.work.changes.unwatched import interrupted
 from repoagent.work.desk import Desk
 from repoagent.work.equip import Confinement, approvals
 from repoagent.work.home import Home
@@ -57,7 +59,11 @@ def lay_table(  # noqa: PLR0917  (what a run is made of)
     )  # fmt: skip
     approval = approvals(home, settings, request, place, talk.approve)
     ledger = open_ledger(worktree, home.changes)
-    return Desk(worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval)
+    made = settle_commit(ledger)
+    commits = [made] if made is not None else []
+    return Desk(
+        worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval, commits=commits
+    )
 
 
 def begun(desk: Desk, state: State) -> State:
@@ -72,10 +78,13 @@ def begun(desk: Desk, state: State) -> State:
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
         raise UsageError(f'there is nothing to go on with in {desk.home.name}: say repoagent run "PROMPT"')
+    for said in _meanwhile(desk, state):
+        state = state.with_turn(beside("observation", mask(said), "notice"))
+    own = {name for change in desk.ledger.changes for name in (change.path, change.old_path)}
     text = mask(
         repository_text(
             gather(desk.worktree),
-            sorted(read_status(desk.worktree).changed),
+            sorted(path for path in read_status(desk.worktree).changed if path not in own),
             linked=bool(request.worktree),
         )
     )
@@ -83,6 +92,24 @@ def begun(desk: Desk, state: State) -> State:
     if told and told[-1] == text:
         return state
     return state.with_turn(beside("observation", text, "repository"))
+
+
+def _meanwhile(desk: Desk, state: State) -> list[str]:
+    """What became of the files since the run was last at work, as far as it is about its own change."""
+    said = [interrupted(desk.ledger)]
+    if gone := desk.ledger.vanished():
+        said.append(
+            f"Your changes of {', '.join(gone)} are not in the files any more: somebody has taken them back. Make them "
+            "again if they are still wanted."
+        )
+    edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
+    if edited and not desk.ledger.is_kept:
+        desk.ledger.drop(())  # so that it is said once
+        said.append(
+            "This conversation goes on without the folder of its run, perhaps on another machine: what it says was "
+            "changed may not be in these files, and none of it counts as your change. Look at the files first."
+        )
+    return [text for text in said if text]
 
 
 def first_words(state: State) -> str:

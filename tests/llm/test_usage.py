@@ -103,3 +103,18 @@ def test_a_request_is_estimated_whole() -> None:
     usage = estimate(ask("x" * 3000, system="y" * 300))
     assert usage.estimated
     assert usage.input == estimate_tokens("x" * 3300)
+
+
+def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
+    whole = Meter(Limits(tokens=100), lambda spec: Price(1, 1))
+    first, second = whole.part(Limits(turns=1)), whole.part(Limits(turns=1))
+    first.before_attempt(Usage(input=10), "m")
+    first.add(Usage(input=40, output=20), "m")
+    with pytest.raises(LimitReached, match="1 model call"):
+        first.before_attempt(Usage(input=1), "m")
+    second.before_attempt(Usage(input=10), "m")
+    second.add(Usage(input=10), "m")
+    assert (whole.attempts, whole.usage.total) == (2, 70) and whole.cost == pytest.approx(70e-6)
+    assert (first.attempts, first.usage.total, second.usage.total) == (1, 60, 10)
+    with pytest.raises(LimitReached, match="100 tokens"):
+        whole.part(Limits()).before_attempt(Usage(input=31), "m")

@@ -294,3 +294,18 @@ def test_keys_are_masked_on_their_way(repo: GitRepo) -> None:
     )
     assert key not in model.told
     assert key not in _conversation(repo)
+
+
+def test_a_scratch_file_is_for_commands_and_no_part_of_the_repository(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    person = Person()
+    go(
+        repo,
+        '<write path="probe.sh">echo found $((6 * 7))</write>\n<run>sh "$TMPDIR/probe.sh"</run>',
+        '<write path="../f.txt">evil</write>',
+        "<finish>tried</finish>",
+        person=person,
+    )
+    assert [seen.ok for seen in person.seen] == [True, True, False]
+    assert "found 42" in person.seen[1].text
+    assert (repo.status(), repo.read("f.txt")) == ("", b"one\n")

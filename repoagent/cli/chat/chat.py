@@ -1,0 +1,145 @@
+"""What a chat has on the table, and one turn of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, get_args
+
+from repoagent.agent.approval import Mode
+from repoagent.cli import run_options
+from repoagent.cli.chat.show import Speaking, show_turn
+from repoagent.cli.run_talk import RunTalk
+from repoagent.llm import Limits
+from repoagent.work import RunRequest, run
+from repoagent.work.home import Home
+
+if TYPE_CHECKING:
+    from repoagent.cli.session import Session
+    from repoagent.cli.terminal import Terminal
+    from repoagent.config import Settings
+    from repoagent.edit.means import Means
+    from repoagent.repo import WorkTree
+    from repoagent.store import Layout
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+@dataclass
+class Chat:
+    """A chat under way. `given` are the options, `flags` those of them that stand for settings.
+
+    `means` holds the model that is asked next, and the meter of the whole session; `calls` and `seconds` are the limits
+    of one turn. `edits` are the ids of edits that were made in this chat, `undone` of those that /undo took back, the
+    last one last. `aside` is told to the model with the next words: what the person did meanwhile.
+    """
+
+    session: Session
+    given: SimpleNamespace
+    flags: dict[str, object]
+    worktree: WorkTree
+    layout: Layout
+    settings: Settings
+    terminal: Terminal
+    means: Means
+    name: str
+    mode: Mode
+    calls: int | None = None
+    seconds: float | None = None
+    edits: dict[str, None] = field(default_factory=dict)
+    undone: list[str] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
+
+    @property
+    def home(self) -> Home:
+        return Home(self.layout, self.name)
+
+    @property
+    def person(self) -> bool:
+        """Whether somebody types, and can be asked."""
+        return self.terminal.can_ask
+
+
+def open_chat(
+    session: Session,
+    given: SimpleNamespace,
+    worktree: WorkTree,
+    opened: tuple[Layout, Settings, Terminal],
+    flags: dict[str, object],
+) -> Chat:
+    """A chat with the model and the limits that the options and the settings say. Raises what `means` raises."""
+    layout, settings, terminal = opened
+    limits = run_options.limits(given, settings)
+    name, _ = run_options.chosen_name(given, worktree, "chat")
+    whole = replace(limits, turns=None, seconds=None)
+    chat = Chat(
+        session, given, flags, worktree, layout, settings, terminal,
+        open_means(given, settings, terminal, whole), name, mode_of(settings.text("run.mode")),
+        limits.turns, limits.seconds,
+    )  # fmt: skip
+    note_edits(chat)
+    return chat
+
+
+def open_means(given: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits) -> Means:
+    """The model of the settings, and a meter. Raises ModelError, UsageError."""
+    from repoagent.edit.means import means
+
+    with terminal.working("opening the model") as working:
+        return means(settings, given.record, given.reply, terminal.warn, working.progress, limits=limits)
+
+
+def mode_of(text: str) -> Mode:
+    """The mode of this name, which is known to be one."""
+    return next(mode for mode in MODES if mode == text)
+
+
+def turn(chat: Chat, words: str) -> None:
+    """Say `words` to the model, or with "" go on where it was interrupted; show what comes, and how it ends.
+
+    Raises KeyboardInterrupt and what `work.run` does; all that was said and done until then is kept.
+    """
+    from repoagent.cli.settle import settle
+
+    settle(chat.worktree, chat.terminal)
+    meter = chat.means.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
+    ready = replace(chat.means, meter=meter)
+    prompt = "\n\n".join([*chat.aside, words]) if words else ""
+    with Speaking(chat.terminal, "reading the repository") as working:
+        talk = RunTalk.of(chat.terminal, working, chat.mode)
+        try:
+            outcome = run(chat.worktree, request(chat, prompt), chat.settings, talk, ready)
+        finally:
+            if words and meter.attempts:  # it is in the conversation by now
+                chat.aside.clear()
+            note_edits(chat)
+    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.given.as_json, answered=talk.answered)
+
+
+def request(chat: Chat, prompt: str) -> RunRequest:
+    """What one turn asks of a run."""
+    given = chat.given
+    return RunRequest(
+        prompt.strip(),
+        chat.name,
+        kind="chat",
+        mode=chat.mode,
+        commit=run_options.commit_options(given),
+        commit_per_edit=given.commit_per_edit,
+        check=given.check,
+        allow_sensitive=given.allow_sensitive,
+        agent=given.agent,
+    )
+
+
+def note_edits(chat: Chat) -> None:
+    """Learn from the record of the chat which edits of this work tree were made in it."""
+    from repoagent.repo.undo import list_edits
+    from repoagent.work.home import refreshed
+    from repoagent.work.home.listing import Run
+    from repoagent.work.home.record import Record
+
+    if not chat.home.folder.is_dir():
+        return
+    commits = refreshed(Run(chat.home, Record(name=chat.name), ""), warn=chat.terminal.warn).record.commits
+    chat.edits |= {edit.id: None for edit in list_edits(chat.worktree) if edit.commit in commits}

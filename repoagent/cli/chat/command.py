@@ -1,0 +1,203 @@
+"""The options of `repoagent chat`, and the loop from one input to the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli import run_options
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.signals import Ended
+from repoagent.errors import Exit, RepoagentError
+
+if TYPE_CHECKING:
+    from repoagent.cli.chat.chat import Chat
+    from repoagent.cli.chat.reading import Reader
+
+EPILOG = """\b
+Examples:
+  repoagent chat
+  repoagent chat --mode auto-edit --check "pytest -q"
+  repoagent chat --continue
+  printf 'what does src/app.py do?\\n' | repoagent chat
+
+\b
+Within it, /help shows the commands: /undo, /diff, /model, /save and more.
+Without a terminal each line of standard input is a turn; the first one that
+fails ends the chat, with its exit code."""
+
+
+@click.command(epilog=EPILOG)
+@run_options.asking("chat")
+@run_options.landing("chat")
+@run_options.limiting(" for each message")
+@json_option
+@pass_session
+def command(session: Session, /, **options: Any) -> Exit:
+    """Work with a model, turn by turn.
+
+    You say what you want, it looks around, changes files, runs commands, and commits what belongs together. All that is
+    said is in a file that you own, so a chat can be gone on with: --continue, --resume.
+    """
+    from repoagent.llm import preload
+    from repoagent.repo import layout, open_worktree
+
+    given = SimpleNamespace(**options)
+    session = session._replace(verbose=session.verbose or given.verbose)
+    preload(given.model or os.environ.get("REPOAGENT_MODEL"))
+    worktree = open_worktree(Path.cwd())
+    flags: dict[str, object] = {key: getattr(given, name) for name, key in run_options.SETTINGS.items()}
+    place = layout(worktree)
+    settings, terminal = session.open(place, flags)
+    _refuse(given, terminal.can_ask)
+    from repoagent.cli.chat.chat import open_chat
+    from repoagent.cli.settle import settle
+
+    settle(worktree, terminal)
+    chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
+    _greet(chat)
+    try:
+        _talk(chat, _reader(chat))
+    except RepoagentError as error:
+        if not given.as_json:
+            raise
+        problem = {"kind": error.exit_code.name.lower(), "exit": int(error.exit_code), "message": str(error)}
+        terminal.result(json.dumps({"version": 1, "error": {**problem, **error.details()}}) + "\n")
+        return error.exit_code
+    return Exit.DONE
+
+
+def _refuse(given: SimpleNamespace, person: bool) -> None:
+    from repoagent.errors import UsageError
+
+    if given.as_json and person:
+        raise UsageError("--json is for turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
+
+    if given.commit_per_edit and given.no_commit:
+        raise UsageError("--commit-per-edit and --no-commit can't be meant together")
+    if given.reply is not None and str(given.reply) == "-":
+        raise UsageError("standard input is what you say in a chat: name a file for --reply")
+
+
+def _greet(chat: Chat) -> None:
+    """Say how to begin; of a chat that is gone on with its last turn, too."""
+    if not chat.person:
+        return
+    from repoagent.agent.state import open_state
+    from repoagent.cli.chat.show import note, recap, show_left
+    from repoagent.cli.chat.talking import unfinished
+    from repoagent.work.left import left
+
+    turns = open_state(chat.home.conversation).turns
+    if turns:
+        note(chat.terminal, f"{chat.name} · {len(turns)} turns", "dim")
+        recap(turns, chat.terminal)
+        show_left(left(chat.worktree, chat.home), chat.terminal)
+        if unfinished(chat):
+            note(chat.terminal, "its last turn was stopped: /continue goes on with it")
+    note(chat.terminal, "/help shows the commands; ^D ends the chat", "dim")
+
+
+def _reader(chat: Chat) -> Reader:
+    from repoagent.cli.chat.reading import Lines
+
+    if not (chat.person and chat.terminal.moves):
+        return Lines(chat.terminal)
+    from repoagent.cli.chat.bar import bar
+    from repoagent.cli.chat.completing import Offered
+    from repoagent.cli.chat.editor import Editor
+    from repoagent.cli.chat.history import history_file
+    from repoagent.cli.chat.paths import Paths
+    from repoagent.cli.chat.slash import arguments, commands
+
+    paths = Paths(chat.worktree)
+    offered = Offered(commands, lambda name, typed: arguments(chat, name, typed), paths)
+
+    def at_prompt(width: int) -> str:
+        paths.refresh()
+        return bar(chat, width)
+
+    return Editor(chat.terminal, history_file(chat.worktree), offered, at_prompt)
+
+
+def _talk(chat: Chat, reader: Reader) -> None:
+    """From input to input until the end. A person sees what went wrong and goes on; from a pipe it is raised."""
+    while True:
+        width = shutil.get_terminal_size((chat.terminal.width, 24)).columns  # it may have changed
+        chat.terminal = chat.terminal._replace(width=width)
+        try:
+            text = reader.read()
+            if text is None or heeded(chat, text):
+                break
+        except Ended:
+            raise
+        except KeyboardInterrupt:
+            if not chat.person:
+                raise
+            _stopped(chat)
+        except RepoagentError as error:
+            if not chat.person:
+                raise
+            _failed(chat, error)
+    if chat.person and chat.home.conversation.exists():
+        from repoagent.cli.chat.show import note
+
+        note(chat.terminal, f"`repoagent chat --resume {chat.name}` goes on with this", "dim")
+
+
+def heeded(chat: Chat, text: str) -> bool:
+    """Do what was said; whether that ends the chat."""
+    from repoagent.cli.chat import shell, slash
+    from repoagent.cli.chat.chat import turn
+
+    words = text.strip()
+    if not words:
+        return False
+    if words.startswith("!"):
+        shell.run(chat, words)
+        return False
+    said: str | None = words
+    if (found := slash.read(text)) is not None:
+        then = slash.perform(chat, *found)
+        if then is None:
+            return False
+        if then.ends:
+            return True
+        said = then.words
+    if said is not None:
+        turn(chat, said)
+    return False
+
+
+def _stopped(chat: Chat) -> None:
+    from repoagent.cli.chat.show import note, show_left
+    from repoagent.cli.chat.talking import unfinished
+    from repoagent.work.left import left
+
+    kept = "; what was said and done is kept: say how to go on, or /continue" if unfinished(chat) else ""
+    note(chat.terminal, f"\nstopped{kept}")
+    show_left(left(chat.worktree, chat.home), chat.terminal)
+
+
+def _failed(chat: Chat, error: RepoagentError) -> None:
+    from repoagent.cli.chat.show import note, show_left
+    from repoagent.cli.chat.talking import unfinished
+    from repoagent.errors import NothingDone, UsageError
+    from repoagent.work.home import Stopped
+    from repoagent.work.left import left
+
+    note(chat.terminal, str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
+    if isinstance(error, NothingDone | UsageError):
+        return
+    try:
+        show_left(left(chat.worktree, chat.home), chat.terminal)
+        if unfinished(chat):
+            note(chat.terminal, "/continue goes on with it", "dim")
+    except RepoagentError:  # what is broken has just been said
+        return

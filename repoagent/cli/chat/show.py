@@ -1,0 +1,97 @@
+"""What a person sees of a turn: the model's words, a line for each action, how it ended."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from repoagent.cli.reply import Fold, Words
+from repoagent.cli.run_outcome import as_object, show_commit, spent
+from repoagent.cli.text import clean, columns, one_line
+from repoagent.cli.working import Working
+
+if TYPE_CHECKING:
+    from repoagent.cli.terminal import Terminal
+    from repoagent.llm import Turn
+    from repoagent.repo import WorkTree
+    from repoagent.work import RunOutcome
+
+SHOWN = 8  # files
+_RECALLED = 8  # lines of the last answer
+_ASKED = 3  # lines of the last words of the person
+
+
+class Speaking(Working):
+    """The model's words are what a chat is about: they are not dim."""
+
+    styles = ()
+
+
+def note(terminal: Terminal, text: str, *styles: str) -> None:
+    """A line to the person, folded between words."""
+    for line in folded(text, terminal.width) if terminal.tells else [text]:
+        terminal.note(line, *styles)
+
+
+def show_turn(
+    worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool
+) -> None:
+    """Print the last word of a turn unless it was `answered` as it came, its commits, what is left, what it took."""
+    if as_json:
+        terminal.result(json.dumps(as_object(outcome)) + "\n")
+        return
+    if outcome.text.strip() and not (answered and terminal.shows):
+        fold = Fold(terminal.width)
+        text = outcome.text.strip() + "\n"
+        terminal.result(fold.feed(text) + fold.rest() if terminal.shows else text)
+    for commit in outcome.commits:
+        show_commit(worktree, commit, terminal)
+    show_left(outcome.left, terminal)
+    if terminal.tells:
+        terminal.note(f"{spent(outcome)}\n", "dim")
+
+
+def show_left(paths: tuple[str, ...], terminal: Terminal) -> None:
+    """What is written and not committed, and what can be done about it."""
+    if not paths:
+        return
+    names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
+    more = ": /diff shows it, /undo takes it back" if terminal.can_ask else ""
+    note(terminal, f"written, not committed: {names}{more}")
+
+
+def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
+    """The last turn of a chat that is gone on with: what was asked, and the end of what was answered."""
+    from repoagent.agent.state import is_beside
+
+    asked = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_beside(turn)]
+    if not asked:
+        return
+    said = [line for line in turns[asked[-1]].text.strip().split("\n") if line.strip()]
+    for line in said[:_ASKED]:
+        terminal.note(f"> {_cut(line, terminal.width - 2)}", "dim")
+    if len(said) > _ASKED:
+        terminal.note("> …", "dim")
+    replies = [turn.text for turn in turns[asked[-1] :] if turn.role == "assistant"]
+    lines = folded(words_of(replies[-1]) if replies else "(no answer yet)", terminal.width)
+    if len(lines) > _RECALLED:
+        lines = ["…", *lines[-_RECALLED:]]
+    for line in lines:
+        terminal.note(line, "dim")
+
+
+def words_of(reply: str) -> str:
+    """The words of a whole reply, without the actions and patches in it."""
+    words = Words()
+    return (words.feed(reply) + words.rest()).strip() or "(a change, or a look around)"
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` columns."""
+    fold = Fold(max(20, width))
+    return (fold.feed(text) + fold.rest()).split("\n")
+
+
+def _cut(line: str, width: int) -> str:
+    shown = one_line(line)
+    return shown if columns(shown) <= width else shown[: max(10, width - 2)] + " …"

@@ -1,0 +1,142 @@
+"""A chat before a person: a real terminal, the line editor, questions, ^C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Script, diff
+
+Open = Callable[..., Screen]
+QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
+READY = "\x1b[?2004h"  # the line editor waits: what is pasted is to be marked
+LOOK = '<read path="src/app.py"/>'
+DONE = "<commit>Greet</commit>\n<finish>It greets.</finish>"
+AGAIN = "\x1b[200~one\ntwo\x1b[201~"  # a paste of two lines
+
+
+@pytest.fixture
+def screen(repo: GitRepo, script: Script) -> Open:
+    """`repoagent chat ARGS` in the repository, on a terminal, with the scripted model."""
+
+    def screen(*args: str, width: int = 100, **env: str) -> Screen:
+        whole = {"REPOAGENT_MODEL": script.spec, "PROMPT_TOOLKIT_NO_CPR": "1", **env}
+        return Screen([*PROGRAM, "chat", *args], repo.top, env=whole, width=width)
+
+    return screen
+
+
+def test_refused_with_a_reason_then_stopped_and_gone_on_with(
+    repo: GitRepo, screen: Open, script: Script
+) -> None:
+    hi = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hi ' + name")
+    script.replies(LOOK, hi, GREET, DONE, "never", "Slowly.", "So.")
+    script.act(4, f"touch {script.folder}/slow; sleep 30")
+    with screen() as window:
+        window.expect(READY)
+        window.send("greet \\\rwith a comma\r")
+        window.expect(QUESTION)
+        window.send("n\n")
+        window.expect("Why not")
+        window.send("no, a comma\n")
+        window.expect(QUESTION)
+        assert "greet \nwith a comma" in script.prompts[0] and "no, a comma" in script.prompts[2]
+        window.send("y\n")
+        window.expect("It greets.\n")
+        window.expect("Greet · 1 file +1 -1")
+        window.expect(READY)
+        window.send(f"{AGAIN}\x1b\rthree\r")
+        while not (script.folder / "slow").exists():
+            time.sleep(0.02)
+        window.send("\x03")
+        window.expect("stopped; what was said and done is kept")
+        window.expect(READY)
+        assert "one\ntwo\nthree" in script.prompts[4]
+        window.send("/cont")
+        window.expect("/continue")  # in the menu
+        window.send("\t\r")
+        window.expect("Slowly.")
+        window.expect(READY)
+        window.send("\x03")
+        window.expect("once more")
+        window.send("\x03")
+        window.expect("--resume chat-")
+        assert window.end() == 0
+    assert b"return f'hello, {name}'" in repo.read("src/app.py") and repo.status() == ""
+
+
+@pytest.mark.soak
+def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
+    repo: GitRepo, screen: Open, script: Script
+) -> None:
+    script.replies(LOOK, GREET, "I see.")
+    with screen(NO_COLOR="1") as window:
+        window.expect(READY)
+        window.send("greet\r")
+        window.expect(QUESTION)
+        window.send("q\n")
+        window.expect("that change was not made")
+        window.expect(READY)
+        window.send("/model replay:nowhere\r")
+        window.expect("can't be read")
+        window.expect(READY)
+        window.send(f"/model {script.spec}\r")
+        window.expect("from now on")
+        window.expect(READY)
+        window.send("!!echo HELLO\r")
+        window.expect("told with your next words")
+        window.expect(READY)
+        window.send("so\r")
+        window.expect("I see.")
+        window.expect(READY)
+        window.send("\x04")
+        assert window.end() == 0
+    assert "HELLO" in script.prompts[2] and "You were stopped before this was done" in script.prompts[2]
+    assert repo.status() == ""
+
+
+@pytest.mark.soak
+def test_undo_asks_and_a_dumb_terminal_will_do(repo: GitRepo, screen: Open, script: Script) -> None:
+    script.replies(LOOK, GREET, DONE)
+    head = repo.head()
+    with screen("--mode", "auto-edit", TERM="dumb") as window:
+        window.expect("> ")
+        window.send("greet\n")
+        window.expect("1 file +1 -1")
+        window.expect("> ")
+        window.send("/undo\n")
+        window.expect("Greet (src/app.py) [y,n,?]? ")
+        window.send("n\n")
+        window.expect("left as it is")
+        window.expect("> ")
+        window.send("/undo\n")
+        window.expect("[y,n,?]? ")
+        window.send("y\n")
+        window.expect("took back")
+        window.expect("> ")
+        window.send("\x04")
+        assert window.end() == 0
+    assert repo.head() == head
+    with screen("--continue", width=40) as window:
+        shown = window.expect(READY)
+        assert "> greet" in shown and "It greets." in shown
+        window.send("/plan")
+        window.expect("/plan")
+        window.send("\x03")  # dropped, and to be had again
+        time.sleep(0.3)
+        window.send("\x1b[A")
+        window.expect("/plan")
+        window.send("\r")
+        window.expect("there is no plan yet")
+        window.expect(READY)
+        window.send("\x12pla")  # searched for
+        window.expect("\x1b[0;7mpla")
+        window.send("\r\r")
+        window.expect("there is no plan yet")
+        window.expect(READY)
+        window.send("\x04")
+        assert window.end() == 0

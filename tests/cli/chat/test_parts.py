@@ -1,0 +1,106 @@
+"""The parts of a chat that are functions: commands, lines that go on, paths, what was typed before, the line at the bottom."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.cli.chat import history, slash
+from repoagent.cli.chat.paths import MOST, Paths, below
+from repoagent.cli.chat.reading import goes_on
+from repoagent.cli.chat.show import words_of
+from repoagent.errors import UsageError
+from repoagent.repo import open_worktree
+from tests.conftest import GitRepo
+
+NAMES = st.text(alphabet="ab0-./é", min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/help", ("help", "")),
+        ("/LOAD a name ", ("load", "a name")),
+        ("/diff HEAD~1", ("diff", "HEAD~1")),
+        ("/etc/passwd is missing", None),
+        ("/ is the root", None),
+        (" /help", None),
+        ("help", None),
+        ("/1", None),
+    ],
+)
+def test_what_is_a_command(text: str, expected: tuple[str, str] | None) -> None:
+    assert slash.read(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("a\\", True), ("a\\\\", False), ("a\\\\\\", True), ("a", False), ("", False)]
+)
+def test_a_backslash_at_the_end_goes_on(text: str, expected: bool) -> None:
+    assert goes_on(text) is expected
+
+
+@given(st.sets(NAMES, max_size=30), st.text(alphabet="ab0-./é", max_size=4))
+def test_paths_are_offered_folder_by_folder(names: set[str], word: str) -> None:
+    expected = set()
+    for name in names:
+        if name.startswith(word):
+            slash_at = name.find("/", len(word))
+            expected.add(name if slash_at < 0 else name[: slash_at + 1])
+    found = list(below(sorted(names), word))
+    assert set(found) == expected and len(found) == len(expected)
+
+
+def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
+    repo.write("src/deep/app_more.py", "x\n")
+    repo.write("odd\nname.py", "x\n")
+    paths = Paths(open_worktree(repo.top))
+    assert paths.candidates("src/") == []
+    paths._list()
+    assert paths.candidates("src/") == ["src/app.py", "src/deep/"]
+    assert paths.candidates("app") == ["src/app.py", "src/deep/app_more.py"]
+    assert paths.candidates("READ") == ["README.md"]
+    assert not any("odd" in path for path in paths.candidates(""))
+
+
+def test_of_a_hundred_thousand_files_a_few_are_offered(repo: GitRepo) -> None:
+    paths = Paths(open_worktree(repo.top))
+    paths._found = sorted(f"d{n // 1000}/f{n}.py" for n in range(100_000))
+    assert len(paths.candidates("f")) == MOST
+    assert len(paths.candidates("d")) == MOST
+    assert paths.candidates("d42/f42000.p") == ["d42/f42000.py"]
+
+
+def test_what_was_typed_is_kept_for_its_owner_alone(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = history.history_file(open_worktree(repo.top))
+    assert history.entries(file, print) == []
+    history.add(file, "two\nlines")
+    history.add(file, "key sk-ant-REDACTED")
+    history.add(file, "x" * 20_000)
+    one, two = history.entries(file, print)
+    assert one == "two\nlines" and "abcdefghij" not in two
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.write_text("".join('{"text":"a' + str(n) + '"}\n' for n in range(3 * history.MOST)) + "broken\n")
+    assert history.entries(file, lambda said: None)[-1] == f"a{3 * history.MOST - 1}"
+    assert len(file.read_text().splitlines()) == history.MOST
+
+
+def test_every_command_is_explained_and_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, one in slash.TABLE.items():
+        assert name.isalpha() and one.line.endswith(".") and one.line[0].isupper()
+    assert "/undo" in slash.unknown("un")
+    with pytest.raises(UsageError, match="no command /bogus"):
+        slash.perform(None, "bogus", "")  # type: ignore[arg-type]
+
+
+def test_the_words_of_a_reply_are_without_its_actions() -> None:
+    assert words_of('Let me look.\n<read path="a"/>') == "Let me look."
+    assert words_of("<finish>It is done.</finish>") == "It is done."
+    assert words_of("```diff\n-a\n+b\n```\n") == "(a change, or a look around)"

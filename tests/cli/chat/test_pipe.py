@@ -1,0 +1,270 @@
+"""A chat whose turns come from a pipe: the real program, a scripted model, a real repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from repoagent.agent.state import State
+from repoagent.cli.chat import slash
+from repoagent.cli.chat.chat import Chat, open_chat
+from repoagent.cli.chat.command import command, heeded
+from repoagent.cli.session import Session
+from repoagent.errors import NothingDone, UsageError
+from repoagent.llm import Turn
+from repoagent.repo import layout, open_worktree
+from tests import program
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+DONE = "<commit>Greet with a comma</commit>\n<finish>It greets with a comma.</finish>"
+LOOK = '<read path="src/app.py"/>'
+
+
+def conversations(repo: GitRepo) -> list[Path]:
+    return sorted((repo.top / ".repoagent/conversations").glob("*.md"))
+
+
+def record(repo: GitRepo) -> dict[str, object]:
+    (file,) = (repo.top / ".repoagent/runs").glob("chat-*/run.json")
+    value = json.loads(file.read_text())
+    assert isinstance(value, dict)
+    return value
+
+
+def test_outside_of_a_repository_it_is_said_in_a_sentence(run: Run, tmp_path: Path) -> None:
+    done = run("chat", stdin="hello\n", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1 and "no git work tree" in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("/udno", "there is no command /udno: did you mean /undo?"), ("\udcff", "no UTF-8 text")],
+)
+def test_what_a_pipe_can_t_mean_ends_the_chat(repo: GitRepo, script: Script, line: str, said: str) -> None:
+    script.replies("never")
+    data = f"{line}\nhello\n".encode("utf-8", "surrogateescape")
+    done = program.run(["chat"], repo.top, stdin=data, env={"REPOAGENT_MODEL": script.spec})
+    assert done.returncode == 2
+    assert said in done.stderr.decode()
+    assert script.prompts == []
+
+
+@pytest.fixture
+def chat(repo: GitRepo, script: Script, monkeypatch: pytest.MonkeyPatch) -> Chat:
+    """A chat that nothing was said in, in this process, without a terminal."""
+    monkeypatch.chdir(repo.top)
+    monkeypatch.setenv("REPOAGENT_MODEL", script.spec)
+    monkeypatch.setenv("CI", "1")
+    given = SimpleNamespace(**command.make_context("chat", []).params)
+    worktree, session = open_worktree(repo.top), Session()
+    place = layout(worktree)
+    return open_chat(session, given, worktree, (place, *session.open(place)), {})
+
+
+IMPOSSIBLE = {
+    "/xyzzy": "there is no command /xyzzy: /help shows all",
+    "/quit now": "/quit takes nothing behind it",
+    "!touch hacked": "not from a pipe",
+    "!!touch hacked": "not from a pipe",
+    "!": "say what to run",
+    "/mode auto": "for a person at a terminal",
+    "/model command:touch hacked": "for a person at a terminal",
+    "/editor": "for a person at a terminal",
+    "/plan edit": "no terminal to edit the plan at",
+    "/help nothing": "no command /nothing",
+    "/save": "say under which name",
+    "/load nowhere": "there is no conversation 'nowhere'",
+    "/diff -o": "is no commit",
+}
+NOTHING = ("undo", "redo", "diff", "files", "plan", "save x", "clear", "compact", "continue")
+
+
+def test_what_can_t_be_meant_or_has_nothing_yet_is_said(chat: Chat) -> None:
+    for line, said in IMPOSSIBLE.items():
+        with pytest.raises(UsageError) as error:
+            heeded(chat, line)
+        assert said in str(error.value)
+    for name in NOTHING:
+        with pytest.raises(NothingDone):
+            heeded(chat, f"/{name}")
+    assert not Path("hacked").exists()
+
+
+def test_what_is_shown_without_a_word_to_the_model(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
+    for line in ("", "  ", "/help", "/model", "/mode", "/cost"):
+        assert heeded(chat, line) is False
+    out = capfd.readouterr().out
+    assert all(f"/{name}" in out for name in slash.TABLE) and "ask: each change" in out and "0 calls" in out
+    assert heeded(chat, "/exit") is True
+
+
+def test_a_turn_that_fails_ends_it_and_is_gone_on_with(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("It greets.")
+    script.act(0, "exit 1")
+    failed = run("chat", stdin="what is it?\nand then?\n")
+    assert failed.code == 4 and failed.out == ""
+    assert len(script.prompts) == 1
+    script.replies("It greets.", "Goodbye.")
+    done = run("chat", "--continue", stdin="/continue\nand then?\n/quit\nnever\n")
+    assert (done.code, done.out) == (0, "It greets.\nGoodbye.\n")
+    assert script.prompts[0].count("what is it?") == 1
+    assert "It greets." in script.prompts[1] and "and then?" in script.prompts[1]
+    assert len(conversations(repo)) == 1
+
+
+def test_a_change_is_committed_taken_back_and_told(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(LOOK, GREET, DONE, "I see.", "Good.")
+    head = repo.head()
+    talk = "greet with a comma\n/files\n/diff HEAD~1\n/undo\nwhy not\n/redo\nfine\\\nreally\n/cost\n"
+    done = run("chat", "--mode", "auto-edit", stdin=talk)
+    assert done.code == 0, done.err
+    assert "It greets with a comma." in done.out and "src/app.py  (changed since it was read)\n" in done.out
+    assert "+    return f'hello, {name}'\n" in done.out and "5 calls" in done.out
+    assert "Greet with a comma · 1 file +1 -1" in done.err
+    assert "took back" in done.err and "made again" in done.err
+    assert (
+        "(I have taken back your change of src/app.py: Greet with a comma.)\n\nwhy not" in script.prompts[3]
+    )
+    assert "your change of src/app.py again.)\n\nfine\nreally" in script.prompts[4]
+    assert repo.git("rev-parse", "HEAD~1").strip() == head
+    assert b"hello, " in repo.read("src/app.py") and repo.status() == ""
+
+
+@pytest.mark.soak
+def test_one_chat_does_not_take_back_the_work_of_another(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(LOOK, GREET, DONE, "Hello.")
+    assert run("chat", "--mode", "auto-edit", stdin="greet\n").code == 0
+    head = repo.head()
+    done = run("chat", stdin="hello\n/undo\n")
+    assert done.code == 1 and "no edit of this chat" in done.err
+    assert repo.head() == head
+    last = run("chat", "--resume", conversations(repo)[0].stem, stdin="/undo\n")
+    assert last.code == 0 and repo.head() != head
+
+
+def test_what_is_not_committed_is_shown_and_taken_back(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(LOOK, GREET, "<finish>Done.</finish>", "I see.")
+    done = run("chat", "--mode", "auto-edit", "--no-commit", stdin="greet\n/diff\n/undo\nso\n")
+    assert done.code == 0, done.err
+    assert "+    return f'hello, {name}'\n" in done.out
+    assert "written, not committed: src/app.py\n" in done.err
+    assert "(I have taken back your uncommitted changes of src/app.py.)" in script.prompts[3]
+    assert repo.status() == ""
+
+
+def test_a_refusal_without_a_person_goes_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(LOOK, GREET, "Then say so.")
+    done = run("chat", stdin="greet\n")
+    assert (done.code, done.out) == (0, "Then say so.\n")
+    assert "nobody to ask" in script.prompts[2] and repo.status() == ""
+
+
+def test_json_is_a_line_for_each_turn_and_one_for_the_error(run: Run, script: Script) -> None:
+    script.replies("One.", "Two.")
+    done = run("chat", "--json", stdin="a\nb\n/help\n")
+    one, two, error = map(json.loads, done.out.splitlines())
+    assert (one["outcome"], one["text"], two["text"]) == ("answered", "One.", "Two.")
+    assert one["run"] == two["run"] and one["usage"]["calls"] == two["usage"]["calls"] == 1
+    assert done.code == error["error"]["exit"] == 2 and "leave --json out" in error["error"]["message"]
+
+
+def test_calls_are_limited_for_each_message(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("One.", "Two.", LOOK, "never")
+    done = run("chat", "--max-turns", "1", stdin="a\nb\nc\n")
+    assert done.code == 5 and done.out == "One.\nTwo.\n" and "--max-turns" in done.err
+    found = record(repo)  # each call is counted once
+    assert (found["turns"], found["kind"], found["state"]) == (3, "chat", "limit")
+
+
+@pytest.mark.soak
+def test_tokens_are_limited_for_all(run: Run, script: Script) -> None:
+    script.replies("One.", "never")
+    once = run("chat", "--json", stdin="a\n").json["usage"]
+    script.replies("One.", "never")
+    most = str(int(1.5 * (once["input"] + once["output"])))
+    done = run("chat", "--max-tokens", most, stdin="a\nb\n")
+    assert done.code == 5 and done.out == "One.\n" and "--max-tokens" in done.err
+
+
+def test_copies_of_a_conversation(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("Blue.", "Afresh.", "Still blue.")
+    talk = "which colour?\n/save colour\n/clear\nafresh\n/load colour\nand now?\n"
+    done = run("chat", stdin=talk)
+    assert (done.code, done.out) == (0, "Blue.\nAfresh.\nStill blue.\n"), done.err
+    assert "which colour?" not in script.prompts[1]
+    assert "which colour?" in script.prompts[2] and "afresh" not in script.prompts[2]
+    kept = (repo.top / ".repoagent/conversations/colour.md").read_text()
+    assert "Blue." in kept and "Still blue." not in kept
+    assert len(conversations(repo)) == 4
+
+
+def test_summed_up(repo: GitRepo, run: Run, script: Script, clean_environment: Path) -> None:
+    text = "## Goal\nKNOW IT\n## Decisions\nnone\n## Plan\nnone\n## Changes\nnone\n## Open\nnone\n"
+    config = clean_environment / ".config/repoagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[models."{script.spec}"]\ncontext = 24000\n')
+    script.replies("It greets. " * 900, "It does.", text, "Yes.")
+    done = run("chat", stdin="what is it?\nwell?\n/compact\nsure?\n/continue\n")
+    assert done.code == 1 and "came to its end" in done.err, done.err
+    assert "summed up: " in done.err
+    assert "KNOW IT" in script.prompts[3] and "It greets. It greets." not in script.prompts[3]
+    assert "It greets. It greets." in conversations(repo)[0].read_text()
+
+
+def test_a_short_conversation_is_not_summed_up(run: Run, script: Script) -> None:
+    script.replies("It greets.", "never")
+    done = run("chat", stdin="what is it?\n/compact\n")
+    assert done.code == 1 and "the conversation is short" in done.err and len(script.prompts) == 1
+
+
+def test_a_repository_without_a_commit(make_repo: Callable[[str], GitRepo], script: Script, run: Run) -> None:
+    script.replies("Nothing yet.")
+    done = run("chat", stdin="what is here?\n", cwd=make_repo("empty").top)
+    assert (done.code, done.out) == (0, "Nothing yet.\n"), done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
+def test_ended_in_the_middle_of_a_reply_it_goes_on(
+    repo: GitRepo, run: Run, script: Script, number: int
+) -> None:
+    script.replies("It greets.")
+    script.act(0, f"touch {script.folder}/asked; sleep 30")
+    running = program.start(["chat"], repo.top, stdin=b"-", env={"REPOAGENT_MODEL": script.spec})
+    assert running.pipes is not None
+    os.write(running.pipes[0], b"what is it?\n")
+    deadline = time.monotonic() + 20
+    while not (script.folder / "asked").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.send_signal(number)
+    assert running.wait(20) == (-9 if number == signal.SIGKILL else 130)
+    for descriptor in running.pipes:
+        os.close(descriptor)
+    script.replies("It greets.")
+    done = run("chat", "--continue", stdin="/continue\n")
+    assert (done.code, done.out) == (0, "It greets.\n")
+    assert "what is it?" in script.prompts[0]
+
+
+def test_what_was_stopped_is_not_taken_for_done(repo: GitRepo, run: Run, script: Script) -> None:
+    file = repo.top / ".repoagent/conversations/talk.md"
+    State(file=file).with_turn(Turn("user", "greet", {})).with_turn(Turn("assistant", GREET, {}))
+    script.replies("I see.")
+    done = run("chat", "--conversation", "talk", stdin="no, leave it\n")
+    assert done.code == 0, done.err
+    assert "You were stopped before this was done." in script.prompts[0]
+    assert repo.status() == ""
+
+
+def test_options_that_can_t_be_meant(run: Run) -> None:
+    assert run("chat", "--no-commit", "--commit-per-edit", stdin="a\n").code == 2
+    nothing = run("chat", "--continue", stdin="a\n")
+    assert nothing.code == 1 and "no chat here yet" in nothing.err
