@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
 
-.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall reference docs clean
+.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-window reference docs clean
 
 test: lint unit
 
@@ -55,6 +55,10 @@ bench-memory: $(VENV)/.ready
 
 bench-recall: $(VENV)/.ready
 	$(BIN)/python -m bench.recall $(ARGS)
+
+# make bench-window ARGS="--runs 20 --context 32000"
+bench-window: $(VENV)/.ready
+	$(BIN)/python -m bench.window $(ARGS)
 
 reference: $(VENV)/.ready
 	$(BIN)/python docs/reference.py

@@ -43,7 +43,7 @@ ENVIRONMENT = {
 }
 FILES = {
     ".repoagent/": "At the top of the main work tree: memories, conversations, summaries, the history index. It "
-    "ignores itself; `repoagent init` lets a team share config.toml and context.md in it.",
+    "ignores itself; `repoagent init` lets a team share config.toml, context.md, skills/ and agents/ in it.",
     "$GIT_DIR/repoagent/": "The journal and the locks of edits at work, the bytes before and after the last edits, "
     "reports of errors.",
     "~/.config/repoagent/config.toml": "Your own options.",

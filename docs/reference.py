@@ -64,7 +64,7 @@ def _rows() -> Iterator[str]:
     yield "|---|---|---|---|"
     for option in OPTIONS:
         may = "no" if not option.repository_may_set else "only lower" if option.only_lower else "yes"
-        may = "a name only, no command or file" if option.only_like else may
+        may = f"only {option.only_what}" if option.only_like else may
         yield f"| `{option.key}` | {_default(option)} | {option.doc} | {may} |"
 
 
