@@ -20,6 +20,9 @@ EXTRAS = {
     "vertex": ("google.auth",),
     "local": ("xllamacpp",),
     "languages": ("tree_sitter_ruby", "tree_sitter_language_pack", "tree_sitter_languages"),
+    "mcp": ("mcp",),
+    "python": ("jupyter_client",),
+    "browse": ("trafilatura",),
 }
 
 

@@ -1,0 +1,43 @@
+"""What runs in a process of its own, as the text of `python -c`: a page in HTML comes in, readable text goes out.
+
+It has little time and memory, no network and no keys, since whoever wrote the page may have meant it to do harm.
+"""
+
+import html
+import re
+import resource
+import sys
+
+SECONDS, MEMORY = 20, 1 << 31
+_TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{1,500})", re.IGNORECASE)
+
+
+def main(url: str) -> None:
+    """Read a page in UTF-8 from standard input, and write its title and its text, as Markdown, to standard output."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    from trafilatura import extract, html2txt, load_html
+
+    page = sys.stdin.buffer.read().decode("utf-8", "replace")
+    tree = load_html(page)
+    if tree is None:
+        return
+    tree.make_links_absolute(url, handle_failures="ignore")
+    text = extract(
+        tree,
+        url=url,
+        output_format="markdown",
+        include_links=True,
+        include_tables=True,
+        include_comments=False,
+        favor_recall=True,
+    )
+    title = _TITLE.search(page[:200_000])
+    lines = [" ".join(html.unescape(title[1]).split()), ""] if title else []
+    sys.stdout.buffer.write("\n".join([*lines, text or html2txt(page)]).encode("utf-8", "replace"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,60 @@
+"""What runs in the sandbox, as the text of `python -c`: a kernel that works in the folder it is given.
+
+Its sockets are made by relative names, in the folder it is started in: a whole path may be too long for one.
+"""
+
+import fcntl
+import os
+import sys
+import termios
+import time
+
+
+def main(connection: str, top: str) -> None:
+    """Be a kernel that works in `top`, and listens where the file `connection` says."""
+    # a module in the folder must not stand for one of Python's
+    sys.path[:] = [entry for entry in sys.path if entry]
+    from typing import Any
+
+    from ipykernel.kernelapp import IPKernelApp
+
+    app: Any = IPKernelApp.instance()
+    app.log_connection_info = app.write_connection_file = lambda **_: (
+        None
+    )  # we know it, and nobody reads the log
+    app.initialize(
+        [
+            f"--IPKernelApp.connection_file={connection}",
+            "--HistoryManager.hist_file=:memory:",
+            "--InteractiveShell.xmode=Plain",
+            "--InteractiveShell.colors=nocolor",
+            "--IPKernelApp.log_level=ERROR",
+        ]
+    )
+    app.shell.events.register("post_run_cell", drain)
+    os.chdir(top)
+    os.environ["PWD"] = top
+    app.start()
+
+
+def drain(_: object = None) -> None:
+    """Wait until what programs below have printed is read from the pipes in the place of 1 and 2, so that it comes with
+    the cell that has started them."""
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        time.sleep(0.005)  # the thread that reads them gets its turn
+        if not any(map(waiting, (1, 2))):
+            break
+    time.sleep(0.005)
+
+
+def waiting(descriptor: int) -> int:
+    """How many bytes of a pipe were not read yet."""
+    try:
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except OSError:  # the code has closed it
+        return 0
+
+
+if __name__ == "__main__":  # as it is for `python -c`; who imports all modules starts no kernel
+    main(*sys.argv[1:3])

@@ -1,0 +1,373 @@
+"""Pages: what is not fetched, what a hostile server gets, and what is told of one that is there."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approval import Rule, Verdict
+from repoagent.agent.browse.address import is_public
+from repoagent.agent.browse.fetch import Page
+from repoagent.agent.browse.readable import decoded
+from repoagent.agent.browse.url import read_url
+from repoagent.errors import UsageError
+from tests.agent.browse.conftest import Bench, Site, answer
+
+PRIVATE = """
+127.0.0.1 127.8.8.8 0.0.0.0 10.0.0.1 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 100.100.100.200 192.0.0.192 224.0.0.1
+239.255.255.250 255.255.255.255 240.0.0.1 198.18.0.1 192.0.2.1 ::1 :: fe80::1 fe80::1%eth0 fc00::1 fd00:ec2::254 fec0::1 ff02::1
+::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:169.254.169.254 ::127.0.0.1 64:ff9b::10.0.0.1 64:ff9b::169.254.169.254 2002:7f00:1::
+2001:0:4136:e378:8000:63bf:3fff:fdd2 2001:db8::1 localhost 0x7f.1 2130706433
+"""
+
+
+@pytest.mark.parametrize("address", PRIVATE.split())
+def test_what_is_not_of_the_public_internet(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
+)
+def test_what_is(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "no address"),
+        ("file:///etc/passwd", "not of file:"),
+        ("ftp://one.test/", "not of ftp:"),
+        ("one.test/page", "not of nothing:"),
+        ("https://", "no name"),
+        ("https:///etc", "no name"),
+        ("https://me:secret@one.test/", "user name"),
+        ("https://one.test\\@two.test/", "no address"),
+        ("https://one.test/a b", "no address"),
+        ("https://one.test/\r\nX: y", "no address"),
+        ("https://one.test:22/", "port 22"),
+        ("https://one.test:99999/", "no address"),
+        ("https://one.test:x/", "no address"),
+        ("https://[::1/", "no address"),
+        ("https://one..test/", "no name"),
+        ("https://-/", "no name"),
+        ("https://one.test/" + "a" * 2000, "longer than"),
+        ("https://one.test/?k=ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX", "holds a key"),
+    ],
+)
+def test_an_address_that_is_none_is_told_and_nobody_is_asked(bench: Bench, url: str, said: str) -> None:
+    seen = bench(url)
+    assert not seen.ok and said in seen.text
+    assert not bench.asked and not bench.site.requests
+
+
+def test_one_way_to_write_an_address() -> None:
+    assert (
+        str(read_url("HTTPS://Docs.Example.ORG:443/a/%7Ex?q=ä#part"))
+        == "https://docs.example.org/a/%7Ex?q=%C3%A4"
+    )
+    assert str(read_url("https://bücher.example")) == "https://xn--bcher-kva.example/"
+    assert str(read_url("../b?c", read_url("https://a.example:8443/x/y/z"))) == "https://a.example:8443/x/b?c"
+    assert str(read_url("//b.example/", read_url("http://a.example/"))) == "http://b.example/"
+    for text in ("https://a.example/'\"", "https://a.example/<x>"):
+        with pytest.raises(UsageError):
+            read_url(text)
+
+
+def test_a_no_fetches_nothing_and_a_rule_is_for_one_host(bench: Bench) -> None:
+    bench.gate.asker = lambda asked: Verdict(False, reason="not that one")
+    seen = bench("http://one.test:port/")
+    assert not seen.ok and "not that one" in seen.text and not bench.site.requests
+    bench.site.pages = {"/a": answer(b"there")}
+    bench.gate.allow = (Rule(f"browse:http://one.test:{bench.site.port}/*"),)
+    assert "there" in bench("http://one.test:port/a").text
+    for other in ("http://two.test:port/a", "http://one.test.two.test:port/a", "http://one.test:8000/a"):
+        assert "not that one" in bench(other).text
+    assert len(bench.site.requests) == 1
+
+
+def test_always_is_for_that_host(bench: Bench) -> None:
+    kept: list[str] = []
+    bench.gate.remember = kept.extend
+    bench.gate.asker = lambda asked: bench.asked.append(asked) or Verdict(True, always=True)  # type: ignore[func-returns-value]
+    bench.site.pages = {"/a": answer(b"A"), "/b": answer(b"B")}
+    assert bench("http://one.test:port/a").ok and bench("http://one.test:port/b").ok
+    assert len(bench.asked) == 1 and kept == [f"browse:http://one.test:{bench.site.port}/*"]
+    assert "not encrypted" in bench.asked[0].why and "not the usual one" in bench.asked[0].why
+
+
+def test_what_is_sent(bench: Bench) -> None:
+    bench.site.pages = {"/a?b=c": answer(b"A", set_cookie="x=1"), "/": answer(b"B")}
+    assert bench("http://one.test:port/a?b=c#d").ok and bench("http://one.test:port/").ok
+    first, second = (request.decode().lower() for request in bench.site.requests)
+    assert first.startswith("get /a?b=c http/1.1\r\n") and f"host: one.test:{bench.site.port}\r\n" in first
+    assert "user-agent: repoagent/" in first
+    assert not any(word in first + second for word in ("cookie", "referer", "authorization"))
+
+
+@pytest.mark.parametrize("addresses", [["10.0.0.1"], ["127.0.0.1", "169.254.169.254"], ["::1"], []])
+def test_a_name_that_leads_inside_is_refused(bench: Bench, addresses: list[str]) -> None:
+    bench.addresses["one.test"] = addresses
+    seen = bench("http://one.test:port/")
+    assert not seen.ok and not bench.site.requests
+    assert ("not on the public internet" if addresses else "has no address") in seen.text
+    assert "failed" in bench.events[-1]
+
+
+def test_this_machine_is_refused_where_nothing_else_is_said(bench: Bench) -> None:
+    from repoagent.agent.browse import Net
+
+    for host in ("127.0.0.1", "2130706433", "0x7f.1", "localhost"):
+        seen = bench(f"http://{host}:port/", may=Net().may, resolve=Net().resolve)
+        assert not seen.ok and "not on the public internet" in seen.text
+    assert not bench.site.requests
+    assert f"http://127.0.0.1:{bench.site.port}/" not in [
+        asked.what for asked in bench.asked
+    ]  # that is seen beforehand
+
+
+def test_a_name_is_resolved_once_for_each_request(bench: Bench) -> None:
+    answers = [["127.0.0.1"], ["10.0.0.1"]]
+
+    def rebinding(host: str, port: int) -> list[str]:
+        return answers.pop(0)
+
+    bench.site.pages = {
+        "/": answer(b"hello"),
+        "/moved": answer(b"", "302 Found", location="/secret"),
+        "/secret": answer(),
+    }
+    assert bench("http://one.test:port/", resolve=rebinding).ok
+    assert answers == [["10.0.0.1"]]
+    answers.insert(0, ["127.0.0.1"])
+    seen = bench("http://one.test:port/moved", resolve=rebinding)
+    assert not seen.ok and "not on the public internet" in seen.text and len(bench.site.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("file:///etc/passwd", "not of file:"),
+        ("http://inside.test/", "not on the public internet"),
+        ("http://me@two.test/", "user name"),
+        ("/loop", "on and on"),
+        ("/step0", "on and on"),
+        ("gopher://two.test", "not of gopher:"),
+    ],
+)
+def test_where_a_redirection_may_not_lead(bench: Bench, target: str, said: str) -> None:
+    bench.addresses["inside.test"] = ["192.168.0.1"]
+    bench.site.pages = {"/loop": answer(b"", "301 Moved", location=target)}
+    for step in range(9):
+        bench.site.pages[f"/step{step}"] = answer(b"", "307 Moved", location=f"/step{step + 1}")
+    seen = bench("http://one.test:port/loop")
+    assert not seen.ok and said in seen.text
+    assert len(bench.site.requests) <= 6
+
+
+def test_a_redirection_to_another_host_is_asked_about(bench: Bench) -> None:
+    bench.site.pages = {
+        "/a": answer(b"", "302 Found", location="/b"),
+        "/b": answer(b"", "302 Found", location=f"http://two.test:{bench.site.port}/c"),
+        "/c": answer(b"the end"),
+    }
+    seen = bench("http://one.test:port/a")
+    port = bench.site.port
+    assert seen.ok and f"It led to http://two.test:{port}/c." in seen.text and "the end" in seen.text
+    assert [asked.what for asked in bench.asked] == [f"http://one.test:{port}/a", f"http://two.test:{port}/c"]
+    assert f"http://one.test:{port} leads there" in bench.asked[1].why
+    bench.gate.deny = (Rule(f"browse:http://one.test:{port}/b"),)
+    denied = bench("http://one.test:port/a")
+    assert not denied.ok and "of the user denies that" in denied.text
+
+
+def _slowly(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    for _ in range(100):
+        connection.sendall(b"x: y\r\n")
+        time.sleep(0.05)
+
+
+def _for_ever(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")
+    for _ in range(2000):
+        connection.sendall(b"line\n" * 2000)
+
+
+def _again_and_again(connection: socket.socket) -> None:
+    while True:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (_slowly, "within 0.4 s"),
+        (_again_and_again, "within 0.4 s"),
+        (lambda _: time.sleep(0.6), "within 0.4 s"),
+        (b"", "can't be read"),
+        (b"nonsense\r\n\r\n", "can't be read"),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", "can't be read"),
+        (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 5000 + b"\r\n", "can't be read"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "broke off"),
+        (answer(b"no gzip", content_encoding="gzip"), "can't be unpacked"),
+        (answer(b"x", content_encoding="br"), "packed as br"),
+        (answer(b"%PDF-1.7", content_type="application/pdf"), "is application/pdf: only pages and text"),
+        (answer(b"x", content_type="image/\x1b[31m"), "of a kind that is none"),
+        (answer(b"\0\1\2"), "is binary"),
+    ],
+)  # fmt: skip
+def test_what_a_bad_server_gets(
+    bench: Bench, page: bytes | Callable[[socket.socket], None], said: str
+) -> None:
+    bench.site.pages = {"/": page}
+    began = time.monotonic()
+    seen = bench("http://one.test:port/", seconds=0.4 if callable(page) else 5.0)
+    assert not seen.ok and said in seen.text, seen.text
+    assert time.monotonic() - began < 3
+    assert "\x1b" not in seen.text
+
+
+def test_a_page_is_bounded_also_unpacked(bench: Bench) -> None:
+    bomb = gzip.compress(b"boom\n" * 4_000_000, 9)
+    bench.site.pages = {
+        "/for-ever": _for_ever,
+        "/bomb": answer(bomb, content_encoding="gzip"),
+        "/deflated": answer(zlib.compress(b"unpacked"), content_encoding="deflate"),
+        "/short": answer(b"half", content_length="10"),
+    }
+    for path in ("/for-ever", "/bomb"):
+        seen = bench(f"http://one.test:port{path}", largest=50_000)
+        assert seen.ok and "Only the first" in seen.text and seen.data["bytes"] == 50_000
+    assert "unpacked" in bench("http://one.test:port/deflated").text
+    short = bench("http://one.test:port/short")
+    assert "half" in short.text and "broke off" in short.text
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "500 Oh No", "204 No Content", "302 Found", "999 What"])
+def test_other_answers(bench: Bench, status: str) -> None:
+    bench.site.pages = {
+        "/": answer(
+            b"" if status.startswith("2") else b'{"why": "so"}', status, content_type="application/json"
+        )
+    }
+    seen = bench("http://one.test:port/")
+    if status.startswith("2"):
+        assert seen.ok and "There is no text" in seen.text
+    else:
+        assert not seen.ok and f"The answer was {status[:3]}" in seen.text and '"why": "so"' in seen.text
+        assert "Oh No" not in seen.text
+    assert bench.events[-1]["status"] == int(status[:3])
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "charset", "said"),
+    [
+        ("grün".encode("latin-1"), "text/plain", "ISO-8859-1", "grün"),
+        ("grün".encode(), "text/plain", "", "grün"),
+        ("grün".encode(), "text/plain", "idna", "grün"),
+        ("grün".encode(), "text/plain", "cp99999", "grün"),
+        ("grün".encode("utf-16"), "text/plain", "utf-8", "grün"),
+        (b'<meta charset="windows-1252"><p>gr\xfcn', "text/html", "", "grün"),
+        (b"gr\xfcn", "text/plain", "utf-8", "gr\ufffdn"),
+    ],
+)
+def test_characters(data: bytes, kind: str, charset: str, said: str) -> None:
+    assert decoded(Page(read_url("https://a.example"), 200, "OK", kind, charset, data)).endswith(said)
+
+
+def test_the_text_of_a_page(bench: Bench) -> None:
+    paragraph = "This page tells at some length how the thing is done, so that it counts as text. " * 4
+    html = (
+        f"<html><head><title>How &amp; why</title></head><body><nav><a href='/x'>menu</a></nav><article><h1>Doing it</h1>"
+        f"<p>{paragraph}</p><p>See <a href='more?x'>more</a>.</p><pre>code()</pre></article><script>evil()</script></body></html>"
+    )
+    bench.site.pages = {"/in/here": answer(html.encode(), content_type="text/html; charset=utf-8")}
+    seen = bench("http://one.test:port/in/here")
+    assert seen.ok, seen.text
+    assert f'<page url="http://one.test:{bench.site.port}/in/here" id="' in seen.text
+    assert "How & why" in seen.text and "at some length" in seen.text and "code()" in seen.text
+    assert f"(http://one.test:{bench.site.port}/in/more?x)" in seen.text
+    assert "evil" not in seen.text and "<p>" not in seen.text
+
+
+def test_the_interrupt_of_a_person_leaves_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    def interrupted(self: threading.Thread, timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    bench.site.pages = {"/": _slowly}
+    with monkeypatch.context() as patched:
+        patched.setattr("repoagent.agent.browse.fetch.threading.Thread.join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bench("http://one.test:port/")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    both = tmp_path / "both.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=one.test", "-addext", "subjectAltName=DNS:one.test", "-keyout", str(both), "-out", str(tmp_path / "c.pem")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    both.write_bytes(both.read_bytes() + (tmp_path / "c.pem").read_bytes())
+    return both
+
+
+def test_certificates(bench: Bench, site: Site, certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    plain = site.serve
+
+    def secure(connection: socket.socket) -> None:
+        try:
+            plain(context.wrap_socket(connection, server_side=True))
+        except OSError:
+            connection.close()
+
+    site.serve = secure  # type: ignore[method-assign]
+    site.pages = {
+        "/": answer(b"safe"),
+        "/down": answer(b"", "302 Found", location=f"http://one.test:{site.port}/"),
+    }
+
+    def trust() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(certificate))
+
+    assert "can't be trusted" in bench("https://one.test:port/").text
+    assert "safe" in bench("https://one.test:port/", trust=trust).text
+    other = bench("https://two.test:port/", trust=trust)
+    assert not other.ok and "can't be trusted" in other.text
+    down = bench("https://one.test:port/down", trust=trust)
+    assert not down.ok and "not encrypted: that is not followed" in down.text
+    site.serve = lambda connection: (connection.sendall(b"HTTP/1.1 400 No\r\n\r\n"), connection.close())[1]  # type: ignore
+    assert "no encrypted connection" in bench("https://one.test:port/", trust=trust).text
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "html",
+    ["<div>" * 200_000, "<table><tr><td>" * 50_000, "<a href='" + "x" * 1_900_000, "<!--" * 400_000, "&amp;" * 300_000,
+     "<p " + "a=b " * 400_000 + ">", "<b><i>" * 100_000 + "x", "<title>" + "<" * 100_000, "\0" * 100_000, ""],
+    ids=range(10),
+)  # fmt: skip
+def test_hostile_html_takes_no_more_than_its_time(bench: Bench, html: str) -> None:
+    bench.site.pages = {"/": answer(html.encode(), content_type="text/html")}
+    began = time.monotonic()
+    seen = bench("http://one.test:port/")
+    assert time.monotonic() - began < 45
+    assert "page" in seen.text or "could not be found" in seen.text

@@ -1,0 +1,232 @@
+"""Code in a kernel: what is refused, what is kept from call to call, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approval import Verdict
+from repoagent.agent.kernel import GONE, interpreter
+from repoagent.agent.kernel.cell import Output, _Course, _heed
+from repoagent.agent.kernel.wire import CONNECTION, LARGEST, Message
+from repoagent.agent.sandbox import find
+from repoagent.agent.sandbox.landlock import Landlock
+from repoagent.agent.sandbox.launch.landlock import abi
+from tests.agent.kernel.conftest import Desk
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "said"),
+    [
+        ("", {}, "say what to run"),
+        ("1\0", {}, "text of at most"),
+        ("#" * 400_001, {}, "text of at most"),
+        ("1", {"timeout": "soon"}, "number of seconds"),
+        ("1", {"timeout": "99999"}, "at most 3600"),
+        ("1", {"cwd": "src"}, "no argument cwd"),
+    ],
+)
+def test_a_call_that_is_wrong_is_told_and_starts_nothing(
+    desk: Desk, code: str, args: dict[str, str], said: str
+) -> None:
+    seen = desk.run(code, **args)
+    assert not seen.ok and said in seen.text
+    assert desk.room.kernel is None and not desk.events
+
+
+def test_a_no_starts_nothing(desk: Desk) -> None:
+    desk.shop.gate.asker = lambda asked: Verdict(False, reason="not today")
+    seen = desk.run("open('x', 'w')")
+    assert not seen.ok and "not today" in seen.text and desk.room.kernel is None
+    assert [(event["of"], event["allowed"]) for event in desk.events] == [("python", False)]
+
+
+def test_a_python_that_is_none_is_told(desk: Desk) -> None:
+    desk.room.python = "/bin/false"
+    seen = desk.run("1")
+    assert not seen.ok and "could not be started: exit 1" in seen.text
+    assert not list(desk.scratch.iterdir()) and desk.room.kernel is None
+
+
+def test_the_life_of_a_kernel(desk: Desk) -> None:
+    asked: list[str] = []
+    desk.shop.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]
+    desk.shop.watch = lambda: lambda: "It changed a.txt."
+    (desk.top / "json.py").write_text("raise ImportError('not the right one')")
+    first = desk.run("import os, sys\nx = 20\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")
+    assert first.ok and first.text.startswith("In a new kernel (Python 3.")
+    assert "out\nerr\n21" in first.text and first.text.endswith("It changed a.txt.")
+
+    again = desk.run(
+        "os.system('echo below'); print(x, os.getcwd() == os.environ['PWD'] == " + repr(str(desk.top)) + ")"
+    )
+    assert "below" in again.text and "20 True" in again.text and "new kernel" not in again.text
+    failed = desk.run("def f():\n    return 1 / 0\nf()")
+    assert not failed.ok and "it raised ZeroDivisionError" in failed.text and "return 1 / 0" in failed.text
+    assert "\x1b" not in failed.text and failed.data["error"] == "ZeroDivisionError"
+    assert "raw_input was called" in desk.run("input()").text
+
+    stopped = desk.run("import time\nwhile True: time.sleep(0.01)", timeout="0.3")
+    assert not stopped.ok and "stopped after 0.3 s (time-out)" in stopped.text and "are kept" in stopped.text
+    desk.run("import threading\nthreading.Timer(0.15, print, ['from a thread']).start()")
+    assert "from a thread" in desk.run("time.sleep(0.4)").text
+
+    long = desk.run("for i in range(3000): print('line', i)")
+    assert len(long.text) < 9_500 and "line 2999" in long.text and f"{long.data['output']} lines" in long.text
+    assert (
+        "<IPython.core.display.HTML object>" in desk.run("from IPython.display import HTML\nHTML('<b>')").text
+    )
+    assert all(code in asked for code in ("input()", "from IPython.display import HTML\nHTML('<b>')"))
+
+    died = desk.run("os._exit(3)")
+    assert not died.ok and "the kernel has ended: exit 3" in died.text and "variables are gone" in died.text
+    fresh = desk.run("'x' in globals()")
+    assert "In a new kernel" in fresh.text and "\nFalse\n" in fresh.text
+    assert desk.room.kernel is not None
+    process = desk.room.kernel.command.process
+    assert desk.run("", restart="yes").ok and process.poll() is not None
+    assert not list(desk.scratch.iterdir()) and not list(desk.shop.folder.glob(".*"))
+    kinds = [event["how"] for event in desk.events if event["kind"] == "python"]
+    assert kinds.count("interrupted") == 1 and kinds.count("died") == 1
+
+
+def test_what_was_before_is_told_once(desk: Desk) -> None:
+    assert desk.room.notices() == []
+    desk.room.earlier = True
+    assert [desk.room.notices(), desk.room.notices()] == [[GONE], []]
+
+
+def test_which_python_it_is(tmp_path: Path) -> None:
+    def environment(name: str) -> str:
+        folder = tmp_path / name
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "python").symlink_to(sys.executable)
+        package = folder / "lib" / "python3.9" / "site-packages" / "ipykernel"
+        package.mkdir(parents=True)
+        (package / "kernelapp.py").touch()
+        return str(folder / "bin" / "python")
+
+    top = tmp_path / "top"
+    assert interpreter(top, {}, confined=True) == sys.executable
+    own = environment("top/.venv")
+    assert interpreter(top, {}, confined=True) == own
+    assert interpreter(top, {}, confined=False) == sys.executable  # a file of the repository is no program
+    assert interpreter(top, {"VIRTUAL_ENV": str(top / ".venv")}, confined=False) == own
+    active = environment("active")
+    assert interpreter(top, {"VIRTUAL_ENV": str(tmp_path / "active")}, confined=True) == active
+    assert interpreter(top, {"VIRTUAL_ENV": "top/.venv"}, confined=False) == sys.executable
+
+
+def test_output_is_bounded_and_its_end_stays(tmp_path: Path) -> None:
+    with Output(tmp_path / "o", 10) as output:
+        output.add("12345")
+        output.add("6789012345")
+        output.add("lost")
+        output.add("the error", line=True, last=True)
+    assert (tmp_path / "o").read_text() == "1234567890\n[… 9 bytes were not kept …]\n\nthe error\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"text": 5}, {"data": []}, {"data": {"text/plain": {}}}, {"data": {"image/png": "x" * 999}},
+     {"traceback": "no list", "ename": None}, {"traceback": [{}], "ename": "\ud800"}, {"payload": [5, {"source": "page"}]},
+     {"status": ["ok"], "execution_state": {}}],
+)  # fmt: skip
+def test_no_message_is_too_strange(tmp_path: Path, content: dict[str, object]) -> None:
+    kinds = ("stream", "execute_result", "display_data", "error", "status", "execute_reply", "comm_open", "")
+    with Output(tmp_path / "o", 1000) as output:
+        for kind in kinds:
+            _heed(Message(kind, "us", content, public=True), _Course("us"), output)
+    assert (tmp_path / "o").stat().st_size < 500
+
+
+@pytest.mark.soak
+def test_the_deaf_and_the_loud(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, memory=400 * 2**20)
+    try:
+        deaf = desk.run(
+            "import time\nwhile True:\n try: time.sleep(9)\n except BaseException: pass", timeout="0.5"
+        )
+        assert not deaf.ok and "the kernel has ended: stopped after 0.5 s (time-out)" in deaf.text
+        loud = desk.run(f"print('y' * {LARGEST + 9})")
+        assert loud.ok and "did not come" in loud.text
+        assert "still here" in desk.run("print('still', 'here')").text
+        assert "line 199999" in desk.run("for i in range(200_000): print('line', i)").text
+        child = desk.run("import subprocess\nsubprocess.run(['sleep', '60'])", timeout="0.5")
+        assert "are kept" in child.text
+        greedy = desk.run("b = bytearray(500 * 2**20)\nimport time\ntime.sleep(3)")
+        assert "more than 400 MB of memory" in greedy.text
+    finally:
+        desk.room.close()
+
+
+@pytest.mark.soak
+def test_a_folder_with_a_long_path(tmp_path: Path) -> None:
+    base = tmp_path / ("long" * 30)
+    base.mkdir()
+    desk = Desk(base)
+    try:
+        assert "\n2\n" in desk.run("1 + 1").text
+    finally:
+        desk.room.close()
+
+
+SANDBOXES = [found for found in (find(), Landlock(abi(), mounting=True) if abi() else None) if found]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("sandbox", SANDBOXES, ids=lambda one: one.name)
+def test_it_is_confined(tmp_path: Path, sandbox: Landlock) -> None:
+    desk = Desk(tmp_path, sandbox)
+    try:
+        assert desk.run("open('inside', 'w').write('x')").ok
+        assert desk.run(f"open({str(tmp_path / 'outside')!r}, 'w')").ok  # in a /tmp of its own
+        assert not (tmp_path / "outside").exists()
+        outside = desk.run("open('/usr/repoagent-was-here', 'w')")
+        assert not outside.ok and "Read-only file system" in outside.text
+        net = desk.run("import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=2)")
+        assert not net.ok and "unreachable" in net.text
+        assert "stopped after 0.5 s" in desk.run("while True: pass", timeout="0.5").text
+        assert "kept" in desk.run("import time; time.sleep(9)", timeout="0.5").text
+    finally:
+        desk.room.close()
+    assert (desk.top / "inside").read_text() == "x"
+
+
+@pytest.mark.soak
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    program = textwrap.dedent("""
+        import os, signal, sys
+        from pathlib import Path
+        from tests.agent.kernel.conftest import Desk
+        desk = Desk(Path(sys.argv[1]))
+        print(desk.run("import os; os.getpid()").text, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    found = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == -signal.SIGKILL
+    pid = int(next(line for line in found.stdout.splitlines() if line.isdecimal()))
+    end = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.soak
+def test_an_interrupt_of_the_person_ends_it(desk: Desk) -> None:
+    desk.run("x = 1")
+    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        desk.run("import time; time.sleep(30)")
+    assert desk.room.kernel is None and desk.events[-1]["how"] == "interrupted"
+    assert not any((folder / CONNECTION).exists() for folder in desk.scratch.iterdir())
