@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 
 from repoagent.agent.actions import Action
@@ -147,6 +148,7 @@ def _asked(action: Action) -> str:
     )
 
 
+@lru_cache(maxsize=512)  # all steps are looked at after each, and their texts are long
 def _plain(text: str) -> str:
     """A result without what differs from one time to the next, by a hash when it is long."""
     for pattern, instead in _NOISE:

@@ -24,7 +24,7 @@ class State:
         """The state after `turn`. Raises what appending to the file does (Busy, Refused)."""
         if self.file is None:
             return replace(self, turns=(*self.turns, turn))
-        append(self.file, turn)
+        append(self.file, turn, before=self.turns)  # all of them, where somebody has removed the file
         if not self.turns and (made := read(self.file)):
             return replace(self, turns=(turn,), nonce=made.nonce)
         return replace(self, turns=(*self.turns, turn))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from repoagent.agent.approval import Asked, Asker, Verdict
 from repoagent.cli.terminal import has_utf8
 from repoagent.cli.text import clean, columns
-from repoagent.errors import NothingDone
 
 if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
@@ -27,7 +26,7 @@ _RUNS = {"command", "python"}
 
 
 def person(terminal: Terminal) -> Asker:
-    """An asker that shows what is asked, whole, and lets the person choose. "q" raises NothingDone: the run stops."""
+    """An asker that shows what is asked, whole, and lets the person choose. "q" raises Stopped."""
 
     def ask(asked: Asked) -> Verdict:
         _show(terminal, asked)
@@ -40,7 +39,9 @@ def person(terminal: Terminal) -> Asker:
             choices = {"y": choices["y"], "a": _always(asked), "n": choices["n"], "q": choices["q"]}
         answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
         if answer == "q":
-            raise NothingDone("you stopped the run; what it has done so far is kept")
+            from repoagent.work.home import Stopped
+
+            raise Stopped("you stopped the run; what it has done so far is kept")
         if answer == "n":
             reason = terminal.ask_line("Why not, for the model (empty: no reason)")
             return Verdict(False, reason=f"the person said no: {reason}" if reason else "the person said no.")

@@ -142,7 +142,10 @@ class Talk:
         if self.yes:
             return Decision("yes")
         while True:
-            answer = self.terminal.ask("Apply this change", CHOICES if self.model else ALONE)
+            choices = CHOICES if self.model else ALONE
+            if not self.commits:
+                choices = {**choices, "y": "apply it"}
+            answer = self.terminal.ask("Apply this change", choices)
             decision = self._decision(answer, proposal)
             if decision is not None:
                 return decision

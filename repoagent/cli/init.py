@@ -14,7 +14,7 @@ from repoagent.cli.session import Session, json_option, pass_session
 if TYPE_CHECKING:
     from repoagent.store import Layout
 
-SHARED = ("config.toml", "context.md")
+SHARED = ("config.toml", "context.md", "skills/", "skills/**", "agents/", "agents/**")  # as in .gitignore
 
 CONTEXT = """\
 <!-- Each prompt shows this file: what the project is for, its layout, style and tests, what not to touch. -->
@@ -34,8 +34,8 @@ CONFIG_HEAD = """\
 def command(session: Session, as_json: bool) -> None:
     """Set up .repoagent/ for a team to share.
 
-    Makes config.toml and context.md in it, where they are missing, and lets git see these two; the rest of
-    the folder stays out of git. Running it again changes nothing.
+    Makes config.toml and context.md in it, where they are missing, and lets git see these two, and the folders
+    skills/ and agents/; the rest stays out of git. Running it again changes nothing.
     """
     from repoagent.repo.worktree import layout, open_worktree
 
@@ -84,10 +84,11 @@ def unignore(ignore: bytes, names: tuple[str, ...]) -> bytes:
 
 
 def config_template() -> str:
-    """A `config.toml` of comments: every option that a repository may set, with its default."""
+    """A `config.toml` of comments: every option that a repository may set to its default, with that."""
     from repoagent.config import OPTIONS
+    from repoagent.config.layers import why_not_from_repository
 
-    options = [option for option in OPTIONS if option.repository_may_set]
+    options = [option for option in OPTIONS if why_not_from_repository(option, option.default) is None]
     entries = [f"# {option.doc}\n#{option.key} = {_toml(option.default)}\n" for option in options]
     return "\n".join([CONFIG_HEAD, *entries])
 

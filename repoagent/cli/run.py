@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from repoagent.edit.means import Means
     from repoagent.repo import WorkTree
     from repoagent.work import RunOutcome, RunRequest, Talk
+    from repoagent.work.home import Home
+    from repoagent.work.home.record import Record
 
 SHOWN = 8  # files
 EPILOG = """\b
@@ -186,35 +188,47 @@ def _in_its_place(
     """The run, in a linked work tree where one was asked for; that goes when nothing is left in it."""
     from dataclasses import replace
 
-    from repoagent.repo.facts import head
+    from repoagent.repo.facts import current_branch
+    from repoagent.repo.status import read_status
     from repoagent.work import run
-    from repoagent.work.place import found, give_up, linked
+    from repoagent.work.place import linked, reopened, wind_up
 
-    if (earlier := found(worktree, _where(worktree, request.name))) is not None:  # it is gone on with
-        place, branch = earlier, head(earlier).branch or ""
+    home, before = _before(worktree, request.name)
+    if (earlier := reopened(worktree, before.worktree, before.branch)) is not None:  # it is gone on with
+        place, branch = earlier, current_branch(earlier) or ""
     elif request.branch or request.worktree:
         branch = request.branch or f"repoagent/{request.name}"
         folder = Path(request.worktree) if request.worktree else None
         place = linked(worktree, branch, folder, request.name)
-        talk.say(f"working in {place.top}, on the new branch {branch}")
+        without = "; your uncommitted changes are not in it" if read_status(worktree).changed else ""
+        talk.say(f"working in {place.top}, on the new branch {branch}{without}")
     else:
         return run(worktree, request, settings, talk, ready)
     request = replace(request, worktree=str(place.top), branch=branch)
-    outcome = run(place, request, settings, talk, ready)
-    if outcome.commits and give_up(worktree, place):
-        talk.say(f"the work is on the branch {branch}: `git merge {branch}` takes it over")
+    try:
+        outcome = run(place, request, settings, talk, ready)
+    except RepoagentError:
+        if not home.conversation.exists():  # it never began
+            wind_up(worktree, place, branch)
+        raise
+    if said := wind_up(worktree, place, branch, done=outcome.kind == "done"):
+        talk.say(said)
     return outcome
 
 
-def _where(worktree: WorkTree, name: str) -> str:
-    """The folder that a run worked in before, "" for a new one."""
+def _before(worktree: WorkTree, name: str) -> tuple[Home, Record]:
+    """The home of a run, and what it says of itself; an empty record for a new one.
+
+    Raises Refused for one that came with the repository.
+    """
     from repoagent.repo import layout
-    from repoagent.work.home import Home, refreshed
+    from repoagent.work.home import Home, refreshed, refuse_foreign
     from repoagent.work.home.listing import Run
     from repoagent.work.home.record import Record
 
     home = Home(layout(worktree), name)
-    return refreshed(Run(home, Record(), "")).record.worktree if home.record.exists() else ""
+    refuse_foreign(home)
+    return home, refreshed(Run(home, Record(), "")).record if home.record.exists() else Record()
 
 
 def _means(

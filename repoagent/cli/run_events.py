@@ -115,6 +115,7 @@ class Events:
                 "patterns": list(asked.patterns),
                 "why": asked.why,
                 "sandbox": asked.sandbox,
+                "cwd": asked.cwd,
             },
         )
 

@@ -146,7 +146,14 @@ def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[
     if given.continues:
         return find(place, "last").name, False
     if given.resume:
-        return find(place, given.resume).name, False
+        try:
+            return find(place, given.resume).name, False
+        except (
+            UsageError
+        ):  # of a run that a person gave a name there may be the conversation alone, in another clone
+            if given.resume == "last" or not home_of(place, given.resume).conversation.exists():
+                raise
+            return home_of(place, given.resume).name, False
     if given.conversation:
         name = checked(given.conversation)
         refuse_reserved(name)

@@ -45,14 +45,17 @@ class RunTalk(Talk):
         return decision
 
     def event(self, event: LoopEvent) -> None:
-        if event.action is not None and event.action.kind == "run":
+        if event.action is not None and event.action.kind in {"run", "python"}:
             self.answered = False
             self._runs = _command(event.action)
-            self.note(f"run {self._runs}")
+            self.note(f"{event.action.kind} {self._runs}")
             return
+        seen = event.observation
+        if seen is not None and seen.kind == "run" and seen.data.get("exit") is not None:
+            self._ran(seen)
+            if not self.terminal.verbose:
+                return
         super().event(event)
-        if event.observation is not None and event.observation.kind == "run" and event.observation.ok:
-            self._ran(event.observation)
 
     def approve(self, asked: Asked) -> Verdict:
         self.working.quiet()
@@ -62,7 +65,7 @@ class RunTalk(Talk):
         pass
 
     def _ran(self, seen: Observation) -> None:
-        """The command, its exit code and its time; of a refusal, and of a failure, the first line was said."""
+        """The command, its exit code and its time; of a refusal the first line was said."""
         took = seen.data.get("seconds")
         time = f", {took:.1f} s" if isinstance(took, float) and took >= 0.1 else ""
         end = f" → exit {seen.data['exit']}{time}" if seen.data.get("exit") is not None else ""

@@ -69,7 +69,9 @@ def _change(
     where = (
         "it had no commit"
         if result.edit.no_commit
-        else f"HEAD is now at {(result.commit or 'no commit')[:7]}"
+        else f"HEAD is now at {result.commit[:7]}"
+        if result.commit
+        else "there is no commit any more"
     )
     how = "" if result.moved or result.edit.no_commit else " (a new commit)"
     terminal.result(f"{done} {result.edit.id} in {', '.join(result.paths)}; {where}{how}\n")

@@ -92,7 +92,9 @@ def texts() -> Kind:
     """A list of texts; in plain text, where there are no lists, one a line."""
 
     def parse(raw: object) -> tuple[str, ...]:
-        items = raw.splitlines() if isinstance(raw, str) else raw
+        items = raw
+        if isinstance(raw, str):  # no `splitlines`: what it takes for an end may stand in a line of others
+            items = re.split(r"\r?\n", raw.removesuffix("\n")) if raw else ()
         if isinstance(items, (list, tuple)) and all(isinstance(item, str) and item.strip() for item in items):
             return tuple(items)
         raise ValueError

@@ -59,7 +59,7 @@ def why_not_from_repository(option: Option, value: Value) -> str | None:
     if not option.repository_may_set:
         return f"{option.key} is a person's own to set"
     if option.only_like and not (isinstance(value, str) and option.only_like.fullmatch(value)):
-        return f"{option.key} may not run a program or open a file there"
+        return f"{option.key} may only be {option.only_what} there"
     return None
 
 

@@ -22,7 +22,8 @@ class Option(NamedTuple):
 
     `key` is dotted; a `*` in it stands for a name of the user's choice. What `.repoagent/config.toml` says
     about it is ignored unless `repository_may_set`; with `only_lower` it counts there only below what is set
-    already, with `only_like` only when the pattern matches all of it. A `secret` value is never printed.
+    already, with `only_like` only when the pattern matches all of it: it may be `only_what`. A `secret` value is never
+    printed.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Option(NamedTuple):
     repository_may_set: bool = True
     only_lower: bool = False
     only_like: re.Pattern[str] | None = None
+    only_what: str = "a name, no command or file"
     secret: bool = False
 
     @property
@@ -156,20 +158,32 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _limit("review.max_calls", whole(1), 20, "how many times a model may be asked for one review"),
     _limit("review.max_seconds", number(), 300.0, "for how many seconds a model may be asked for one review"),
-    _own(
+    Option(
         "run.mode",
         one_of("ask", "auto-edit", "auto", "read-only"),
         "ask",
         "what a run may do without a question; see docs/approvals.md",
+        only_like=re.compile("read-only"),
+        only_what="read-only",
     ),
     _limit("run.max_turns", whole(1), 100, "how many times a model may be asked in one run"),
     _limit("run.max_time", _DOLLARS, None, "how many seconds one run may take"),
-    _own("run.timeout", number(), 120.0, "after how many seconds a command of a run is ended, unless it says so"),
-    _own("run.allow", texts(), (), "commands that run without a question, as patterns; see docs/approvals.md"),
+    _own(
+        "run.timeout",
+        number(),
+        120.0,
+        "after how many seconds a command of a run is ended, unless it says so",
+    ),
+    _own(
+        "run.allow", texts(), (), "commands that run without a question, as patterns; see docs/approvals.md"
+    ),
     _own("run.deny", texts(), (), "commands that never run, as patterns; see docs/approvals.md"),
     _own("run.network", switch(), False, "whether commands in the sandbox reach the network"),
+    _own("run.browse", switch(), False, "whether a run may fetch public pages, each host when you agree"),
     _own("run.write", texts(), (), "further folders that commands in the sandbox may write to"),
-    _own("run.memory", or_none(whole(1)), None, "how many bytes of memory a command and its children may take"),
+    _own(
+        "run.memory", or_none(whole(1)), None, "how many bytes of memory a command and its children may take"
+    ),
     _own("run.processes", or_none(whole(1)), 512, "how many processes a command may have at once"),
     _own("run.before_turn", _COMMAND, None, "a command before each turn of a run; what it prints is told"),
     _own("run.after_edit", _COMMAND, None, "a command after each edit of a run; what it prints is told"),

@@ -14,7 +14,7 @@ from repoagent.repo.worktree import WorkTree, layout
 from repoagent.store import Layout, document, read_regular
 from repoagent.store.locks import held_by
 
-SHARED = {"config.toml", "context.md", ".gitignore"}
+SHARED = {"config.toml", "context.md", ".gitignore", "skills", "agents"}  # in .repoagent, for a team
 _OLD_LOCK = 600.0  # seconds: no git command holds the index as long as that, but a forgotten editor may
 
 
@@ -66,7 +66,8 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
     wrong = list(_wrong_modes(root))
     yield from wrong
     tracked = set(os.fsdecode(git(worktree.top, "ls-files", "-z", "--", str(root))).split("\0")[:-1])
-    private = sorted(path for path in tracked if path.rpartition("/")[2] not in SHARED)
+    inside = len(root.relative_to(worktree.top).parts) if root.is_relative_to(worktree.top) else 0
+    private = sorted(path for path in tracked if path.split("/")[inside] not in SHARED)
     if private:
         more = f" and {len(private) - 1} more" if len(private) > 1 else ""
         yield warning(
@@ -85,7 +86,7 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         )
     elif not wrong:
         shared = (
-            f"; shared: {', '.join(sorted(path.rpartition('/')[2] for path in tracked))}" if tracked else ""
+            f"; shared: {', '.join(sorted({path.split('/')[inside] for path in tracked}))}" if tracked else ""
         )
         yield ok(".repoagent", f"{root}, ignored by git{shared}")
 

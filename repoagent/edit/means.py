@@ -91,7 +91,8 @@ def means(
 
     `limits` are those of the settings for one edit unless others are given. `reply` is the file with the reply for
     `manual`; `say` gets a sentence for each setting that the model has no use for; `on_progress` what a model on this
-    machine is doing, and how much of that is done, 0 to 1. Nothing is sent yet. Raises ModelError when there is no such model, UsageError for a limit that can't be kept.
+    machine is doing, and how much of that is done, 0 to 1. Nothing is sent yet. Raises ModelError when there is no such
+    model, UsageError for a limit that can't be kept.
     """
     if record is not None:
         _refuse_unwritable(record)

@@ -18,6 +18,7 @@ from repoagent.memory.notes.file import add_notes, drop_note, made_note
 from repoagent.memory.notes.stale import staleness
 from repoagent.memory.turns import compact_above
 from repoagent.repo import FileChange, Source, WorkTree, blob_hash, layout
+from repoagent.repo.change import SYMLINK
 from repoagent.store import Layout, write_whole
 from repoagent.store.masking import mask
 
@@ -136,6 +137,8 @@ def remember_done(
     for change in done.changes if done is not None and done.written else ():
         old = memories.get(change.old_path or "")
         told |= {change.old_path, change.path}
+        if SYMLINK in {change.mode, change.old_mode}:  # what it names has a memory of its own
+            continue
         record = _record(worktree, story, done, change)
         if change.path is None or change.after is None:
             if old is not None:

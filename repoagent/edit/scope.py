@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +34,13 @@ def holds_secrets(path: str) -> bool:
     name = path.rsplit("/", 1)[-1].lower()
     if name in HARMLESS_NAMES:
         return False
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in SECRET_NAMES)
+    return _secret_names().match(name) is not None
+
+
+@lru_cache(maxsize=1)
+def _secret_names() -> re.Pattern[str]:
+    """All patterns as one: it is asked of each file of a repository."""
+    return re.compile("|".join(map(fnmatch.translate, SECRET_NAMES)))
 
 
 def why_content_is_off_limits(data: bytes) -> str | None:

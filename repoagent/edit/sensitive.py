@@ -16,16 +16,26 @@ from pathlib import Path
 from repoagent.repo import FileChange, WorkTree, git_output
 from repoagent.store.secrets import secrets_of
 
+BY_HOOKS = "is run by git's hooks"
+RUN_BY_GIT = "is run by git ("  # how the reason begins of what is named in a setting's command line
+
+LEFTHOOK = tuple(  # any of them, and each beside the others
+    f"{name}{local}.{end}"
+    for name in ("lefthook", ".lefthook")
+    for local in ("", "-local")
+    for end in ("yml", "yaml", "toml", "json")
+)
+
 # Why, and the files: a name alone counts in every folder, a path from the top; one that ends in / is all below it.
 LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("decides which filters, diff and merge programs git runs", (".gitattributes", ".lfsconfig")),
     ("decides what git fetches and checks out", (".gitmodules",)),
     ("can set any option of git", (".gitconfig",)),
     (
-        "is run by git's hooks",
+        BY_HOOKS,
         (
             ".husky/", ".githooks/", ".lefthook/", ".pre-commit-config.yaml", ".overcommit.yml",
-            *(f"{name}.{end}" for name in ("lefthook", ".lefthook") for end in ("yml", "yaml", "toml", "json")),
+            *LEFTHOOK,
         ),
     ),
     (
@@ -131,6 +141,19 @@ def _of_person(patterns: Sequence[str]) -> Why:
 
 def run_by_git(worktree: WorkTree) -> Why:
     """Why this repository's own git runs or obeys a file of the work tree: its hooks, its configuration."""
+    folder, obeyed = obeyed_by_git(worktree)
+
+    def why(path: str) -> str | None:
+        if folder is not None and path.startswith(f"{folder}/"):
+            return BY_HOOKS
+        return obeyed.get(path)
+
+    return why
+
+
+def obeyed_by_git(worktree: WorkTree) -> tuple[str | None, dict[str, str]]:
+    """The folder of hooks in the work tree, None where it is elsewhere; and each further path in it that this
+    repository's own git runs or obeys, there or not, with why. One call of git."""
     listed = git_output(worktree.top, "config", "-z", "--list", "--show-origin", "--includes").stdout
     fields = os.fsdecode(listed).split("\0")[:-1]
     obeyed: dict[str, str] = {}
@@ -147,19 +170,12 @@ def run_by_git(worktree: WorkTree) -> Why:
             obeyed[path] = "decides which filters, diff and merge programs git runs"
         elif _RUNS.match(key):
             obeyed |= {
-                path: f"is run by git ({key})"
+                path: f"{RUN_BY_GIT}{key})"
                 for word in _WORD.findall(value)
                 if (path := _inside(worktree, word))
             }
-    folder = _inside(worktree, str(hooks))
-    obeyed |= dict.fromkeys(_linked_hooks(worktree, hooks), "is run by git's hooks")
-
-    def why(path: str) -> str | None:
-        if folder is not None and path.startswith(f"{folder}/"):
-            return "is run by git's hooks"
-        return obeyed.get(path)
-
-    return why
+    obeyed |= dict.fromkeys(_linked_hooks(worktree, hooks), BY_HOOKS)
+    return _inside(worktree, str(hooks)), obeyed
 
 
 def _linked_hooks(worktree: WorkTree, hooks: Path) -> Iterator[str]:

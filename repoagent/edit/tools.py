@@ -48,6 +48,7 @@ class Workbench:
     refusals: int = 0  # in a row
     goes_on: str = GOES_ON
     read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
+    not_ignored: frozenset[str] = frozenset()  # of which git was asked already
     at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
 
     @property
@@ -209,7 +210,9 @@ def current_text(bench: Workbench, source: Source) -> str:
 
 def is_ignored_here(bench: Workbench, path: str) -> bool:
     """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
-    return path not in bench.request.paths and path in is_ignored(bench.worktree, [path])
+    if path in bench.request.paths or path in bench.not_ignored:
+        return False
+    return path in is_ignored(bench.worktree, [path])
 
 
 def _reporting(kind: str, perform: Callable[[Action], Observation]) -> Callable[[Action], Observation]:

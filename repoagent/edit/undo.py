@@ -92,6 +92,8 @@ def _remembered(worktree: WorkTree, paths: tuple[str, ...]) -> dict[str, Memory]
 
 def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str, Memory]]:
     for path in paths:
+        if (worktree.top / path).is_symlink():  # a link has no memory: the file that it names has
+            continue
         data = read_source(worktree, path).data
         memory = None if data is None else resolve(layout(worktree), worktree, path, data)
         if memory is not None:

@@ -8,7 +8,8 @@
 
 A heading is a line that carries the file's nonce; no body contains that nonce, so nothing is escaped and no
 text can pass for a heading. A body is what stands between its heading line and the next, without the last
-newline. What is no heading is text: a person may edit everything. Lines end at "\\n" only.
+newline. What is no heading is text: a person may edit everything. Lines end at "\\n" only. A heading that begins with
+"~" instead of "#" is of a turn that is being written, or that a crash has cut short: it does not count.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Speaker = Literal["user", "assistant", "observation"]
 _TITLE = re.compile(r"# repoagent conversation, version (\d{1,9}), nonce ([0-9a-f]{8,})[ \t]*\r?(?:\n|\Z)")
 _ENTRY = re.compile(r' · ([\w.-]+)=("(?:[^"\\\n]|\\.)*"|[^\s"·]*)')
 _PLAIN = re.compile(r'[^\s"·\x00-\x1f\x7f]*')
+_HELD = "~"
 _NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
@@ -69,6 +71,7 @@ def dumps(turns: Iterable[Turn], nonce: str = "") -> str:
 def loads(text: str) -> Conversation:
     """The conversation in `text`. Raises BrokenConversation or NewerConversation."""
     nonce = _nonce(text)
+    text = _whole(text, nonce)
     headings = list(_headings(nonce).finditer(text))
     ends = [*(heading.start() for heading in headings), len(text)][1:]
     turns = [
@@ -100,8 +103,9 @@ def read(path: Path) -> Conversation | None:
         raise type(error)(f"{path}: {error}") from error
 
 
-def append(path: Path, *turns: Turn, again: bool = False) -> None:
-    """Add `turns` at the end of the file, all at once; it is made when missing, and what a person has edited stays.
+def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:
+    """Add `turns` at the end of the file, all at once; it is made when missing, with the turns `before` them, and what
+    a person has edited stays.
 
     `again` is for what a crash has interrupted: turns that are there, also only the beginning of them at the end of
     the file, are not added twice. Raises as `read` does, and Busy when another process holds the lock for too long.
@@ -111,13 +115,14 @@ def append(path: Path, *turns: Turn, again: bool = False) -> None:
     with locked(path.with_name(path.name + ".lock"), what=f"the conversation {path.name}"):
         data = read_regular(path)
         if data is None:
-            write_whole(path, _encoded(dumps(turns)))
+            write_whole(path, _encoded(dumps((*before, *turns))))
             return
         text = data.decode("utf-8", "surrogateescape")
         try:
             nonce = _nonce(text)
         except (BrokenConversation, NewerConversation) as error:
             raise type(error)(f"{path}: {error}") from error
+        torn, text = text, _whole(text, nonce)
         if any(nonce in turn.text for turn in turns):
             fresh = _unused(nonce, [*(turn.text for turn in turns), text])
             text = _TITLE.sub(_title(fresh), text, count=1)
@@ -130,7 +135,23 @@ def append(path: Path, *turns: Turn, again: bool = False) -> None:
             if text[found:] != blocks and blocks.startswith(text[found:].rstrip("\n")):
                 write_whole(path, _encoded(text[:found] + blocks))
             return
-        append_line(path, _encoded(blocks))
+        last = text.rpartition("\n")[2]
+        if last and blocks.startswith(last):  # what an earlier version has begun, and a crash cut short
+            text = text[: len(text) - len(last)]
+        if torn != text:
+            write_whole(path, _encoded(text + blocks))
+            return
+        append_line(path, _encoded(blocks), held=_HELD.encode())
+
+
+def _whole(text: str, nonce: str) -> str:
+    """The text without a turn at its end that was not written to its end."""
+    heading = f"{_HELD}# [{nonce}] "
+    found = text.rfind("\n" + heading)
+    if found >= 0:
+        return text[: found + 1]
+    line = text.rpartition("\n")[2]
+    return text[: len(text) - len(line)] if line and heading.startswith(line) else text
 
 
 def _begun(text: str, blocks: str) -> int | None:

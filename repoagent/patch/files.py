@@ -24,6 +24,10 @@ class Files:
     strict: bool = False
     parses_worse: ParsesWorse | None = None
 
+    def which(self, near: str) -> str:
+        """A sentence that names the files in scope, after another one; "" where there are none."""
+        return f" The files that may be changed: {self.named(near)}." if self.scope else ""
+
     def named(self, near: str = "") -> str:
         """The files in scope, for an error text; of many, those whose names are most like `near`."""
         if len(self.scope) <= _MANY:

@@ -134,7 +134,7 @@ def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
     if source not in files.scope:
         raise Misfit(
             "out-of-scope",
-            f"this file may not be changed here. The files that may be: {files.named(source)}.",
+            f"this file may not be changed here.{files.which(source)}",
         )
     entry = files.sources[source]
     if entry.mode == "120000" and target.path is not None and (target.path == source or target.patch.hunks):
@@ -156,9 +156,7 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
     path = names[0]
     adds_only = patch.whole is not None or (patch.hunks and not any(hunk.old for hunk in patch.hunks))
     if patch.action != "create" and not adds_only:
-        raise Misfit(
-            "unknown-file", f"there is no such file here. The files that may be changed: {files.named(path)}."
-        )
+        raise Misfit("unknown-file", f"there is no such file here.{files.which(path)}")
     return Target(patch, None, _may_create(path, files))
 
 
@@ -168,7 +166,7 @@ def _may_create(path: str, files: Files) -> str:
     if not files.may_create(path):
         raise Misfit(
             "unknown-file",
-            f"no file may be made at this path. The files that may be changed: {files.named(path)}.",
+            f"no file may be made at this path.{files.which(path)}",
         )
     return path
 
@@ -193,7 +191,7 @@ def _moved(patch: FilePatch, files: Files) -> Target:
         _refuse_bad(old)
         raise Misfit(
             "unknown-file",
-            f"there is no {patch.old} here. The files that may be changed: {files.named(patch.old)}.",
+            f"there is no {patch.old} here.{files.which(patch.old)}",
         )
     _refuse_bad([new])
     if new in files.sources:

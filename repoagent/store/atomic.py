@@ -109,24 +109,25 @@ def _remove_dead(parent: int, name: str) -> None:
         os.close(descriptor)
 
 
-def append_line(path: Path, data: bytes) -> None:
+def append_line(path: Path, data: bytes, *, held: bytes = b"") -> None:
     """Append `data` as one line (its newline is added when missing), durably and whole, or not at all.
 
     Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first; if it is
-    the beginning of this very line, it is completed.
+    the beginning of this very line, it is completed. With `held` that byte stands in the place of the first one until
+    all the others are durable: what a crash has cut short is known by it.
     Raises Busy after 10 s, Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     deadline = time.monotonic() + _APPEND_TIMEOUT
     with folder(path.parent, create=True) as parent:
         try:
-            while not _append_once(parent, path, line, deadline):
+            while not _append_once(parent, path, line, deadline, held):
                 pass  # the file was moved away while we waited for it
         except OSError as error:
             raise failed("append to", path, error) from error
 
 
-def _append_once(parent: int, path: Path, line: bytes, deadline: float) -> bool:
+def _append_once(parent: int, path: Path, line: bytes, deadline: float, held: bytes) -> bool:
     descriptor = os.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600, dir_fd=parent)
     try:
         regular(descriptor, path)
@@ -138,9 +139,12 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float) -> bool:
             return False
         size = os.fstat(descriptor).st_size
         try:
-            _write_all(descriptor, _missing(descriptor, size, line))
+            if held:
+                _write_held_back(descriptor, size, line, held)
+            else:
+                _write_all(descriptor, _missing(descriptor, size, line))
             os.fsync(descriptor)
-        except OSError:
+        except BaseException:
             os.ftruncate(descriptor, size)
             raise
         if size == 0:
@@ -149,6 +153,16 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def _write_held_back(descriptor: int, size: int, line: bytes, held: bytes) -> None:
+    """Write `line` at the end of a file of `size` bytes, its first byte last."""
+    ended = size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+    start = size if ended else size + 1
+    _write_all(descriptor, (b"" if ended else b"\n") + held + line[1:])
+    os.fsync(descriptor)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~os.O_APPEND)
+    os.pwrite(descriptor, line[:1], start)
 
 
 def _missing(descriptor: int, size: int, line: bytes) -> bytes:

@@ -10,6 +10,7 @@ from repoagent.agent import Action, LoopEvent, Observation, Outcome, State, Tool
 from repoagent.agent import run as run_loop
 from repoagent.agent.agents import load_agent
 from repoagent.agent.commands import Shop
+from repoagent.agent.kernel import Room, python_tool
 from repoagent.agent.plan import plan_news
 from repoagent.agent.state import beside
 from repoagent.agent.window.units import tokens
@@ -22,7 +23,7 @@ from repoagent.work import equip
 from repoagent.work.around import Around
 from repoagent.work.assemble import fitted, tools_of
 from repoagent.work.changes.tools import put_back
-from repoagent.work.children import Nursery, delegate_tools
+from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, shown_in
 from repoagent.work.equip import Confinement
 from repoagent.work.finishing import Finishing, unfinished_business
@@ -47,6 +48,7 @@ class AtWork:
     state: State
     sending: Sending | None = None
     shop: Shop | None = None
+    room: Room | None = None
     nursery: Nursery | None = None
     around: Around | None = None
     insisted: bool = False
@@ -56,7 +58,8 @@ class AtWork:
         desk = self.desk
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
-            self.state = begun(desk, self.state)
+            adopted = adopt(desk) if self.state.turns and not desk.request.parent else ""
+            self.state = begun(desk, self.state, adopted)
             self.sending = sending = Sending(desk, system_parts(desk, desk.tools, blocks))
             desk.shown.update(shown_in(self.state))
             agent = load_agent(desk.request.agent)(
@@ -98,6 +101,11 @@ class AtWork:
         self.shop, commands = equip.commands(desk, self.place)
         open_things.callback(self.shop.close)
         further: list[Tool] = [*commands, *([skill_tool(skills)] if skills else [])]
+        self.room = equip.python(desk, self.place, self.shop, self.state.turns)
+        if self.room is not None:
+            open_things.callback(self.room.close)
+            further.append(python_tool(self.room))
+        further += equip.pages(desk, self.place)
         parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
         if not request.parent:  # a child has neither plug-ins nor children
             further += [self._watched(tool) for tool in equip.plugins(desk, (*own, *further))]
@@ -154,6 +162,7 @@ class AtWork:
             yield news
         happened = [
             *(self.shop.notices() if self.shop else ()),
+            *(self.room.notices() if self.room else ()),
             *(self.nursery.notices() if self.nursery else ()),
         ]
         if self.around is not None:
@@ -194,6 +203,11 @@ class AtWork:
         desk = self.desk
         paths = [change.name for change in desk.ledger.changes]
         if not paths:
+            return
+        if desk.gate.mode == "read-only":
+            desk.talk.say(
+                "note: what the run has changed before is still in your files: this run is read-only"
+            )
             return
         try:
             put_back(

@@ -42,8 +42,10 @@ class Desk:
     shown: dict[str, str] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)  # files whose notes were shown
     commits: list[str] = field(default_factory=list)
-    agreed: set[str] = field(default_factory=set)  # files of which the person has seen a change, and agreed
+    # Files of which the person has seen a change, and agreed, with what they held then; None for one that went.
+    agreed: dict[str, bytes | None] = field(default_factory=dict)
     tools: tuple[Tool, ...] = ()
+    branch: str | None = None  # the one it began on in this process
 
     @property
     def state(self) -> State:
@@ -55,6 +57,7 @@ class Desk:
         self.bench.draft = Draft({})
         self.bench.placements = []
         self.bench.editable = set()
+        self.bench.not_ignored = frozenset()
 
 
 def shown_in(state: State) -> dict[str, str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from repoagent.agent import Tool
 from repoagent.agent.approval import Asker, Gate, keep_rules, kept_rules, rules
 from repoagent.agent.commands import Shop, command_tools
+from repoagent.agent.kernel import GONE, Room, interpreter
 from repoagent.agent.sandbox import (
     Policy,
     Sandbox,
@@ -22,8 +24,10 @@ from repoagent.agent.sandbox import (
     why_ended,
     why_none,
 )
+from repoagent.agent.sandbox.landlock import Landlock
 from repoagent.config import Settings, user_file
 from repoagent.edit.scope import gate as off_limits
+from repoagent.llm import Turn
 from repoagent.repo import WorkTree
 from repoagent.store import Layout, audit
 from repoagent.store.folders import folder
@@ -32,10 +36,12 @@ from repoagent.work.changes import watch
 from repoagent.work.desk import Desk
 from repoagent.work.home import Home
 from repoagent.work.kinds import Kind, find_kinds
+from repoagent.work.obeyed import kept_for_git
 from repoagent.work.plugins import plugin_tools
 from repoagent.work.reading import output_name
 from repoagent.work.request import RunRequest
 from repoagent.work.skills import Skill, find_skills, skill_places
+from repoagent.work.withheld import withheld_files
 
 Say = Callable[[str], None]
 
@@ -75,6 +81,7 @@ def confinement(
                     layout.root,
                     worktree.git_dir,
                     worktree.common_dir,
+                    *kept_for_git(worktree),
                 )
             )
         ),
@@ -92,10 +99,12 @@ def confinement(
 def approvals(home: Home, settings: Settings, request: RunRequest, place: Confinement, asker: Asker) -> Gate:
     """The gate of this run: the person's rules, its mode, and who is asked."""
     mine = user_file(os.environ)
+    why_not = off_limits(place.policy.top, ())
+    unheld = request.plan_only and not place.name  # then no sandbox keeps a command from writing
     allowed = dict.fromkeys((*settings.texts("run.allow"), *kept_rules(mine), *request.allow))
     denied = dict.fromkeys((*settings.texts("run.deny"), *kept_rules(mine, "run.deny")))
     return Gate(
-        request.mode,
+        "read-only" if unheld else request.mode,
         asker,
         allow=rules(allowed),
         deny=rules(denied),
@@ -109,8 +118,10 @@ def approvals(home: Home, settings: Settings, request: RunRequest, place: Confin
         else "",
         top=place.policy.top,
         writable=(place.policy.scratch, *place.policy.also_write),
+        kept=place.policy.keep,
         path=os.environ.get("PATH"),
-        off_limits=off_limits(place.policy.top, ()),
+        off_limits=why_not,
+        withheld=partial(withheld_files, place.policy.top, why_not),
     )
 
 
@@ -138,6 +149,43 @@ def commands(desk: Desk, place: Confinement) -> tuple[Shop, tuple[Tool, ...]]:
     for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
         desk.talk.say(f"note: {sentence}")
     return shop, command_tools(shop)
+
+
+def python(desk: Desk, place: Confinement, shop: Shop, turns: Sequence[Turn]) -> Room | None:
+    """Where the kernel of `python` lives; None where nothing may be changed, the extra is missing, or the sandbox has
+    no sockets at all. `turns` tell whether there was a kernel before."""
+    if desk.request.plan_only or desk.gate.mode == "read-only":
+        return None
+    if isinstance(place.sandbox, Landlock) and not place.sandbox.mounting:
+        return None
+    found = interpreter(desk.worktree.top, shop.env, confined=place.sandbox is not None)
+    if found is None:
+        return None
+    last = next(
+        (turn for turn in reversed(turns) if turn.meta.get("kind") == "python" or GONE in turn.text), None
+    )
+    return Room(
+        shop, place.policy.scratch, found, earlier=last is not None and last.meta.get("kind") == "python"
+    )
+
+
+def pages(desk: Desk, place: Confinement) -> tuple[Tool, ...]:
+    """The tool `browse`, where the person has turned it on."""
+    if not desk.settings.switch("run.browse"):
+        return ()
+    if find_spec("trafilatura") is None:
+        desk.talk.say("note: run.browse is on, but the extra is missing: pip install 'git-repoagent[browse]'")
+        return ()
+    from repoagent.agent.browse import Window, browse_tool
+
+    reader = replace(place, policy=replace(place.policy, read_only=True, network=False))
+    window = Window(
+        desk.gate,
+        wrap=reader.wrap,
+        audit=partial(_record, desk.layout, desk.home.name),
+        seconds_left=lambda: desk.means.meter.seconds_left,
+    )
+    return (browse_tool(window),)
 
 
 def around(desk: Desk) -> Around:

@@ -9,12 +9,16 @@ from repoagent.agent import Action, Observation, State, Tool, fence
 from repoagent.agent.plan import open_tasks
 from repoagent.agent.state import is_beside
 from repoagent.edit.check import CheckResult, run_check
-from repoagent.edit.commit import Landed, SentBack
+from repoagent.edit.commit import Landed, SentBack, commit_remarks
 from repoagent.errors import CheckFailed, NothingDone
+from repoagent.repo.facts import current_branch
 from repoagent.store.secrets import without_secrets
 from repoagent.work.around import Around
 from repoagent.work.desk import Desk
+from repoagent.work.footing import standing
+from repoagent.work.home import unread
 from repoagent.work.landing import GOES_ON, land_all
+from repoagent.work.names import named
 
 REFUSALS = 3  # of the check, a hook or a command before the end, after which the run has failed
 NO = frozenset({"check", "hook", "before_finish"})
@@ -38,6 +42,8 @@ class Finishing:
     def perform(self, action: Action) -> Observation:
         desk = self.desk
         said = action.body.strip()
+        if unread(desk.home):
+            return Observation("finish", "The person has said something meanwhile: hear it first.", ok=False)
         open_ = open_tasks(desk.home.plan)
         if open_ and not action.args.get("open", "").strip() and not desk.request.plan_only:
             names = "; ".join(f"{task.id} {task.title}" for task in open_)
@@ -53,8 +59,12 @@ class Finishing:
         for refuse in (self._checked, self._agreed):
             if refusal := refuse():
                 return refusal
+        self._what_became_of_it()
         try:
-            self.landed = land_all(desk, said) if not desk.request.commit.no_commit else None
+            self.landed = land_all(desk, said) if may_commit(desk) else None
+            made = self.landed.commit if self.landed is not None else None
+            for remark in commit_remarks(made) if made is not None else ():
+                desk.talk.say(f"note: {remark}")
         except SentBack as error:
             return self._refusal(
                 error.kind, f"{error}\nNothing was committed; your files hold the change still."
@@ -64,14 +74,30 @@ class Finishing:
         why = action.args.get("open", "").strip()
         return Observation("finish", said + (f"\n\nStill open: {why}" if open_ and why else ""), final=True)
 
+    def _what_became_of_it(self) -> None:
+        """What else was done meanwhile to the files that the run has changed, and to the branch."""
+        desk = self.desk
+        found = standing(desk.worktree, desk.ledger)
+        for sentence in found.sentences():
+            desk.talk.say(sentence)
+        if found.held:  # to take it back is not the run's any more
+            desk.ledger.drop(found.held)
+        branch = current_branch(desk.worktree)
+        if branch != desk.branch and found.left and may_commit(desk):
+            where = f"the branch {branch}" if branch else "no branch (a detached HEAD)"
+            desk.talk.say(
+                f"note: another branch was checked out while the run worked: its commit is on {where}"
+            )
+
     def _unmentioned(self) -> Observation | None:
         """Once: which files that commands made are no part of the change."""
-        made = [change.name for change in self.desk.ledger.candidates if change.after is not None]
+        made = [named(change.name) for change in self.desk.ledger.candidates if change.after is not None]
         told = any("kept_out" in turn.meta.get("reasons", "") for turn in self.desk.state.turns)
         if not made or told:
             return None
+        rest = f" and {len(made) - 20} more" if len(made) > 20 else ""
         text = (
-            f"Files that your commands made are not in the commit: {', '.join(made[:20])}. "
+            f"Files that your commands made are not in the commit: {', '.join(made[:20])}{rest}. "
             'Say <keep path="FILE"/> for those that belong to the change, then finish again.'
         )
         return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]})
@@ -117,10 +143,15 @@ def _failure(result: CheckResult, top: str) -> str:
     )
 
 
+def may_commit(desk: Desk) -> bool:
+    """Whether the end of this run makes a commit: one that was begun in another mode may have changed something."""
+    return not desk.request.commit.no_commit and desk.gate.mode != "read-only"
+
+
 def unfinished_business(desk: Desk) -> Sequence[str]:
     """What speaks against ending with words alone."""
     found = []
-    if desk.ledger.changes and not desk.request.commit.no_commit:
+    if desk.ledger.changes and may_commit(desk):
         found.append("you have changed files and not finished")
     if open_tasks(desk.home.plan) and not desk.request.plan_only:
         found.append("tasks of the plan are open")

@@ -23,6 +23,7 @@ from repoagent.repo import FileChange, Moved, WorkTree
 from repoagent.repo.run import uninterrupted
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
+from repoagent.work.changes.committing import committed, will_commit
 from repoagent.work.desk import Desk
 
 GOES_ON = "Your files hold the change; `repoagent run --resume {name}` goes on from there."
@@ -46,25 +47,29 @@ def land_all(desk: Desk, said: str) -> Landed | None:
     `said` is what the message is made of where the model wrote none. Raises SentBack when a hook says no, Inseparable
     when somebody else has changed the same lines, and what else a commit raises; the files keep the change.
     """
-    for _ in range(TRIES):
+    for left in reversed(range(TRIES + 1)):
         changes = desk.ledger.present()
         if not changes:
+            desk.ledger.vanished()
             return None
         edit_id = new_edit_id()
+        will_commit(desk.ledger, edit_id)
         try:
             landed = _commit(desk, changes, edit_id, said)
         except Moved:
+            if not left:
+                raise
             continue
-        desk.ledger.drop([change.name for change in desk.ledger.changes])
+        committed(desk.ledger, edit_id)
         return landed
-    return _commit(desk, desk.ledger.present(), new_edit_id(), said)
+    raise AssertionError("unreachable")
 
 
 def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str) -> Landed:
     request = desk.request
     edits = EditRequest(
         request.prompt,
-        tuple(Target(path) for path in desk.agreed),
+        tuple(map(Target, _as_agreed(desk, changes))),  # what a command has made of it since, nobody has seen
         scope="repo",
         create=True,
         allow_sensitive=request.allow_sensitive,
@@ -83,8 +88,14 @@ def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str
     return _remembered(desk, changes, edit_id, said, take)
 
 
-def land_each(desk: Desk, edit_id: str) -> tuple[FileChange, ...]:
-    """Take the draft of one edit through the person's yes into the files and a commit of its own."""
+def _as_agreed(desk: Desk, changes: Sequence[FileChange]) -> list[str]:
+    now = {change.path: change.after for change in changes if change.path is not None}
+    return [path for path, data in desk.agreed.items() if now.get(path) == data]
+
+
+def land_each(desk: Desk, edit_id: str, mark: str) -> tuple[FileChange, ...]:
+    """Take the draft of one edit through the person's yes into the files and a commit of its own. `mark` tells the edit
+    from all others of the run."""
     bench = desk.bench
     edits = bench.draft.edits
 
@@ -93,7 +104,9 @@ def land_each(desk: Desk, edit_id: str) -> tuple[FileChange, ...]:
             bench, edit_id, lambda planned: _message(desk, planned, edit_id, ""), desk.talk, lambda: ""
         )
 
+    will_commit(desk.ledger, edit_id, mark)
     landed = _remembered(desk, edits, edit_id, "", take)
+    committed(desk.ledger, edit_id, mark)
     return landed.changes
 
 

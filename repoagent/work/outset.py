@@ -17,6 +17,7 @@ from repoagent.edit.tools import Workbench, read_limit
 from repoagent.errors import UsageError
 from repoagent.llm import Turn
 from repoagent.repo import WorkTree, gather
+from repoagent.repo.facts import current_branch
 from repoagent.repo.status import read_status
 from repoagent.store.masking import mask
 from repoagent.work.changes import open_ledger
@@ -24,6 +25,7 @@ from repoagent.work.changes.committing import settle_commit
 from repoagent.work.changes.unwatched import interrupted
 from repoagent.work.desk import Desk
 from repoagent.work.equip import Confinement, approvals
+from repoagent.work.footing import place_of_person
 from repoagent.work.home import Home
 from repoagent.work.prompt import repository_text
 from repoagent.work.request import RunRequest
@@ -62,12 +64,14 @@ def lay_table(  # noqa: PLR0917  (what a run is made of)
     made = settle_commit(ledger)
     commits = [made] if made is not None else []
     return Desk(
-        worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval, commits=commits
-    )
+        worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval,
+        commits=commits, branch=current_branch(worktree),
+    )  # fmt: skip
 
 
-def begun(desk: Desk, state: State) -> State:
-    """The state with what the person says, and what there is to know of the repository where that has changed.
+def begun(desk: Desk, state: State, adopted: str = "") -> State:
+    """The state with what the person says, and what there is to know of the repository where that has changed;
+    before that, what was `adopted` of children.
 
     Raises UsageError where there is neither a conversation nor a prompt.
     """
@@ -78,7 +82,9 @@ def begun(desk: Desk, state: State) -> State:
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
         raise UsageError(f'there is nothing to go on with in {desk.home.name}: say repoagent run "PROMPT"')
-    for said in _meanwhile(desk, state):
+    for said in (adopted, *_meanwhile(desk, state)):
+        if not said:
+            continue
         state = state.with_turn(beside("observation", mask(said), "notice"))
     own = {name for change in desk.ledger.changes for name in (change.path, change.old_path)}
     text = mask(
@@ -86,6 +92,7 @@ def begun(desk: Desk, state: State) -> State:
             gather(desk.worktree),
             sorted(path for path in read_status(desk.worktree).changed if path not in own),
             linked=bool(request.worktree),
+            inside=place_of_person(desk.worktree.top),
         )
     )
     told = [turn.text for turn in state.turns if turn.meta.get("kind") == "repository"]
@@ -109,7 +116,7 @@ def _meanwhile(desk: Desk, state: State) -> list[str]:
             "This conversation goes on without the folder of its run, perhaps on another machine: what it says was "
             "changed may not be in these files, and none of it counts as your change. Look at the files first."
         )
-    return [text for text in said if text]
+    return said
 
 
 def first_words(state: State) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from repoagent.errors import Refused
 from repoagent.repo import WorkTree, git, open_worktree
 from repoagent.repo.branches import check_new
-from repoagent.repo.facts import head
-from repoagent.repo.run import GitError
+from repoagent.repo.facts import current_branch, head
+from repoagent.repo.run import GitError, git_output
 
 
 def linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
@@ -20,33 +21,69 @@ def linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> W
     if head(worktree).commit is None:
         raise Refused("there is no commit yet to make a linked work tree of: commit something first")
     check_new(worktree, branch)
-    place = folder.absolute() if folder is not None else _inside(worktree, name)
+    place = Path(os.path.abspath(folder)) if folder is not None else _inside(worktree, name)  # noqa: PTH100
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} is there already: name another folder for --worktree")
-    try:
-        git(worktree.top, "worktree", "add", "--quiet", "-b", branch, "--", str(place), read_only=False)
-    except GitError as error:
-        raise Refused(f"the linked work tree could not be made: {error}") from error
-    return _opened(place)
+    return _added(worktree, place, "-b", branch, "--", str(place))
 
 
 def found(worktree: WorkTree, folder: str) -> WorkTree | None:
-    """The work tree that a run was given before, where it is still there."""
+    """The work tree that a run was given before, where it is still there. Git knows it as a linked work tree of this
+    repository: any other folder is not even looked at."""
     if not folder or Path(folder) == worktree.top or not Path(folder).is_dir():
+        return None
+    listed = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
+    if b"worktree " + os.fsencode(folder) not in listed:
         return None
     other = _opened(Path(folder))
     return other if other.common_dir == worktree.common_dir else None
 
 
-def give_up(worktree: WorkTree, place: WorkTree) -> bool:
-    """Remove a linked work tree in which nothing is left that is not committed; whether it was. The branch stays."""
-    if not _is_inside(worktree, place.top):
-        return False
+def reopened(worktree: WorkTree, folder: str, branch: str) -> WorkTree | None:
+    """The linked work tree that a run was given before, made anew on its branch where it is gone since. None for a run
+    that had none, or whose branch is checked out here now.
+
+    Raises Refused where it can't be made, as when the branch is checked out in another work tree.
+    """
+    if (there := found(worktree, folder)) is not None:
+        return there
+    if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
+        return None
+    known = git_output(
+        worktree.top, "show-ref", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)
+    )
+    where = ("--", folder, branch) if known.returncode == 0 else ("-b", branch, "--", folder)
+    return _added(worktree, Path(folder), *where)
+
+
+def wind_up(worktree: WorkTree, place: WorkTree, branch: str, *, done: bool = True) -> str:
+    """What to say of a linked work tree at the end of a run. It is removed where it was made for the run, which is
+    `done`, and holds nothing that is not committed; the branch goes too where nothing was committed on it."""
+    if not done or not _is_inside(worktree, place.top):
+        return ""
     try:
         git(worktree.top, "worktree", "remove", "--", str(place.top), read_only=False)
     except GitError:  # something uncommitted is in it: it stays
-        return False
-    return True
+        remove = f"git worktree remove --force {shlex.quote(str(place.top))}"
+        return f"what is not committed is in {place.top}: `{remove}` takes it away"
+    if _is_of_head(worktree, branch):
+        git_output(worktree.top, "branch", "--quiet", "-d", "--", branch, read_only=False, ok=(0, 1))
+        return f"nothing was committed: the branch {branch} is gone again"
+    return f"the work is on the branch {branch}: `git merge {branch}` takes it over"
+
+
+def _is_of_head(worktree: WorkTree, branch: str) -> bool:
+    """Whether the branch has no commit that is not in HEAD."""
+    counted = git_output(worktree.top, "rev-list", "--count", f"HEAD..refs/heads/{branch}", "--", ok=(0, 128))
+    return counted.stdout.strip() == b"0"
+
+
+def _added(worktree: WorkTree, place: Path, *args: str) -> WorkTree:
+    try:
+        git(worktree.top, "worktree", "add", "--quiet", *args, read_only=False)
+    except GitError as error:
+        raise Refused(f"the linked work tree could not be made: {error}") from error
+    return _opened(place)
 
 
 def _opened(place: Path) -> WorkTree:

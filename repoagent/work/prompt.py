@@ -8,14 +8,16 @@ from dataclasses import replace
 from importlib.resources import files
 
 from repoagent.agent import State, Tool, protocol_text
+from repoagent.agent.window import marked
 from repoagent.config import user_file
-from repoagent.edit.context import facts_block, request_key
+from repoagent.edit.context import facts_block, quoted, request_key
 from repoagent.edit.context_files import collect, context_parts
 from repoagent.edit.context_files.finding import USER_FILE
-from repoagent.llm import Message, Part, Request, Turn, to_messages
+from repoagent.llm import Part, Request, Turn, to_messages
 from repoagent.repo import Facts
 from repoagent.store.masking import mask
 from repoagent.work.desk import Desk
+from repoagent.work.names import named
 
 
 def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
@@ -43,22 +45,23 @@ def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> 
 
 def request_of(system: Sequence[Part], state: State, turns: Sequence[Turn], asked: str, most: int) -> Request:
     """The request for the next reply: `turns` are those of the conversation that are sent."""
-    messages = list(to_messages([replace(turn, text=mask(turn.text)) for turn in turns], state.nonce))
-    if len(messages) > 2:  # what was cached at the last call ends here
-        *before, last = messages[-3].parts
-        messages[-3] = replace(messages[-3], parts=(*before, replace(last, cache=True)))
-    *before, last = messages[-1].parts
-    messages[-1] = Message("user", (*before, replace(last, cache=True)))
+    messages = to_messages([replace(turn, text=mask(turn.text)) for turn in turns], state.nonce)
     replies = sum(turn.role == "assistant" for turn in state.turns)
-    return Request(tuple(system), tuple(messages), most, request_key(asked, {}, replies))
+    return marked(Request(tuple(system), messages, most, request_key(asked, {}, replies)))
 
 
-def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool) -> str:
+def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, inside: str = "") -> str:
     """What a run is told of the repository when it begins, and when the person speaks again and it has changed."""
     lines = [facts_block(facts)]
     if changed:
-        shown = ", ".join(changed[:20]) + (f" and {len(changed) - 20} more" if len(changed) > 20 else "")
+        shown = ", ".join(map(named, changed[:20])) + (
+            f" and {len(changed) - 20} more" if len(changed) > 20 else ""
+        )
         lines.append(f"uncommitted work of the person: {shown}")
+    if inside:
+        lines.append(
+            f"the person is in the folder {quoted(inside)}; all paths here start at the top of the repository"
+        )
     if linked:
         lines.append(
             "This is a linked work tree, made for you: files that git ignores (environments, builds) are not in it."

@@ -15,7 +15,8 @@ from repoagent.repo import WorkTree, layout
 from repoagent.store import ensure
 from repoagent.work.at_work import AtWork
 from repoagent.work.equip import confinement
-from repoagent.work.home import About, Home, living
+from repoagent.work.footing import refuse_vain, standing
+from repoagent.work.home import About, Home, living, refuse_foreign
 from repoagent.work.outset import lay_table
 from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
@@ -42,24 +43,29 @@ class RunOutcome:
 
 def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk, ready: Means) -> RunOutcome:
     """Do one run, or go on with it. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
-    conversation, and what was changed, are kept then, and the same run can be gone on with."""
+    conversation, and what was changed, are kept then, and the same run can be gone on with. Raises Refused for a run
+    that came with the repository."""
     started = time.monotonic()
     store = layout(worktree)
     ensure(store)
     home = Home(store, request.name)
+    refuse_foreign(home)
+    refuse_vain(worktree, request)
     meter = ready.meter
     if meter.book is not None:
         meter.book = meter.book.about(request.name, str(worktree.top), ())
     with living(home, _about(worktree, request, ready), warn=talk.say) as live:
         place = confinement(worktree, store, settings, request, home.folder / "scratch")
         desk = lay_table(worktree, request, settings, talk, ready, home, place)
+        desk.commits[:] = [commit for commit in desk.commits if commit not in live.record.commits]
+        live.committed(desk.commits)
         try:
             outcome = AtWork(desk, live, place, open_state(home.conversation)).go()
         finally:  # the last call counts too
             live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
         kind: Kind = "done" if outcome.kind == "finished" else outcome.kind
         live.ended(kind, outcome.text, commits=desk.commits)
-    left = tuple(change.name for change in desk.ledger.changes)
+    left = standing(worktree, desk.ledger).left
     return RunOutcome(
         kind, request.name, outcome.text, shown(ready.model.spec), meter.usage, meter.attempts, meter.cost,
         time.monotonic() - started, tuple(desk.commits), left,

@@ -21,8 +21,8 @@ def write_tool(folder: Path) -> Tool:
         if not _NAME.fullmatch(name):
             return Observation(
                 "write",
-                f"path={name!r}: it is the plain name of a file outside of the repository; what is in the repository is "
-                "changed with a patch.",
+                f"path={name!r}: it is the plain name of a file outside of the repository; what is in the repository "
+                "is changed with a patch.",
                 ok=False,
             )
         if len(action.body) > LONGEST:
@@ -34,7 +34,7 @@ def write_tool(folder: Path) -> Tool:
         return Observation("write", f"Written: commands have it as $TMPDIR/{name}.")
 
     text = (
-        '<write path="NAME">TEXT</write> makes a scratch file that is no part of the repository, for commands to use as '
-        "$TMPDIR/NAME."
+        '<write path="NAME">TEXT</write> makes a scratch file that is no part of the repository, for commands to use '
+        "as $TMPDIR/NAME."
     )
     return Tool("write", text, perform)

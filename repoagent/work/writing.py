@@ -15,12 +15,17 @@ from repoagent.edit.land import RELOCATIONS, agreed, rebind
 from repoagent.edit.landing import new_edit_id
 from repoagent.edit.masking import masked_tool
 from repoagent.edit.proposal import edit_tool
-from repoagent.edit.tools import known_or_read
+from repoagent.edit.scope import why_content_is_off_limits
+from repoagent.edit.tools import is_ignored_here, known_or_read
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.memory import Memory, remember, resolve
 from repoagent.patch import FilePatch, PatchRefused, read_answer
 from repoagent.patch.paths import bad_path
-from repoagent.repo import FileChange, Moved, Options, Transaction, WorkTree
+from repoagent.repo import FileChange, Moved, Options, Source, Transaction, WorkTree
+from repoagent.repo.index import read_entries
+from repoagent.repo.paths import is_ignored
+from repoagent.repo.run import GitError
+from repoagent.repo.transaction.refusals import left_out
 from repoagent.store import audit
 from repoagent.work.desk import Desk
 from repoagent.work.landing import land_each
@@ -64,7 +69,7 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
             return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
         paths = [path for change in changes for path in (change.old_path, change.path) if path]
         _seen_now(desk, changes)
-        desk.agreed.update(paths)
+        desk.agreed.update(dict.fromkeys(paths) | {c.path: c.after for c in changes if c.path})
         said = [seen.text, *_changed_meanwhile(stale), after(list(dict.fromkeys(paths)))]
         return Observation(
             EDIT, "\n".join(filter(None, said)), data={"files": [change.name for change in changes]}
@@ -100,17 +105,24 @@ def _bind(desk: Desk, patches: Sequence[FilePatch]) -> str:
     here = {
         name for name in spelled(patches) if bad_path(name) is None and (desk.worktree.top / name).is_file()
     }
-    for path in sorted(here | set(desk.shown)):
+    names = sorted(here | set(desk.shown))
+    bench.not_ignored = _not_ignored(desk, names)
+    for path in names:
         try:
             source = known_or_read(bench, path)
         except RepoagentError as error:
             if path in here:
                 return str(error)
             continue
+        if path in here and path not in bench.editable and (reason := _why_closed(desk, source)):
+            return f"{path} may not be changed: {reason}"
         if source.data is None:  # it was shown, and is gone
             bench.draft = replace(
                 bench.draft, sources={p: s for p, s in bench.draft.sources.items() if p != path}
             )
+    missing = [name for name in sorted(set(spelled(patches)) - here) if bad_path(name) is None]
+    if refusal := _left_out(desk, missing):
+        return refusal
     for patch in patches:
         unseen = [name for name in spelled([patch]) & here if name not in desk.shown]
         if unseen and patch.whole is not None and patch.rows is None and patch.action == "edit":
@@ -118,11 +130,32 @@ def _bind(desk: Desk, patches: Sequence[FilePatch]) -> str:
     return ""
 
 
+def _not_ignored(desk: Desk, names: Sequence[str]) -> frozenset[str]:
+    """Those that git does not ignore, by one call of git; none where it can't say it of all of them."""
+    try:
+        return frozenset(names) - is_ignored(desk.worktree, names)
+    except GitError:  # one is behind a link, or in a submodule: then each is asked about alone
+        return frozenset()
+
+
+def _why_closed(desk: Desk, source: Source) -> str:
+    """Why a file that is there is not among those that may be changed."""
+    if why := why_content_is_off_limits(source.data or b""):
+        return why
+    return "git ignores it" if is_ignored_here(desk.bench, source.path) else ""
+
+
+def _left_out(desk: Desk, names: Sequence[str]) -> str:
+    """Of files that are not there: what to say where git has one of them, and leaves it out of the work tree."""
+    known = read_entries(desk.worktree, names) if names else {}
+    return next((left_out(name) for name, entry in known.items() if entry.skip_worktree), "")
+
+
 def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
     """Take the draft through the person's yes into the files; with a commit of its own where each edit has one."""
     bench, edit_id = desk.bench, new_edit_id()
     if desk.request.commit_per_edit:
-        changes = land_each(desk, edit_id)
+        changes = land_each(desk, edit_id, mark)
         _audit(desk, changes, edit_id)
         return changes
     remarks = rebind(bench, edit_id)
@@ -140,7 +173,7 @@ def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
             proposal = replace(proposal, changes=bench.draft.edits)
             continue
         except BaseException:
-            desk.ledger.wrote(())
+            desk.ledger.came()
             raise
         desk.ledger.wrote(changes)
         _audit(desk, changes, edit_id)

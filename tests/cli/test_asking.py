@@ -65,7 +65,7 @@ def test_q_stops_the_run(tmp_path: Path) -> None:
         shown.expect("Make this change [y,n,q,?]? ")
         assert "sandbox" not in shown.seen
         shown.send("q\n")
-        shown.expect("NothingDone you stopped the run")
+        shown.expect("Stopped you stopped the run")
 
 
 @pytest.mark.parametrize(

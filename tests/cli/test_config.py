@@ -122,22 +122,35 @@ def test_init_makes_what_a_team_can_share(repo: GitRepo) -> None:
     (repo.top / ".repoagent" / "memory").mkdir()
     repo.write(".repoagent/memory/index.json", "{}")
     assert repo.status() == "?? .repoagent/config.toml\n?? .repoagent/context.md\n"
+    repo.write(".repoagent/skills/release/SKILL.md", "")
+    repo.write(".repoagent/skills/release/scripts/next", "")
+    repo.write(".repoagent/agents/why.md", "")
+    repo.write(".repoagent/runs/agents/run.json", "{}")
+    assert repo.git("ls-files", "--others", "--exclude-standard").split() == [
+        ".repoagent/agents/why.md",
+        ".repoagent/config.toml",
+        ".repoagent/context.md",
+        ".repoagent/skills/release/SKILL.md",
+        ".repoagent/skills/release/scripts/next",
+    ]
 
 
 def test_init_again_changes_nothing(repo: GitRepo) -> None:
     program(repo.top, "init")
     repo.write(".repoagent/config.toml", "max_turns = 3\n")
-    repo.write(".repoagent/.gitignore", "*\n!/config.toml\n!/context.md\n!/mine")
+    ignore = "*\n!/agents/\n!/agents/**\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/mine"
+    repo.write(".repoagent/.gitignore", ignore)
     done = program(repo.top, "init", "--json")
     assert [file["what"] for file in json.loads(done.stdout)["files"]] == ["kept"] * 3
     assert repo.read(".repoagent/config.toml") == b"max_turns = 3\n"
-    assert repo.read(".repoagent/.gitignore") == b"*\n!/config.toml\n!/context.md\n!/mine"
+    assert repo.read(".repoagent/.gitignore") == ignore.encode()
 
 
 def test_init_adds_to_a_gitignore_that_is_there(repo: GitRepo) -> None:
     repo.write(".repoagent/.gitignore", "*\n# mine")
     assert program(repo.top, "init").returncode == 0
-    assert repo.read(".repoagent/.gitignore") == b"*\n# mine\n!/config.toml\n!/context.md\n"
+    added = b"!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/agents/\n!/agents/**\n"
+    assert repo.read(".repoagent/.gitignore") == b"*\n# mine\n" + added
 
 
 def test_init_through_a_link_is_refused(repo: GitRepo, tmp_path: Path) -> None:
@@ -164,7 +177,7 @@ def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
     repo.write(".repoagent/config.toml", "\n".join(lines))
     settings = load(Layout(repo.top / ".repoagent", repo.top / ".git"), repo.top)
     for option in OPTIONS:
-        if option.repository_may_set:
+        if option.repository_may_set and option.key != "run.mode":  # may only be less than its default
             assert settings.setting(option.key).value == option.default
             assert settings.origin(option.key).startswith("file:") or option.default is None
     assert settings.warnings == ()

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-enum { COUNT, SELF, ALL, MAIN, TORN, FAIL, FAIL_ON };
+enum { COUNT, SELF, ALL, MAIN, TORN, FAIL, FAIL_ON, TOLD };
 #define PIDS 500
 
 static struct control {
@@ -66,6 +66,7 @@ static int event(const char *call, const char *path, int fails)
     case SELF: kill(getpid(), SIGKILL); break;
     case ALL: end_all(); break;
     case MAIN: kill(control->main, SIGKILL); usleep(2000); break;
+    case TOLD: kill(control->main, control->error); break;
     case TORN: return 1;
     case FAIL:
     case FAIL_ON:

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("faults.c")
-# The modes of faults.c: who is ended at the event, or that it fails. TORN cuts a write in two, then ends all.
-COUNT, SELF, ALL, MAIN, TORN, FAIL, FAIL_ON = range(7)
+# The modes of faults.c: who is ended at the event, or that it fails. TORN cuts a write in two, then ends all; TOLD sends
+# the signal that is given as the error to the work itself.
+COUNT, SELF, ALL, MAIN, TORN, FAIL, FAIL_ON, TOLD = range(8)
 _PIDS = 500
 _HEAD = struct.Struct("8i")
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h

@@ -11,6 +11,7 @@ from repoagent.agent.approval.proposing import propose
 from repoagent.agent.approval.reads import can_do_no_harm, names_off_limits, only_reads
 from repoagent.agent.approval.rule import Rule, sets_harmlessly
 from repoagent.agent.approval.shell import Reading, Simple, Word, read
+from repoagent.agent.approval.withheld import Known, may_show
 
 Audit = Callable[[Mapping[str, object]], None]
 
@@ -35,8 +36,9 @@ class Gate:
     allow, deny: rules, of which `allow` grows with each "always". asker: who is asked. remember: keeps the patterns of
     an "always" in the user's configuration. audit: is told each decision. sandbox: the name of what commands run in, ""
     for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a command
-    may write to. path: the PATH of commands. off_limits: why a path below the top is not to be shown, None when it
-    may be.
+    may write to; kept: what it may not write, wherever that is. path: the PATH of commands. off_limits: why a path below
+    the top is not to be shown, None when it may be. withheld: the files there are that are not, and what git knows of
+    each.
     """
 
     mode: Mode
@@ -49,8 +51,10 @@ class Gate:
     why_none: str = ""
     top: Path = field(default_factory=Path)
     writable: tuple[Path, ...] = ()
+    kept: tuple[Path, ...] = ()
     path: str | None = None
     off_limits: Callable[[str], str | None] = lambda _: None
+    withheld: Callable[[], Mapping[str, Known]] = dict
 
     def decide(self, asked: Asked) -> Verdict:
         """Whether it may be done, and by whose word. Deny rules win in every mode. A person's "always" is kept.
@@ -125,6 +129,8 @@ class Gate:
         """By what all commands of a text pass without a question; "" when they do not."""
         if reading.doubt or not reading.commands:
             return ""
+        if any(command.name == "xargs" for command in reading.commands) and self.withheld():
+            return ""  # what it is given to read is said by what runs before it
         moves = any(command.name == "cd" for command in reading.commands)
         passed: dict[str, None] = {}
         for command in reading.commands:
@@ -140,14 +146,7 @@ class Gate:
         silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
         if sets_harmlessly(silent):
             return "reads only"
-        shown = not names_off_limits(silent, self.top, cwd, self.off_limits)
-        if self.sandbox and shown and only_reads(silent):
-            return "reads only"
-        if (
-            not self.sandbox
-            and not moves
-            and can_do_no_harm(silent, self.top, cwd, self.path, self.off_limits)
-        ):
+        if self._only_reads(silent, cwd, moves=moves):
             return "reads only"
         if self.mode == "read-only":
             return ""
@@ -157,12 +156,23 @@ class Gate:
             return ""
         return next((f"rule {rule.pattern}" for rule in self.allow if rule.allows(command)), "")
 
+    def _only_reads(self, command: Simple, cwd: str, *, moves: bool) -> bool:
+        """Whether it only reads, and nothing that a model is not to see."""
+        if self.sandbox:
+            reads = only_reads(command) and not names_off_limits(command, self.top, cwd, self.off_limits)
+        else:
+            reads = not moves and can_do_no_harm(command, self.top, cwd, self.path, self.off_limits)
+        return reads and not may_show(command, self.top, cwd, self.withheld())
+
     def _may_write(self, target: Word, cwd: str, *, moves: bool) -> bool:
         """Whether a redirection writes where a command may write: in the work tree, but for what is git's and ours."""
         if not target.literal or target.text.startswith("~") or (moves and not target.text.startswith("/")):
             return False
         top = self.top.resolve()
         path = (top / cwd / target.text).resolve()
+        kept = [keep for keep in map(Path.resolve, self.kept) if not top.is_relative_to(keep)]
+        if any(path.is_relative_to(keep) for keep in kept):
+            return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
         if path.is_relative_to(top):
             return not _OURS.intersection(part.lower() for part in path.relative_to(top).parts)
         return any(path.is_relative_to(folder.resolve()) for folder in self.writable)

@@ -20,6 +20,7 @@ from repoagent.repo.content import Content, look, same
 from repoagent.repo.merge import Conflict, merge, say_lines
 from repoagent.store import document, write_whole
 from repoagent.store.atomic import read_regular
+from repoagent.work.changes.checking import check
 
 VERSION = 1
 
@@ -60,6 +61,10 @@ class Ledger:
             self.changes = Draft({}, self.changes).with_changes([change]).edits
         self._save()
 
+    def came(self) -> None:
+        """Whether what was coming has come is not known, for something broke off: the bytes in the files say it."""
+        self.wrote([change for change in self.coming if _is_written(self.worktree, change)])
+
     def found(self, changes: Iterable[FileChange]) -> None:
         """Files that are candidates from now on, or not any more."""
         known = {change.name: change for change in self.candidates}
@@ -93,6 +98,31 @@ class Ledger:
         self.candidates = tuple(change for change in self.candidates if change.name not in gone)
         self.mixed -= gone
         self._save()
+
+    def vanished(self) -> list[str]:
+        """The changes of which nothing is in the files any more: they leave the ledger. Of what can't be told apart
+        from somebody else's nothing is said."""
+        try:
+            there = {change.name for change in self.present()}
+        except Inseparable:
+            return []
+        gone = [change.name for change in self.changes if change.name not in there]
+        if gone:
+            self.drop(gone)
+        return gone
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is in its folder, also where it is empty."""
+        return (self.folder / "index.json").exists()
+
+    def keep_bytes(self, data: bytes) -> str:
+        """Keep bytes beside the ledger; their name."""
+        return _keep(self.folder, data)
+
+    def kept_bytes(self, name: str) -> bytes | None:
+        """What `keep_bytes` has kept, None where it is gone."""
+        return _bytes(self.folder, name)
 
     def of(self, path: str) -> FileChange | None:
         """The change, or the candidate, that is about `path`."""
@@ -152,10 +182,11 @@ class Ledger:
         return _ending(replace(change, before=merged), now)
 
     def _save(self) -> None:
-        for change in (*self.changes, *self.candidates, *self.coming):
-            for data in (change.before, change.after):
-                if data is not None:
-                    _keep(self.folder, data)
+        every = (*self.changes, *self.candidates, *self.coming)
+        sides = (data for change in every for data in (change.before, change.after) if data is not None)
+        new = [data for data in dict.fromkeys(sides) if not _place(self.folder, data).exists()]
+        for n, data in enumerate(new, 1):  # the last one settles the names of all
+            write_whole(_place(self.folder, data), data, settled=n == len(new))
         lists = {"changes": self.changes, "candidates": self.candidates, "coming": self.coming}
         value: dict[str, Any] = {name: [_to_dict(one) for one in some] for name, some in lists.items()}
         document.write(
@@ -179,7 +210,8 @@ def open_ledger(worktree: WorkTree, folder: Path) -> Ledger:
         edit=str(value.get("edit", "")),
     )  # fmt: skip
     if lists["coming"]:
-        ledger.wrote([change for change in lists["coming"] if _is_written(worktree, change)])
+        ledger.coming = lists["coming"]
+        ledger.came()
     return ledger
 
 
@@ -207,11 +239,14 @@ def _mixed(paths: Sequence[str]) -> str:
 
 
 def _keep(folder: Path, data: bytes) -> str:
-    name = sha256(data).hexdigest()
-    path = folder / "bytes" / name
+    path = _place(folder, data)
     if not path.exists():
         write_whole(path, data)
-    return name
+    return path.name
+
+
+def _place(folder: Path, data: bytes) -> Path:
+    return folder / "bytes" / sha256(data).hexdigest()
 
 
 def _to_dict(change: FileChange) -> dict[str, str | None]:
@@ -232,15 +267,15 @@ def _changes(folder: Path, raw: object) -> tuple[FileChange, ...]:
     """Those of which the bytes are still there."""
     found = []
     for one in raw if isinstance(raw, list) else []:
+        check(one, folder)
         sides = [_bytes(folder, one.get(side)) for side in ("before", "after")]
         if any(data is None and one.get(side) for data, side in zip(sides, ("before", "after"), strict=True)):
             raise Refused(
                 f"{folder} does not hold the bytes of {one.get('path') or one.get('old_path')} any more: what this run "
                 "has changed can't be told; commit it by hand, or begin a new run"
             )
-        found.append(
-            FileChange(one["old_path"], one["path"], sides[0], sides[1], one["old_mode"], one["mode"])
-        )
+        old, new = (sides[0], one.get("old_mode")), (sides[1], one.get("mode"))
+        found.append(FileChange(one.get("old_path"), one.get("path"), old[0], new[0], old[1], new[1]))
     return tuple(found)
 
 

@@ -16,12 +16,16 @@ from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, look
 from repoagent.repo.status import Status, read_status, read_untracked
 from repoagent.work.changes.ledger import Ledger
+from repoagent.work.changes.unwatched import forget_look, keep_look
+from repoagent.work.names import named
+from repoagent.work.obeyed import watch_usual
 
 LARGEST = 4 * 1024 * 1024  # bytes of a file that is followed
 MOST = 2_000  # uncommitted files whose bytes are looked at
+IN_ALL = 256 * 1024 * 1024  # bytes of all that are followed: they are held in memory
 NAMED = 20
 
-Signature = tuple[int, int, int, int]
+Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -37,15 +41,22 @@ class Seen:
 def watch(worktree: WorkTree, ledger: Ledger, say: Callable[[str], None]) -> Callable[[], Callable[[], str]]:
     """What looks before a command, and returns what looks after it: that tells the model what has changed.
 
-    `say` gets a sentence where the person's own uncommitted work was changed.
+    `say` gets a sentence where the person's own uncommitted work was changed, or what other programs obey.
     """
+    look_at_usual = watch_usual(worktree.top, say)
     known: dict[str, Seen] = {}  # from look to look, so that a file that stays as it is is read once
 
     def before() -> Callable[[], str]:
         status, seen = _look(worktree, known)
         known.clear()
         known.update(seen)
-        return lambda: _after(worktree, ledger, status, seen, say)
+        keep_look(ledger, seen)
+
+        def after() -> str:
+            look_at_usual()
+            return _after(worktree, ledger, status, seen, say)
+
+        return after
 
     return before
 
@@ -63,6 +74,10 @@ def _after(
             continue
         if not (before or after or _NONE).followed or not (after or before or _NONE).followed:
             large.append(path)
+            if (before or after or _NONE).tracked:
+                say(
+                    f"{path} was changed by the command, and is too large to be followed: it is not in the commit"
+                )
             continue
         old = before.content if before is not None else _committed(worktree, status, was, path)
         new = after.content if after is not None else _present(worktree, path)
@@ -79,6 +94,7 @@ def _after(
         ledger.wrote(changes)
     if candidates:
         ledger.found(candidates)
+    forget_look(ledger)
     return _told(changes, candidates, large)
 
 
@@ -95,23 +111,38 @@ def _candidates(ledger: Ledger) -> set[str]:
 
 def _look(worktree: WorkTree, known: dict[str, Seen]) -> tuple[Status, dict[str, Seen]]:
     """All paths with uncommitted bytes in the work tree, and all untracked ones."""
-    status = read_status(worktree)
-    tracked = [path for path, one in status.changed.items() if one.unstaged and not one.submodule]
-    staged = [path for path in status.changed if path not in tracked and not status.changed[path].submodule]
-    found = {
-        path: _see(worktree, path, known.get(path), tracked=True, follow=n < MOST)
-        for n, path in enumerate((*tracked, *staged))
-    }
-    for n, path in enumerate(read_untracked(worktree)):
-        if not path.endswith("/"):  # another repository
-            found[path] = _see(worktree, path, known.get(path), tracked=False, follow=n < MOST)
+    status, others = _status(worktree)
+    changed = {path: one for path, one in status.changed.items() if not one.submodule}
+    tracked = [path for path, one in changed.items() if one.unstaged]
+    staged = [path for path, one in changed.items() if not one.unstaged]
+    found: dict[str, Seen] = {}
+    left = IN_ALL
+    for is_tracked, paths in ((True, (*tracked, *staged)), (False, others)):
+        for n, path in enumerate(paths):
+            if path.endswith("/"):  # another repository
+                continue
+            follow = n < MOST and left > 0
+            found[path] = seen = _see(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
+            left -= len(seen.content.data) if seen.content is not None else 0
     return status, found
+
+
+def _status(worktree: WorkTree) -> tuple[Status, list[str]]:
+    """The work in tracked files, and the untracked ones: two calls of git at once, for a command waits for them."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        others = pool.submit(read_untracked, worktree)
+        return read_status(worktree), others.result()
 
 
 def _see(worktree: WorkTree, path: str, known: Seen | None, *, tracked: bool, follow: bool) -> Seen:
     signature = _signature(worktree, path)
     if known is not None and signature is not None and known.signature == signature:
-        return Seen(signature, known.content, tracked, known.followed)
+        if known.tracked == tracked and (follow or not known.followed):
+            return known
+        if follow:
+            return Seen(signature, known.content, tracked, known.followed)
     if signature is None:
         return Seen(None, None, tracked)
     if not follow or signature[1] > LARGEST:
@@ -124,10 +155,11 @@ def _see(worktree: WorkTree, path: str, known: Seen | None, *, tracked: bool, fo
 
 def _signature(worktree: WorkTree, path: str) -> Signature | None:
     try:
-        found = os.lstat(worktree.top / path)
+        found = os.lstat(f"{worktree.top}/{path}")  # joined as text: there may be 100,000
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode
+    # the time of the last change of any kind is the one that a command can't set
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_ctime_ns
 
 
 def _committed(worktree: WorkTree, status: Status, was: Status, path: str) -> Content | None:
@@ -166,20 +198,21 @@ def _sentences(
 ) -> Iterator[str]:
     if changes:
         yield f"It changed {_names([_verb(change) for change in changes])}: a part of your change now."
-    made = [change.name for change in candidates if change.after is not None]
+    made = [named(change.name) for change in candidates if change.after is not None]
     if made:
         yield (
             f"It made {_names(made)}, which git does not know: no part of your change unless you say "
             f'<keep path="FILE"/>.'
         )
     if large:
-        yield f"{_names(large)} changed too, and is too large, or not a file, to be a part of your change."
+        why = "is too large, not a file, or one of too many to be a part of your change"
+        yield f"{_names(list(map(named, large)))} changed too, and {why}."
 
 
 def _verb(change: FileChange) -> str:
     if change.before is None:
-        return f"{change.name} (new)"
-    return f"{change.name} (deleted)" if change.after is None else change.name
+        return f"{named(change.name)} (new)"
+    return f"{named(change.name)} (deleted)" if change.after is None else named(change.name)
 
 
 def _names(names: Sequence[str]) -> str:

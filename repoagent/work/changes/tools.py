@@ -16,12 +16,20 @@ def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) 
 
     def keep(action: Action) -> Observation:
         path = _path(action)
-        if not ledger.keep([path]):
+        if any(
+            path in (change.path, change.old_path) for change in ledger.changes
+        ):  # before a kill, or twice
+            return Observation("keep", f"{path} is a part of your change.")
+        below = [
+            one.name for one in ledger.candidates if path and one.name.startswith(path.rstrip("/") + "/")
+        ]
+        if not ledger.keep([path, *below]):
             known = ", ".join(change.name for change in ledger.candidates)
             return Observation(
                 "keep", f"{path} is none of the files to keep" + (f": {known}" if known else "."), ok=False
             )
-        return Observation("keep", f"{path} is a part of your change now.")
+        files = f" ({len(below)} files)" if len(below) > 1 else ""
+        return Observation("keep", f"{path}{files} is a part of your change now.")
 
     def restore(action: Action) -> Observation:
         path = _path(action)
@@ -36,7 +44,11 @@ def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) 
         return Observation("restore", f"{path} is as it was before you changed it.")
 
     return (
-        Tool("keep", '<keep path="FILE"/> makes a file that a command made a part of your change.', keep),
+        Tool(
+            "keep",
+            '<keep path="FILE"/> makes a file that a command made, or all in a folder, a part of your change.',
+            keep,
+        ),
         Tool("restore", '<restore path="FILE"/> takes all of your changes of a file back.', restore),
     )
 
@@ -46,6 +58,7 @@ def put_back(ledger: Ledger, paths: Sequence[str], write: Callable[[Sequence[Fil
 
     Raises Inseparable where that is on the same lines, and what `write` raises; nothing is changed then.
     """
+    ledger.vanished()  # a kill came between the files and the ledger
     wanted = [change for change in ledger.separated() if change.name in paths or change.old_path in paths]
     back = [reverse(ledger, change) for change in wanted]
     write([change for change in back if change.before != change.after or change.path != change.old_path])

@@ -77,6 +77,7 @@ class Child:
             tuple(map(str, event.get("patterns") or ())),
             f"the child {self.name} asks" + (f"; {event['why']}" if event.get("why") else ""),
             str(event.get("sandbox") or ""),
+            str(event.get("cwd") or ""),
         )
         verdict = approve(asked)
         word = "always" if verdict.always else "yes" if verdict.allowed else "no"

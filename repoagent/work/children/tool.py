@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from repoagent.agent import Action, Observation, Tool, fence
-from repoagent.agent.approval import Asked
+from repoagent.agent.approval import Asked, Mode
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm import Usage
 from repoagent.store.masking import mask
-from repoagent.work.changes import open_ledger
+from repoagent.work.children.adopting import take_over
 from repoagent.work.children.order import Order, write_order
 from repoagent.work.children.process import Child, start
 from repoagent.work.children.reviewer import review
 from repoagent.work.desk import Desk
 from repoagent.work.home import Home, new_name
 from repoagent.work.kinds import Budget, Kind, instructions_text, narrowed
+from repoagent.work.names import named
 
 AT_ONCE = 6
 MOST = 30  # children of one run
@@ -60,7 +61,8 @@ class Nursery:
         verdict = desk.gate.decide(Asked("delegate", f"{kind.name}: {action.body.strip()[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The child was not started: {verdict.reason}", ok=False)
-        child = narrowed(kind, self.tools - NOT_FOR_CHILDREN, desk.gate.mode, self._left(action))
+        mode: Mode = "read-only" if desk.request.plan_only else desk.gate.mode
+        child = narrowed(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
         model = child.model or self.model
         self.count += 1
         if kind.name == "review":
@@ -91,8 +93,10 @@ class Nursery:
     def wait(self, action: Action) -> Observation:
         number = action.args.get("child", "").strip()
         if number not in self.living:
+            if number in {f"c{n}" for n in range(1, self.count + 1)}:
+                raise UsageError(f"the child {number} has ended: what it answered stands further up")
             raise UsageError(f"there is no child {number} at work" + self._known())
-        return self._waited(number)
+        return replace(self._waited(number), kind="wait")
 
     def _known(self) -> str:
         return f": {', '.join(self.living)}" if self.living else "."
@@ -117,7 +121,7 @@ class Nursery:
         home = Home(self.desk.layout, child.name)
         last = child.last or {}
         self._count_usage(last)
-        changed = self._take_over(home)
+        changed = take_over(self.desk, home)
         data: dict[str, object] = {"child": child.name, "kind": child.kind, "files": changed}
         if last.get("event") != "end":
             why = str(last.get("error") or (child.errors[-1] if child.errors else "it ended without a word"))
@@ -126,17 +130,6 @@ class Nursery:
             )
         text = fence(mask(str(last.get("text", ""))).strip(), "answer")
         return Observation("delegate", _with_files(text, changed), data=data)
-
-    def _take_over(self, home: Home) -> list[str]:
-        """What the child has changed is a part of the run's change from here on."""
-        ledger = open_ledger(self.desk.worktree, home.changes)
-        changes = ledger.present() if not ledger.mixed else ledger.changes
-        if not changes and not ledger.candidates:
-            return []
-        self.desk.ledger.wrote(changes)
-        self.desk.ledger.found(ledger.candidates)
-        ledger.drop([change.name for change in (*ledger.changes, *ledger.candidates)])
-        return [change.name for change in changes]
 
     def _count_usage(self, last: Mapping[str, object]) -> None:
         used = last.get("usage")
@@ -186,7 +179,11 @@ def delegate_tools(nursery: Nursery, wait: Tool | None) -> tuple[Tool, ...]:
 
 
 def _with_files(text: str, changed: list[str]) -> str:
-    return f"{text}\nIt changed {', '.join(changed)}: a part of your change now." if changed else text
+    return (
+        f"{text}\nIt changed {', '.join(map(named, changed))}: a part of your change now."
+        if changed
+        else text
+    )
 
 
 def _reporting(kind: str, perform: Callable[[], Observation]) -> Observation:

@@ -19,6 +19,7 @@ requests.py stop and pause, as files
 listing.py  live and past runs, and the one that a person names
 steer.py    what others ask of a run: message, stop, pause, resume, wait
 remove.py   a run deleted
+foreign.py  a run that came with the repository
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING
 from repoagent.door import door
 
 if TYPE_CHECKING:
+    from repoagent.work.home.foreign import refuse_foreign
     from repoagent.work.home.inbox import Message, unread
     from repoagent.work.home.life import Live, Stopped, living
     from repoagent.work.home.listing import Run, children, chosen, find, refreshed, runs, tree
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from repoagent.work.home.steer import end_now, message, pause, resume, stop, wait
 
 _HOME = {
+    "foreign": ("refuse_foreign",),
     "inbox": ("Message", "unread"),
     "life": ("Live", "Stopped", "living"),
     "listing": ("Run", "children", "chosen", "find", "refreshed", "runs", "tree"),
@@ -66,6 +69,7 @@ __all__ = [
     "new_name",
     "pause",
     "refreshed",
+    "refuse_foreign",
     "resume",
     "runs",
     "stop",

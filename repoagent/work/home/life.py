@@ -15,6 +15,7 @@ from repoagent.store import Warn, document, ensure, locked, to_stderr
 from repoagent.store.atomic import sweep, write_whole
 from repoagent.store.folders import folder
 from repoagent.store.locks import held_by
+from repoagent.store.masking import mask
 from repoagent.work.home import inbox, process, requests
 from repoagent.work.home.place import Home
 from repoagent.work.home.record import (
@@ -58,7 +59,7 @@ class Live:
         self._record = replace(
             self._earlier,
             name=home.name, kind=about.kind, parent=about.parent,
-            prompt=first_line(about.prompt) or self._earlier.prompt,
+            prompt=first_line(mask(about.prompt)) or self._earlier.prompt,
             model=about.model, mode=about.mode, limits=dict(about.limits), worktree=about.worktree, branch=about.branch,
             pid=os.getpid(), host=process.host(), boot=process.boot(), born=process.born(os.getpid()),
             started=self._earlier.started or now(), begun=now(), ended="", state=RUNNING, doing="", text="", exit=None,
@@ -85,7 +86,7 @@ class Live:
             turns=before.turns + turns,
             tokens=before.tokens + usage.total,
             cost=spent,
-            doing=first_line(doing),
+            doing=first_line(mask(doing)),
         )
         if fresh != self._record:
             self._record, self._stale = fresh, True
@@ -151,7 +152,7 @@ class Live:
             requests.clear(request)
         found = (*self._earlier.commits, *self._record.commits, *commits)
         self._record = replace(
-            self._record, state=state, text=cut(text), commits=tuple(dict.fromkeys(found)), exit=int(code),
+            self._record, state=state, text=cut(mask(text)), commits=tuple(dict.fromkeys(found)), exit=int(code),
             ended=now(), doing="",
         )  # fmt: skip
         self._write()
@@ -186,7 +187,10 @@ def living(home: Home, about: About, *, warn: Warn = to_stderr) -> Iterator[Live
     with ExitStack() as held:
         _lock(held, home)
         earlier = document.read(home.record, version=VERSION, warn=warn)
-        sweep(home.folder)
+        place = home.layout
+        own = (home.folder, home.output, home.changes, home.changes / "bytes", home.inbox)
+        for kept in (*own, place.root, place.conversations, place.sent):
+            sweep(kept)
         for request in (home.stop, home.pause):  # of a process that was killed before it could heed them
             requests.clear(request)
         with folder(home.inbox, create=True):

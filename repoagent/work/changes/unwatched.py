@@ -1,0 +1,125 @@
+"""What was changed while a command was at work that a kill has interrupted: the look before it is kept in a file.
+
+Nobody can tell by then whether the command or the person did it. So it is no part of the run's change unless it is
+kept: a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from repoagent.errors import Refused
+from repoagent.repo import FileChange
+from repoagent.repo.blobs import from_blob
+from repoagent.repo.content import Content, look
+from repoagent.repo.status import Status, read_status, read_untracked
+from repoagent.store import document
+from repoagent.work.changes.ledger import Ledger
+from repoagent.work.names import named
+
+if TYPE_CHECKING:
+    from repoagent.work.changes.looking import Seen
+
+VERSION = 1
+MOST = 16 * 1024 * 1024  # bytes of uncommitted files that are kept for this
+NAMED = 20
+_FILE = "look.json"
+
+
+@dataclass(frozen=True)
+class _Was:
+    content: Content | None
+    known: bool
+
+
+def keep_look(ledger: Ledger, seen: Mapping[str, Seen]) -> None:
+    """Keep what a look before a command has seen, until `forget_look`."""
+    left = MOST
+    found: dict[str, Any] = {}
+    for path, one in seen.items():
+        content = one.content
+        known = one.followed and (content is None or len(content.data) <= left)
+        name = None
+        if known and content is not None:
+            left -= len(content.data)
+            name = ledger.keep_bytes(content.data)
+        found[path] = {"bytes": name, "mode": content.mode if content else None, "known": known}
+    document.write(ledger.folder / _FILE, {"files": found}, version=VERSION, indent=None)
+
+
+def forget_look(ledger: Ledger) -> None:
+    """The command has ended, and what it changed is in the ledger."""
+    (ledger.folder / _FILE).unlink(missing_ok=True)
+
+
+def interrupted(ledger: Ledger) -> str:
+    """What was changed since a look that was never ended, for the model; "" for nothing. It is a candidate then."""
+    value = document.read(ledger.folder / _FILE, version=VERSION)
+    if value is None or not isinstance(files := value.get("files"), dict):
+        return ""
+    was = {path: _was(ledger, one) for path, one in files.items()}
+    status = read_status(ledger.worktree)
+    here = [path for path, one in status.changed.items() if not one.submodule]
+    here += [path for path in read_untracked(ledger.worktree) if not path.endswith("/")]
+    own = {name for change in ledger.changes for name in (change.path, change.old_path)}
+    found, others = [], []
+    for path in sorted({*was, *here}):
+        try:
+            old = was[path] if path in was else _Was(_committed(ledger, status, path), True)
+            now = look(ledger.worktree.top, path)
+        except Refused:  # a fifo, a folder in its place
+            continue
+        if not old.known or old.content == now:
+            continue
+        if path in own:
+            others.append(path)
+        else:
+            found.append(_change(path, old.content, now))
+    if found:
+        ledger.found(found)
+    forget_look(ledger)
+    return "\n".join(_sentences([change.name for change in found], others))
+
+
+def _sentences(found: list[str], others: list[str]) -> list[str]:
+    said = []
+    if found:
+        said.append(
+            f"Since the command that was interrupted began, {_names(found)} changed, by it or by the person: no part "
+            'of your change unless you say <keep path="FILE"/>.'
+        )
+    if others:
+        said.append(f"{_names(others)}, which you had changed, was changed again: look at it.")
+    return said
+
+
+def _names(names: list[str]) -> str:
+    rest = len(names) - NAMED
+    return ", ".join(map(named, names[:NAMED])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _was(ledger: Ledger, one: object) -> _Was:
+    if not isinstance(one, dict) or one.get("known") is not True:
+        return _Was(None, False)
+    if one.get("bytes") is None:
+        return _Was(None, True)
+    data = ledger.kept_bytes(one["bytes"])
+    return _Was(None, False) if data is None else _Was(Content(data, str(one.get("mode"))), True)
+
+
+def _committed(ledger: Ledger, status: Status, path: str) -> Content | None:
+    entry = status.changed[path].staged if path in status.changed else None
+    return None if entry is None else from_blob(ledger.worktree, path, entry)
+
+
+def _change(path: str, old: Content | None, new: Content | None) -> FileChange:
+    return FileChange(
+        path if old is not None else None,
+        path if new is not None else None,
+        old.data if old is not None else None,
+        new.data if new is not None else None,
+        old.mode if old is not None else None,
+        new.mode if new is not None else None,
+    )

@@ -1,0 +1,58 @@
+"""What a child has changed becomes a part of its parent's change: when it ends, or when a killed parent goes on."""
+
+from __future__ import annotations
+
+from repoagent.errors import Busy, RepoagentError, UsageError
+from repoagent.store.atomic import sweep
+from repoagent.store.locks import locked
+from repoagent.work.changes import open_ledger
+from repoagent.work.children.order import read_order
+from repoagent.work.desk import Desk
+from repoagent.work.home import Home
+from repoagent.work.home.place import names_of_folders
+
+_WAIT = 15.0  # seconds for a child to end whose parent was killed: it looks once a second, and may be writing
+
+
+def take_over(desk: Desk, home: Home) -> list[str]:
+    """Take the changes of the child that lived in `home` over into the run's; their names."""
+    ledger = open_ledger(desk.worktree, home.changes)
+    changes = ledger.present() if not ledger.mixed else ledger.changes
+    if not changes and not ledger.candidates:
+        return []
+    known = {(change.name, change.after) for change in desk.ledger.changes}  # a kill came in between
+    desk.ledger.wrote([change for change in changes if (change.name, change.after) not in known])
+    desk.ledger.found(ledger.candidates)
+    ledger.drop([change.name for change in (*ledger.changes, *ledger.candidates)])
+    return [change.name for change in changes]
+
+
+def adopt(desk: Desk) -> str:
+    """After a kill: take over what children have left, and say so to the model; "" where there is nothing."""
+    said = []
+    for name in sorted(names_of_folders(desk.layout)):
+        home = Home(desk.layout, name)
+        sweep(home.folder)  # of one that was killed as it was born
+        if not (home.folder / "child.json").is_file() or not _is_ours(desk, home):
+            continue
+        try:
+            with locked(home.lock, timeout=_WAIT, what=f"the run {name}"):
+                changed = take_over(desk, home)
+        except Busy:
+            desk.talk.say(f"warning: the child {name} is still at work: `repoagent runs stop {name}` ends it")
+            continue
+        if changed:
+            said.append(
+                f"A child that was ended had changed {', '.join(changed)}: a part of your change now."
+            )
+    return "\n".join(said)
+
+
+def _is_ours(desk: Desk, home: Home) -> bool:
+    try:
+        return read_order(home).parent == desk.home.name
+    except UsageError:
+        return False
+    except RepoagentError as error:
+        desk.talk.say(f"warning: {error}")
+        return False

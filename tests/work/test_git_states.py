@@ -1,0 +1,243 @@
+"""Runs in repositories that a person is in the middle of something in, or changes while the run works."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Collection
+
+import pytest
+
+from repoagent.edit.undo import undo
+from repoagent.errors import Busy, Refused, UsageError
+from repoagent.llm import Request
+from repoagent.memory import resolve
+from repoagent.repo import Options, WorkTree, layout, open_worktree
+from repoagent.repo.paths import is_ignored
+from repoagent.repo.transaction import lock
+from repoagent.work.place import linked, reopened, wind_up
+from tests.conftest import GitRepo
+from tests.program import run
+from tests.work.bare import NAME, Person, diff, go
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+NO_COMMIT = Options(no_commit=True)
+
+
+def _then(act: Callable[[], object]) -> Callable[[Request], str]:
+    """A last reply before which the person does something."""
+
+    def answer(request: Request) -> str:
+        act()
+        return DONE
+
+    return answer
+
+
+def _is_new(repo: GitRepo) -> bool:
+    return not (repo.top / ".repoagent" / "conversations" / f"{NAME}.md").exists()
+
+
+def _conflicted(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.git("checkout", "-q", "-b", "other")
+    repo.commit(**{"g.txt": "theirs\n"})
+    repo.git("checkout", "-q", "-")
+    repo.commit(**{"g.txt": "ours\n"})
+
+
+def test_a_merge_in_progress_is_refused_before_the_model_is_asked(repo: GitRepo) -> None:
+    _conflicted(repo)
+    repo.git("merge", "other", ok=False)
+    with pytest.raises(Refused, match=r"a merge is in progress.*--no-commit"):
+        go(repo)
+    assert _is_new(repo)
+    outcome, _, _ = go(repo, EDIT, DONE, commit=NO_COMMIT)
+    assert (outcome.left, repo.read("f.txt")) == (("f.txt",), b"two\n")
+    assert go(repo, "just words", mode="read-only", name="run-20260101-000000-aaaaaa")[0].kind == "answered"
+
+
+def test_conflicts_that_a_stash_left_are_refused_before_the_model_is_asked(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    repo.write("f.txt", "stashed\n")
+    repo.git("stash", "-q")
+    repo.commit(**{"f.txt": "other\n"})
+    repo.git("stash", "pop", ok=False)
+    with pytest.raises(Refused, match=r"f\.txt has merge conflicts"):
+        go(repo)
+    assert _is_new(repo)
+
+
+def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    monkeypatch.setattr("repoagent.edit.preflight.LOCK_SECONDS", 0.01)
+    held = lock.lock_path(open_worktree(repo.top))
+    held.touch()
+    with pytest.raises(Busy, match="another git command"):
+        go(repo)
+    held.unlink()
+    repo.git("config", "user.useConfigOnly", "true")
+    repo.git("config", "user.email", "")
+    repo.git("config", "user.name", "")
+    with pytest.raises(UsageError, match="git does not know who commits"):
+        go(repo)
+    assert _is_new(repo)
+
+
+def test_the_run_is_told_where_the_person_is(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit(**{"sub dir/f.txt": "one\n"})
+    monkeypatch.chdir(repo.top / "sub dir")
+    _, model, _ = go(repo, "nothing to do")
+    assert 'the person is in the folder "sub dir"; all paths here start at the top' in model.told
+    monkeypatch.chdir(repo.top)
+    _, model, _ = go(repo, "nothing to do", name="run-20260101-000000-bbbbbb")
+    assert "the person is in" not in model.told
+
+
+def test_a_change_that_the_person_committed_is_not_said_to_be_left(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("commit", "-qam", "mine")))
+    assert (outcome.left, outcome.commits) == ((), ())
+    assert "note: the last commit holds the run's change of f.txt already" in person.said
+
+
+@pytest.mark.parametrize("commit", [Options(), NO_COMMIT])
+def test_a_change_that_the_person_took_back_is_not_said_to_be_left(repo: GitRepo, commit: Options) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("stash", "-q")), commit=commit)
+    assert (outcome.left, outcome.commits) == ((), ())
+    assert "f.txt does not hold the run's change any more" in " ".join(person.said)
+
+
+def test_a_branch_that_was_switched_meanwhile_is_told(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
+    assert "its commit is on the branch new" in " ".join(person.said)
+    assert outcome.commits == (repo.head(),)
+
+
+def test_what_a_hook_did_to_the_commit_is_told(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
+    _, _, person = go(repo, EDIT, DONE)
+    assert "note: a hook rewrote f.txt; its version is committed" in person.said
+
+
+def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "// Code generated by x. DO NOT EDIT.\none\n", ".gitignore": "ignored\n"})
+    repo.write("ignored", "one\n")
+    generated = diff("f.txt", "one", "two").replace("@@ -1 +1 @@", "@@ -2 +2 @@")
+    _, model, _ = go(repo, generated, diff("ignored", "one", "two"), diff("no.txt", "one", "two"), "enough")
+    assert "its head says that it is generated" in model.told
+    assert "ignored may not be changed: git ignores it" in model.told
+    assert "no.txt: there is no such file here.\n" in model.told
+    assert "none" not in model.told.split("no.txt: there is")[1]
+
+
+def test_a_file_that_a_sparse_checkout_leaves_out_is_named_so(repo: GitRepo) -> None:
+    repo.commit(**{"in/f.txt": "one\n", "out/g.txt": "one\n"})
+    repo.git("sparse-checkout", "set", "in")
+    _, model, _ = go(repo, diff("out/g.txt", "one", "two"), "enough")
+    assert "out/g.txt is tracked, but left out of this work tree" in model.told
+
+
+def test_a_folder_is_kept_with_all_that_a_command_made_in_it(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    made = "<run>mkdir -p d/e; echo 1 > d/g; echo 2 > d/e/h; echo 3 > da</run>"
+    go(repo, made, '<keep path="d/"/>', DONE, DONE, mode="auto")
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["d/e/h", "d/g"]
+
+
+def test_a_large_file_that_a_command_changed_is_told(repo: GitRepo) -> None:
+    repo.write("big.bin", b"\0" * (5 << 20))
+    repo.commit()
+    _, _, person = go(repo, "<run>printf x >> big.bin</run>", DONE, mode="auto")
+    assert "big.bin was changed by the command, and is too large to be followed" in " ".join(person.said)
+
+
+def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
+    go(repo, EDIT, "<run>ln -s f.txt l</run>", '<keep path="l"/>', DONE, mode="auto")
+    worktree = open_worktree(repo.top)
+    memory = resolve(layout(worktree), worktree, "f.txt", b"two\n")
+    assert memory is not None and "Make it two" not in capsys.readouterr().err
+    assert [folder.name[:5] for folder in layout(worktree).memory.iterdir() if folder.is_dir()] == ["f-txt"]
+    undo(worktree)
+    assert (repo.head(), capsys.readouterr().err) == (before, "")
+
+
+def test_undo_of_the_first_commit_says_that_there_is_none_any_more(repo: GitRepo) -> None:
+    repo.git("symbolic-ref", "HEAD", "refs/heads/fresh")
+    go(repo, "new.txt\n```\nhello\n```\n", DONE)
+    assert run(["undo"], repo.top).stdout.endswith(b"; there is no commit any more\n")
+
+
+def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    here = open_worktree(repo.top)
+    place = linked(here, "feature", None, NAME)
+    assert wind_up(here, place, "feature", done=False) == ""
+    (place.top / "f.txt").write_text("two\n")
+    assert f"what is not committed is in {place.top}" in wind_up(here, place, "feature")
+    (place.top / "f.txt").write_text("one\n")
+    assert wind_up(here, place, "feature") == "nothing was committed: the branch feature is gone again"
+    assert (repo.git("branch", "--list", "feature"), place.top.exists()) == ("", False)
+
+
+def test_a_run_goes_on_on_its_branch_when_its_work_tree_is_gone(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    here = open_worktree(repo.top)
+    place = linked(here, "feature", None, NAME)
+    subprocess.run(["git", "commit", "-qm", "more", "--allow-empty"], cwd=place.top, check=True)
+    assert "`git merge feature`" in wind_up(here, place, "feature")
+    again = reopened(here, str(place.top), "feature")
+    assert again is not None and again.top.samefile(place.top)
+    assert reopened(here, str(here.top), "") is None  # it never had one
+    wind_up(here, again, "feature")
+    repo.git("checkout", "-q", "feature")
+    assert reopened(here, str(place.top), "feature") is None  # the branch is here
+
+
+def test_untracked_files_are_committed_whole_where_that_is_asked_for(repo: GitRepo) -> None:
+    repo.commit(**{"g.txt": "g\n"})
+    repo.write("f.txt", "one\n")
+    with pytest.raises(Refused, match="--include-dirty"):
+        go(repo, EDIT, DONE)
+    outcome, _, _ = go(repo, prompt="", commit=Options(include_dirty=True))
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
+    assert (outcome.turns, repo.status()) == (0, "")
+
+
+@pytest.mark.soak
+def test_many_files_made_by_one_command_are_seen_once(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    made = "<run>mkdir u; cd u; seq 2100 | split -l 1 -a 4 -d</run>"
+    _, _, person = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto", person=Person())
+    first, second = (seen.text for seen in person.seen[:2])
+    assert "and 1980 more, which git does not know" in first
+    assert "one of too many" in first and "It made u/x0001" in second
+
+
+def test_an_edit_asks_git_once_about_all_files_that_were_shown(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"g{n}.txt" for n in range(6)]
+    repo.commit(**dict.fromkeys([*names, "f.txt"], "one\n"))
+    asked: list[int] = []
+
+    def count(worktree: WorkTree, paths: Collection[str]) -> set[str]:
+        asked.append(len(paths))
+        return is_ignored(worktree, paths)
+
+    reads = "".join(f'<read path="{name}"/>\n' for name in names)
+
+    def edit(request: Request) -> str:
+        monkeypatch.setattr("repoagent.work.writing.is_ignored", count)
+        monkeypatch.setattr("repoagent.edit.tools.is_ignored", count)
+        return EDIT
+
+    go(repo, reads, edit, "enough", commit=NO_COMMIT)
+    assert asked == [7]

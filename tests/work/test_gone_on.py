@@ -1,0 +1,305 @@
+"""A run that was ended at the worst moment, or to which things happen while it is away, goes on; nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from repoagent.cli.run_options import chosen_name
+from repoagent.errors import UsageError
+from repoagent.llm import Request, Turn
+from repoagent.llm.conversation import append, read
+from repoagent.repo import FileChange, Moved, layout, open_worktree
+from repoagent.repo.change import REGULAR
+from repoagent.work import landing, writing
+from repoagent.work.changes import looking
+from repoagent.work.changes.ledger import open_ledger
+from repoagent.work.children import Order, write_order
+from repoagent.work.home import Home
+from repoagent.work.kinds import Budget
+from repoagent.work.left import left, take_back
+from tests.conftest import GitRepo
+from tests.work.bare import NAME, diff, go
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+
+
+class Killed(BaseException):
+    pass
+
+
+def dies(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def home(repo: GitRepo, name: str = NAME) -> Home:
+    return Home(layout(open_worktree(repo.top)), name)
+
+
+def record(repo: GitRepo) -> dict[str, object]:
+    found: dict[str, object] = json.loads(home(repo).record.read_text())
+    return found
+
+
+def observations(repo: GitRepo) -> list[tuple[str, str]]:
+    told = read(home(repo).conversation)
+    assert told is not None
+    return [(turn.meta["kind"], turn.text) for turn in told.turns if turn.role == "observation"]
+
+
+def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger still has what is committed: it is not committed again, and the commit is the run's all the same."""
+    before = repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(landing, "committed", dies)
+        go(repo, EDIT, DONE)
+    assert repo.git("rev-parse", "HEAD^").strip() == before
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.commits, outcome.left) == ((repo.head(),), ())
+    assert record(repo)["commits"] == [repo.head()]
+    assert repo.git("rev-parse", "HEAD^").strip() == before
+
+
+def test_a_commit_is_said_once(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    first, _, _ = go(repo, EDIT, DONE)
+    again, _, _ = go(repo, "nothing more to do", prompt="and now?")
+    assert (len(first.commits), again.commits) == (1, ())
+    assert record(repo)["commits"] == list(first.commits)
+
+
+def test_killed_after_the_commit_of_one_edit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(landing, "committed", dies)
+        go(repo, EDIT, commit_per_edit=True)
+    made = repo.head()
+    outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=True)
+    assert (outcome.kind, repo.head(), record(repo)["commits"]) == ("done", made, [made])
+    assert any("before the run was interrupted" in text for _, text in observations(repo))
+
+
+def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of the tries is as good as the first: what it commits is not listed as left over."""
+    repo.commit(**{"f.txt": "one\n"})
+    real, tries = landing._commit, []
+
+    def moved(*given: object) -> object:
+        tries.append(given)
+        if len(tries) <= landing.TRIES:
+            raise Moved({})
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(landing, "_commit", moved)
+    outcome, _, _ = go(repo, EDIT, DONE)
+    assert (len(outcome.commits), outcome.left, len(tries)) == (1, (), landing.TRIES + 1)
+
+
+def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether it or the person did it: it is in the commit when it is kept, and named when it is not."""
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n", "h.txt": "h\n"})
+    repo.write("h.txt", "mine\n")
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(looking, "_after", dies)
+        go(repo, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
+    outcome, model, _ = go(
+        repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""
+    )
+    assert "was interrupted" in model.told
+    assert any(
+        kind == "notice" and "g.txt, h.txt, n.txt changed" in text for kind, text in observations(repo)
+    )
+    assert outcome.kind == "done"
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "n.txt"]
+    assert repo.read("h.txt") == b"mine\nmore\n"
+    assert repo.status() == " M h.txt\n"
+
+
+def test_a_command_that_ended_leaves_no_look(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    go(repo, "<run>echo two > f.txt</run>", DONE, confine=False)
+    assert not (home(repo).changes / "look.json").exists()
+
+
+def test_kept_twice(repo: GitRepo) -> None:
+    """As after a kill between the ledger and the conversation."""
+    repo.commit(**{"f.txt": "one\n"})
+    ledger = open_ledger(open_worktree(repo.top), home(repo).changes)
+    outcome, _, person = go(
+        repo, "<run>echo n > n.txt</run>", '<keep path="n.txt"/>\n<keep path="n.txt"/>', DONE, confine=False
+    )
+    assert [seen.ok for seen in person.seen] == [True, True, True]
+    assert (outcome.kind, ledger.changes) == ("done", ())
+
+
+def test_restored_and_killed(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is as it was, and the ledger does not know: restored again, it is not listed any more."""
+    repo.commit(**{"f.txt": "one\n"})
+    from repoagent.work.changes.ledger import Ledger
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Ledger, "drop", dies)
+        go(repo, EDIT, '<restore path="f.txt"/>')
+    assert repo.read("f.txt") == b"one\n"
+    outcome, _, _ = go(repo, "<finish>left as it is</finish>", prompt="", confine=False)
+    assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
+
+
+def test_its_own_changes_are_not_the_persons(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.write("g.txt", "mine\n")
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    go(repo, DONE, prompt="")
+    told = [text for kind, text in observations(repo) if kind == "repository"]
+    assert all("f.txt" not in text for text in told)
+    assert "uncommitted work of the person: g.txt" in told[-1]
+
+
+def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    repo.git("checkout", "f.txt")
+    outcome, model, _ = go(repo, EDIT, DONE, prompt="")
+    assert "Your changes of f.txt are not in the files any more" in model.told
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
+    assert outcome.left == ()
+
+
+def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
+    """The conversation alone is there, as in another clone: the model is told to look first, once."""
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    shutil.rmtree(home(repo).folder)
+    repo.git("checkout", "f.txt")
+    with pytest.raises(Killed):
+        go(repo, Killed(), prompt="")  # type: ignore[arg-type]
+    outcome, model, _ = go(repo, EDIT, DONE, prompt="")
+    assert model.told.count("goes on without the folder of its run") == 1
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
+
+
+def test_everything_of_ours_is_removed_while_it_runs(repo: GitRepo) -> None:
+    """`git clean -fdx`: the conversation is whole again with the next turn, and the commit is made."""
+    repo.commit(**{"f.txt": "one\n"})
+
+    def clean(request: Request) -> str:
+        repo.git("clean", "-fdxq")
+        assert not home(repo).conversation.exists()
+        return DONE
+
+    outcome, _, _ = go(repo, EDIT, clean)
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
+    told = read(home(repo).conversation)
+    assert told is not None
+    assert next(turn.role for turn in told.turns) == "user"
+    assert told.turns[0].text == "do it"
+
+
+def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    def said(request: Request) -> str:
+        inbox = repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
+        assert inbox.exists()
+        return DONE
+
+    again = diff("f.txt", "two", "three")
+    go(repo, EDIT, said, again, DONE)
+    assert repo.git("show", "HEAD:f.txt") == "three\n"
+
+
+def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
+    """Its changes are the run's when that goes on, once, and are committed with the others."""
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    place = home(repo, "run-20260101-000001-abcdef")
+    budget = Budget(None, None, None, None)
+    write_order(place, Order(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
+    ledger = open_ledger(open_worktree(repo.top), place.changes)
+    ledger.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
+    outcome, model, _ = go(repo, DONE, prompt="")
+    assert "A child that was ended had changed g.txt" in model.told
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
+    assert (outcome.left, open_ledger(ledger.worktree, place.changes).changes) == ((), ())
+
+
+def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
+    repo.write(path, new)
+    return [FileChange(path, path, old.encode(), new.encode(), REGULAR, REGULAR)]
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.9])
+def test_a_reply_that_was_half_written_does_not_count(repo: GitRepo, part: float) -> None:
+    """As a kill, or a power cut, leaves it: what is there of the patch is not applied."""
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    with pytest.raises(Killed):
+        go(repo, Killed())  # type: ignore[arg-type]
+    told = read(home(repo).conversation)
+    assert told is not None
+    both = EDIT.replace("```\n", "").replace("```diff", "```diff", 1)
+    block = f"~# [{told.nonce}] assistant · model=one\n{both}{diff('g.txt', 'g', 'G')}\n"
+    with home(repo).conversation.open("a") as file:
+        file.write(block[: int(len(block) * part)])
+    outcome, _, _ = go(repo, EDIT, DONE, prompt="")
+    assert outcome.kind == "done"
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
+    assert "~#" not in home(repo).conversation.read_text()
+
+
+def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are written when the signal comes: that is in the ledger, and not written twice."""
+    repo.commit(**{"f.txt": "one\n"})
+    real = writing.write
+
+    def write(*given: object) -> None:
+        real(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(writing, "write", write)
+        go(repo, EDIT)
+    assert [change.name for change in open_ledger(open_worktree(repo.top), home(repo).changes).changes] == [
+        "f.txt"
+    ]
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
+
+
+def test_told_to_end_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(writing, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        go(repo, EDIT)
+    assert open_ledger(open_worktree(repo.top), home(repo).changes).changes == ()
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
+
+
+def test_what_is_committed_is_not_taken_back_as_left_over(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(landing, "committed", dies)
+        go(repo, EDIT, DONE)
+    worktree = open_worktree(repo.top)
+    assert left(worktree, home(repo)) == () == take_back(worktree, home(repo))
+    assert (repo.read("f.txt"), repo.status()) == (b"two\n", "")
+
+
+@pytest.mark.parametrize("said", ["mine", "run-20260101-000000-abcdef"])
+def test_resumed_by_name_where_there_is_only_the_conversation(repo: GitRepo, said: str) -> None:
+    worktree = open_worktree(repo.top)
+    given = SimpleNamespace(continues=False, resume=said, conversation=None)
+    with pytest.raises(UsageError):
+        chosen_name(given, worktree, "run")
+    append(home(repo, said).conversation, Turn("user", "do it"))
+    assert chosen_name(given, worktree, "run") == (said, False)
