@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from repoagent.agent import account
-from repoagent.edit.commit import Landed, commit
+from repoagent.agent.approval import Asked
+from repoagent.edit.commit import Landed, SentBack, commit
 from repoagent.edit.draft import Draft
 from repoagent.edit.land import agreed, land
 from repoagent.edit.landing import new_edit_id
@@ -18,13 +19,14 @@ from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import RepoagentError
 from repoagent.llm import Turn, Usage
 from repoagent.memory import Memory, resolve
-from repoagent.patch import Placement
+from repoagent.patch import Placement, canonical_diff
 from repoagent.repo import FileChange, Moved, WorkTree
 from repoagent.repo.run import uninterrupted
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
 from repoagent.work.changes.committing import committed, will_commit
 from repoagent.work.desk import Desk
+from repoagent.work.names import named
 
 GOES_ON = "Your files hold the change; `repoagent run --resume {name}` goes on from there."
 TRIES = 3  # how often a file may be saved in the very moment of the commit
@@ -67,6 +69,8 @@ def land_all(desk: Desk, said: str) -> Landed | None:
 
 def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str) -> Landed:
     request = desk.request
+    if request.mode == "ask":
+        _ask_about_unseen(desk, changes)
     edits = EditRequest(
         request.prompt,
         tuple(map(Target, _as_agreed(desk, changes))),  # what a command has made of it since, nobody has seen
@@ -88,9 +92,30 @@ def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str
     return _remembered(desk, changes, edit_id, said, take)
 
 
+def _ask_about_unseen(desk: Desk, changes: Sequence[FileChange]) -> None:
+    """What commands have changed was not shown to anybody yet. Raises SentBack when the person does not want it."""
+    seen = _as_agreed(desk, changes)
+    unseen = [change for change in changes if change.name not in seen]
+    if not unseen:
+        return
+    diff = canonical_diff(unseen, hash_name=desk.worktree.object_format)
+    why = "commands have changed this, and it becomes a part of the commit"
+    verdict = desk.talk.approve(Asked("edit", diff, why=why))
+    if not verdict.allowed:
+        names = ", ".join(named(change.name) for change in unseen)
+        raise SentBack(
+            "person", f"The person does not want what commands have changed of {names}: {verdict.reason}"
+        )
+
+
 def _as_agreed(desk: Desk, changes: Sequence[FileChange]) -> list[str]:
     now = {change.path: change.after for change in changes if change.path is not None}
-    return [path for path, data in desk.agreed.items() if now.get(path) == data]
+    gone = {change.old_path for change in changes if change.path is None}
+    return [
+        path
+        for path, data in desk.agreed.items()
+        if (path in gone) == (data is None) and now.get(path) == data
+    ]
 
 
 def land_each(desk: Desk, edit_id: str, mark: str) -> tuple[FileChange, ...]:

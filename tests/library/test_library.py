@@ -325,5 +325,8 @@ def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -
 
     model = Model(["<run>echo more >> f.txt</run>", "<finish>tried</finish>"])
     Repository(repo.top).run("try it", model=model, mode="ask", allow=allow)
-    assert asked == ["echo more >> f.txt"]
+    assert asked[0] == "echo more >> f.txt"
+    assert ["+more" in what for what in asked[1:]] == [
+        True
+    ] * allowed  # and what it changed, before the commit
     assert repo.git("show", "HEAD:f.txt") == ("one\nmore\n" if allowed else "one\n")

@@ -179,7 +179,7 @@ def test_a_command_changes_files_too(repo: GitRepo) -> None:
         mode="ask",
     )
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "h.txt"]
-    assert [asked.kind for asked in person.asked] == ["command"]
+    assert [asked.kind for asked in person.asked] == ["command", "edit"]
 
 
 def test_a_command_that_may_not_run(repo: GitRepo) -> None:
@@ -309,3 +309,18 @@ def test_a_scratch_file_is_for_commands_and_no_part_of_the_repository(repo: GitR
     assert [seen.ok for seen in person.seen] == [True, True, False]
     assert "found 42" in person.seen[1].text
     assert (repo.status(), repo.read("f.txt")) == ("", b"one\n")
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_a_command_has_changed_is_shown_before_it_is_committed(repo: GitRepo, wanted: bool) -> None:
+    before = repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    person = Person(allows=lambda asked: Verdict(asked.kind == "command" or wanted, reason="not that"))
+    answers = [EDIT, "<run>echo more >> g.txt</run>", DONE]
+    if not wanted:
+        answers += ['<restore path="g.txt"/>', DONE]
+    go(repo, *answers, person=person, mode="ask")
+    (shown,) = [asked.what for asked in person.asked if asked.kind == "edit"]
+    assert "+more" in shown and "f.txt" not in shown
+    files = repo.git("diff", "--name-only", before, "HEAD").split()
+    assert files == (["f.txt", "g.txt"] if wanted else ["f.txt"])
+    assert repo.status() == ""

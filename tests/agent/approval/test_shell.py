@@ -124,7 +124,7 @@ SIMPLE = st.tuples(st.sampled_from(["s1", "s2", "s3"]), st.lists(WORDS, max_size
     lambda parts: " ".join([parts[0], *parts[1]])
 )
 FORMS = ["{}; {}", "{}\n{}", "{} && {}", "{} || {}", "{} | {}", "{} & {}", "( {} )\n{}", "{{ {}; }}; {}", "if {}; then {}; fi",
-         "while {}; do {}; done", "for x in a b; do {}; done\n{}", "echo $({}) \"$({})\"", "diff <({}) <({})",
+         "while {}; do {}; done", "for x in a b; do {}; done\n{}", "echo $( {}) \"$( {})\"", "diff <({}) <({})",
          "{} # it's a comment\n{}", "{} \\\n; {}", "! s1\n{}\n{}"]  # fmt: skip
 TEXTS = st.recursive(
     SIMPLE, lambda inner: st.builds(str.format, st.sampled_from(FORMS), inner, inner), max_leaves=6
