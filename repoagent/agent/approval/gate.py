@@ -37,8 +37,7 @@ class Gate:
     an "always" in the user's configuration. audit: is told each decision. sandbox: the name of what commands run in, ""
     for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a command
     may write to; kept: what it may not write, wherever that is. path: the PATH of commands. off_limits: why a path of
-    the work tree is not to be shown, None when it may be. withheld: the files there are that are not, and what git knows
-    of each.
+    the work tree is not to be shown, None when it may be. withheld: the files that are not, and what git knows of each.
     """
 
     mode: Mode
