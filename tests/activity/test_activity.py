@@ -39,6 +39,7 @@ def listed(run: Run, *args: str) -> dict[str, Any]:
     return done.json
 
 
+@pytest.mark.soak
 def test_nothing_was_done(repo: GitRepo, run: Run) -> None:
     repo.commit(a="1")
     done = run("activity")
@@ -56,6 +57,7 @@ def test_bad_options(repo: GitRepo, run: Run, args: tuple[str, ...]) -> None:
     assert done.code == 2 and args[0] in done.err + done.out
 
 
+@pytest.mark.soak
 def test_edit_refusal_undo_and_redo(repo: GitRepo, run: Run, script: Script, ledger: Path) -> None:
     repo.write("src/app.py", "x = 1\n")
     repo.commit()
@@ -152,6 +154,7 @@ def test_each_undo_and_redo_counts_however_soon_it_follows(repo: GitRepo, run: R
     assert found["days"][0]["undone"] == 2
 
 
+@pytest.mark.soak
 def test_all_work_trees_of_a_repository_count_and_others_do_not(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def act(tmp_path: Path) -> Act:
     return run
 
 
+@pytest.mark.soak
 def test_a_pull_request_gets_annotations_a_summary_and_files(pull: GitRepo, act: Act) -> None:
     job = act(pull)
     assert (job.code, job.failed) == (0, ""), job.log

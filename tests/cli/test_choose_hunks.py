@@ -47,6 +47,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("typed", ANSWERS)
 def test_what_is_typed_is_what_is_taken(tmp_path: Path, typed: str) -> None:
     with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:

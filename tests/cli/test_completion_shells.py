@@ -54,6 +54,7 @@ def typed(screen: Screen, line: str, becomes: str) -> None:
     screen.send("\x15")  # the line is forgotten
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash(bash: Screen) -> None:
     typed(bash, "repoagent nei", "repoagent neighbors ")

@@ -11,6 +11,7 @@ from tests.edit.conftest import Run, Script, run, script
 __all__ = ["run", "script"]  # fixtures
 
 
+@pytest.mark.soak
 def test_what_can_not_be_shown_is_said(repo: GitRepo, run: Run) -> None:
     assert run("context").code == 2
     assert "there is no file gone.py" in run("context", "gone.py", "with some words").err
@@ -37,6 +38,7 @@ def test_it_is_what_an_edit_sends_and_needs_no_model(repo: GitRepo, run: Run, sc
     assert script.prompts == [] and not (repo.top / ".repoagent/memory").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("wide", ["40", "60", "100"])
 def test_the_table_fits(repo: GitRepo, run: Run, wide: str) -> None:
     name = "src/" + "a long name of a file " * 4 + "é.py"

@@ -71,6 +71,7 @@ def test_the_mailmap_is_used(repo: GitRepo, ask: Ask) -> None:
     assert "Ada Lovelace  1" in ask("a.txt").out
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [20, 130, 500])
 def test_every_width_is_kept(repo: GitRepo, ask: Ask, width: int) -> None:
     repo.git("config", "user.name", "Ёлка 名前 " * 8)
@@ -285,6 +286,7 @@ def test_many_commits_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> Non
     assert len(model.prompts) == 1
 
 
+@pytest.mark.soak
 def test_a_person_is_asked(repo: GitRepo, model: Program) -> None:
     grow(repo, 6)
     repo.git("config", f"repoagent.models.{model.spec}.input", "1000000")

@@ -32,6 +32,7 @@ def remembered(repo: GitRepo) -> GitRepo:
     return repo
 
 
+@pytest.mark.soak
 def test_a_team_shares_what_it_learned(remembered: GitRepo, tmp_path: Path) -> None:
     code, out, err = run(remembered.top, "export", "-o", "../team.tar.gz")
     assert (code, out) == (0, b"") and "2 memories (2 notes, 0 edits, 0 conversations)" in err
@@ -51,6 +52,7 @@ def test_a_team_shares_what_it_learned(remembered: GitRepo, tmp_path: Path) -> N
     assert code == 1 and out.count(b"known") == 2 and "2 memories: 2 known" in err
 
 
+@pytest.mark.soak
 def test_what_is_wrong_is_one_sentence(remembered: GitRepo, tmp_path: Path) -> None:
     top = remembered.top
     (tmp_path / "x.tar.gz").write_bytes(b"nothing")
@@ -88,6 +90,7 @@ def test_gc_says_what_it_would_do_then_does_it_and_it_comes_back(remembered: Git
     ).read_text() == "# Notes\n\n- about src/b.py\n"
 
 
+@pytest.mark.soak
 def test_how_long_conversations_are_kept(remembered: GitRepo) -> None:
     from repoagent.llm.conversation import append
     from tests.memory.archive.conftest import turns

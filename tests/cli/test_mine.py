@@ -27,6 +27,7 @@ def many(repo: GitRepo, count: int) -> None:
     repo.git("fast-import", "--quiet", "--force", stdin=stream.encode())
 
 
+@pytest.mark.soak
 def test_what_it_says(repo: GitRepo) -> None:
     assert run(["mine", "--status"], repo.top).stdout == b"nothing is mined yet\n"
     done = run(["mine"], repo.top)
@@ -81,6 +82,7 @@ def test_two_at_once(repo: GitRepo) -> None:
     assert done.returncode == 7 and b"the history index is locked by" in done.stderr
 
 
+@pytest.mark.soak
 def test_an_interrupt_keeps_what_was_mined(repo: GitRepo) -> None:
     many(repo, 30000)
     running = start(["mine"], repo.top)

@@ -42,6 +42,7 @@ def test_nothing_configured_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert "without a key or a running server: anthropic, " in done.stderr
 
 
+@pytest.mark.soak
 def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Path) -> None:
     with messages_server(status(404, "no such path")) as server:
         done = program(tmp_path, "models", **server.environment, REPOAGENT_ALIAS__QUICK="fast")
@@ -64,6 +65,7 @@ def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Pa
     }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("env", "problem"),
     [
@@ -88,6 +90,7 @@ def test_an_alias_in_a_circle_is_a_usage_error(tmp_path: Path) -> None:
     assert "leads back to itself" in done.stderr
 
 
+@pytest.mark.soak
 def test_one_smallest_call(tmp_path: Path) -> None:
     with messages_server(text("ok", usage={"input_tokens": 12, "output_tokens": 1})) as server:
         done = program(tmp_path, "models", "test", "fast", **server.environment)
@@ -104,6 +107,7 @@ def test_one_smallest_call(tmp_path: Path) -> None:
     assert [row["calls"] for row in spent["rows"]] == [2] or len(spent["rows"]) == 2
 
 
+@pytest.mark.soak
 def test_a_call_that_fails_says_why_at_once(tmp_path: Path) -> None:
     with messages_server([status(401, "invalid x-api-key"), status(529)]) as server:
         wrong = program(tmp_path, "models", "test", SONNET, **server.environment)
@@ -163,6 +167,7 @@ def test_nothing_spent_and_a_wrong_day(tmp_path: Path) -> None:
     assert program(tmp_path, "cost", "--since", "soon").returncode == 2
 
 
+@pytest.mark.soak
 def test_a_day_s_limit_holds_over_repositories(spending: GitRepo, tmp_path: Path) -> None:
     with messages_server("unused") as server:
         env = {**server.environment, "REPOAGENT_MAX_COST_PER_DAY": "0.0002"}
@@ -172,6 +177,7 @@ def test_a_day_s_limit_holds_over_repositories(spending: GitRepo, tmp_path: Path
     assert server.requests == []
 
 
+@pytest.mark.soak
 def test_a_limit_that_can_t_be_kept_is_refused(spending: GitRepo) -> None:
     done = program(
         spending.top, "edit", "a.txt", "say three", "--yes", "--model", "command:cat", "--max-cost", "1"

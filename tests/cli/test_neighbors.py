@@ -46,6 +46,7 @@ def pair(repo: GitRepo) -> GitRepo:
     return repo
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -158,6 +159,7 @@ def test_a_folder_and_several_files(pair: GitRepo) -> None:
     assert found["paths"] == ["tests/test_core.py"]
 
 
+@pytest.mark.soak
 def test_only_what_is_alive_at_the_revision(pair: GitRepo) -> None:
     pair.git("tag", "old")
     pair.git("rm", "-q", "tests/test_core.py")
@@ -231,6 +233,7 @@ def test_limit_and_least_score(pair: GitRepo) -> None:
     assert len(kept) < len(scores) and all(row["score"] >= middle for row in kept)  # type: ignore[operator]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_it_fits_the_terminal_whatever_the_names(pair: GitRepo, width: int) -> None:
     names = ["very/" * 30 + "deep.py", "文件夹/" * 20 + "文件.md", "e\u0301" * 80, "n" * 150]
@@ -254,6 +257,7 @@ def test_colours_are_for_terminals_only(pair: GitRepo) -> None:
     assert "###" in screen.seen and screen.seen.isascii()
 
 
+@pytest.mark.soak
 def test_a_picture_is_written_whole_and_never_through_a_link(pair: GitRepo, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
@@ -271,6 +275,7 @@ def test_a_picture_is_written_whole_and_never_through_a_link(pair: GitRepo, tmp_
     assert neighbors(pair.top, "core.py", "--format", "dot").stdout.startswith("graph neighbors {")
 
 
+@pytest.mark.soak
 def test_the_table_can_be_written_to_a_file(pair: GitRepo) -> None:
     done = neighbors(pair.top, "core.py", "-o", "out.txt")
     assert done.returncode == 0 and "written to out.txt" in done.stderr

@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

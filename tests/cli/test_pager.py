@@ -106,6 +106,7 @@ def test_leaving_the_pager_early_is_as_in_git(repo: GitRepo) -> None:
     assert (seen.count("function_"), code) == (1, 141)
 
 
+@pytest.mark.soak
 def test_control_c_is_the_pager_s_and_it_is_waited_for(repo: GitRepo) -> None:
     pager = 'trap "" INT; cat; echo shown; sleep 0.7; echo left'
     with Screen([*PROGRAM, "outline", "src/app.py"], repo.top, env={"GIT_PAGER": pager}) as screen:

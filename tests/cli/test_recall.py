@@ -38,6 +38,7 @@ def remembered(repo: GitRepo) -> GitRepo:
     return repo
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [

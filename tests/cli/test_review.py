@@ -48,6 +48,7 @@ def pair(made: Made) -> GitRepo:
 SOAK = pytest.mark.soak
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -93,6 +94,7 @@ def test_levels_and_exit_codes(pair: GitRepo) -> None:
     assert "may not set review.model" in done.stderr and not (pair.top / "stolen").exists()
 
 
+@pytest.mark.soak
 def test_a_dismissed_finding_is_not_told_again(pair: GitRepo) -> None:
     (finding,) = findings(pair.top)
     done = review(pair.top, "dismiss", finding["id"][:6], "--reason", "it is documented elsewhere")
@@ -141,6 +143,7 @@ def hooked(repo: GitRepo, out: Path, *arguments: str) -> tuple[str, list[tuple[s
     return report["title"], [(one["rule"], one["key"]) for one in report["findings"]]
 
 
+@pytest.mark.soak
 def test_a_hook_sees_what_is_committed(pair: GitRepo, tmp_path: Path) -> None:
     out, missing = tmp_path / "out", [("partner-missing", "api.md")]
     pair.git("reset", "-q")

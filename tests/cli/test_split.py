@@ -122,6 +122,7 @@ def test_a_binary_file_is_split_exactly_where_a_language_is_given(code: GitRepo)
     assert found["source"]["encoding"] == "binary" and found["language"] is None
 
 
+@pytest.mark.soak
 def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None:
     split(code.top, "src/code.py", "--target-bytes", "400", "-o", "parts")
     mine = (code.top / "parts/002.py").read_bytes() + b"# mine\n"
@@ -142,6 +143,7 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None
     assert (code.top / "parts/002.py").read_bytes() == mine
 
 
+@pytest.mark.soak
 def test_a_renamed_source_is_named_to_the_refresh(code: GitRepo) -> None:
     split(code.top, "src/code.py", "-o", "parts")
     code.git("mv", "src/code.py", "moved.py")

@@ -244,6 +244,7 @@ def test_stopped_in_the_middle_it_goes_on_from_there(
     assert done.err == "" and repo.status() == "?? large.py\n"
 
 
+@pytest.mark.soak
 def test_two_at_once_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("large.py", large())
     model.answers("sleep 0.1")
@@ -347,6 +348,7 @@ def prompt(repo: GitRepo, *files: str) -> str:
     return done.out
 
 
+@pytest.mark.soak
 def test_the_prompt_of_an_edit_has_it_until_the_file_changes(repo: GitRepo, ask: Ask, model: Program) -> None:
     assert "Summary of the file" not in prompt(repo, "src/app.py")
     assert ask("src/app.py", "README.md", "--model", model.spec).code == 0

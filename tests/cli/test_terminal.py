@@ -31,6 +31,7 @@ def piped(code: str, **env: str) -> tuple[bytes, bytes]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("env", "color", "on_terminal", "in_pipe"),
     [

@@ -241,6 +241,7 @@ def test_a_picture_drawn_in_text_is_said_to_be_sent_as_text(repo: GitRepo, ask: 
     assert "a.svg is sent as its source: convert it to PNG" in done.err and "empty.md is empty" in done.err
 
 
+@pytest.mark.soak
 def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]) -> None:
     repo.write("photo.png", jpeg(40, 30))
     repo.write("paper.pdf", pdf(3))
@@ -332,6 +333,7 @@ def test_a_reply_that_can_not_be_written_is_printed(repo: GitRepo, ask: Ask, tmp
     assert done.code == 2 and done.out == "paid for\n" and "there is no folder" in done.err
 
 
+@pytest.mark.soak
 def test_a_reply_that_breaks_off_is_not_in_the_pipe(
     repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]
 ) -> None:
@@ -372,6 +374,7 @@ def test_a_terminal_is_shown_the_reply_as_it_comes(repo: GitRepo) -> None:
         assert screen.end() == 0
 
 
+@pytest.mark.soak
 def test_ctrl_c_leaves_what_was_shown_and_no_half_file(repo: GitRepo) -> None:
     command = [*PROGRAM, "text", "hi", "--model", "command:cat > /dev/null; echo one; sleep 30; echo two"]
     with Screen(command, repo.top) as screen:

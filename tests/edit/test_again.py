@@ -48,6 +48,7 @@ def test_back_and_forth_several_steps_with_later_work(repo: GitRepo, run: Run, s
     assert states(repo) == ["redone", "redone"]
 
 
+@pytest.mark.soak
 def test_an_edit_without_a_commit_is_taken_back_too(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     before, head = repo.read("src/app.py"), repo.head()
@@ -61,6 +62,7 @@ def test_an_edit_without_a_commit_is_taken_back_too(repo: GitRepo, run: Run, scr
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
+@pytest.mark.soak
 def test_again_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     base = repo.head()

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run
 from tests.llm.providers.messages_server import KEY, Received, cut, messages_server, status, text
@@ -49,6 +51,7 @@ def test_a_simple_edit_is_one_call(repo: GitRepo, run: Run) -> None:
     assert f"Assisted-by: repoagent:{MODEL}" in repo.git("log", "-1", "--format=%B")
 
 
+@pytest.mark.soak
 def test_what_goes_wrong_on_the_way_is_put_right(repo: GitRepo, run: Run) -> None:
     """A rate limit, a broken stream, a reply cut in the middle of a line of the diff."""
     reply = "I add a comma.\n\n" + GREET
@@ -73,6 +76,7 @@ def test_what_goes_wrong_on_the_way_is_put_right(repo: GitRepo, run: Run) -> Non
     assert KEY.encode() not in kept(repo)
 
 
+@pytest.mark.soak
 def test_a_wrong_key_is_said_and_never_shown(repo: GitRepo, run: Run) -> None:
     with messages_server([status(401, f"invalid x-api-key {KEY}")]) as server:
         done = run("edit", "src/app.py", "greet", "--yes", "-v", "--model", MODEL, env=server.environment)
@@ -96,6 +100,7 @@ def test_no_network(repo: GitRepo, run: Run) -> None:
     assert KEY.encode() not in kept(repo)
 
 
+@pytest.mark.soak
 def test_the_provider_counts_the_prompt(repo: GitRepo, run: Run) -> None:
     with messages_server("unused") as server:
         server.count = 4321
@@ -109,6 +114,7 @@ def test_the_provider_counts_the_prompt(repo: GitRepo, run: Run) -> None:
     assert "the provider of this model does not count" in silent.err
 
 
+@pytest.mark.soak
 def test_an_overloaded_model_is_replaced(repo: GitRepo, run: Run) -> None:
     with messages_server([status(529, retry_after=0), status(529, retry_after=0), text(GREET)]) as server:
         done = run(

@@ -40,6 +40,7 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
     assert json.loads(tape.read_text().splitlines()[0])["reply"].startswith("<read")
 
 
+@pytest.mark.soak
 def test_a_cassette_that_can_not_be_used(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("no json\n")
     for name in ("missing", "broken"):

@@ -99,6 +99,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ANSWERS)
 def test_slips_of_small_models_are_understood(repo: GitRepo, name: str) -> None:
     prepared = asked(repo, "total_price shall round to cents")

@@ -62,6 +62,7 @@ def joined(lines: list[bytes], ended: bool) -> bytes:
     return b"\n".join(lines) + (b"\n" if ended and lines else b"")
 
 
+@pytest.mark.soak
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(both=texts(), data=st.data())
 def test_any_part_is_what_git_applies_of_it(

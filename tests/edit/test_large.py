@@ -222,6 +222,7 @@ def test_a_large_file_is_edited_through_read_and_a_diff(
     assert repo.read("big.py").decode() == wanted
 
 
+@pytest.mark.soak
 def test_a_block_that_stands_elsewhere_too_is_refused_and_a_number_decides(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
@@ -258,6 +259,7 @@ def test_tools_report_what_they_can_not_show(repo: GitRepo) -> None:
     assert "needle" in found.text and len(found.text) < 500
 
 
+@pytest.mark.soak
 def test_lines_that_were_not_seen_must_be_quoted_as_they_are(repo: GitRepo, run: Run, script: Script) -> None:
     body = "    first = 1\n    second = first + 1\n    third = second * 7\n    return third\n\n\n"
     text = source(3_000, far_away_marker="pass")

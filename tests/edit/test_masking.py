@@ -37,6 +37,7 @@ def holding(secret: str, *roots: Path) -> list[str]:
     ]
 
 
+@pytest.mark.soak
 def test_a_key_in_a_file_is_masked_and_the_line_can_be_edited_all_the_same(
     repo: GitRepo, run: Run, script: Script, token: str
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_placeholder_that_stands_for_nothing_is_written_into_no_file(
     assert b"secret" not in repo.read("src/app.py")
 
 
+@pytest.mark.soak
 def test_a_private_key_keeps_its_lines(repo: GitRepo, run: Run, script: Script) -> None:
     body = [made("", 64, seed) for seed in range(8)]
     key = "\n".join(["-----BEGIN RSA " + "PRIVATE KEY-----", *body, "-----END RSA " + "PRIVATE KEY-----"])

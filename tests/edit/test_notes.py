@@ -36,6 +36,7 @@ def test_a_plain_success_leaves_no_note(repo: GitRepo, run: Run, script: Script)
     assert notes(repo) == []
 
 
+@pytest.mark.soak
 def test_the_models_note_is_kept_with_its_source_and_told_next_time(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_note_about_code_that_is_gone_is_not_repeated_as_fact(
     assert "must return a text [gone: greet]" in prompt
 
 
+@pytest.mark.soak
 def test_what_was_refused_is_noted_with_its_reason(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(*[OFF.replace("'x'", f"'{n}'") for n in range(6)])
     assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 3
@@ -106,6 +108,7 @@ def test_what_failed_first_is_noted_when_it_then_worked(repo: GitRepo, run: Run,
     assert notes(repo) == ['repoagent: the first try at "greet" failed its check: AssertionError: too short']
 
 
+@pytest.mark.soak
 def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(HI, GREET)
     command = [sys.executable, "-m", "repoagent", "edit", "src/app.py", "greet with a comma"]
@@ -163,6 +166,7 @@ def test_a_long_conversation_is_compacted_and_nothing_of_it_is_lost(
     assert all((repo.top / f".repoagent/sent/{name}.txt").exists() for name in sent) and len(sent) == 4
 
 
+@pytest.mark.soak
 def test_a_small_model_is_told_no_earlier_turns(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0

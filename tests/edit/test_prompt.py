@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 
@@ -68,6 +70,7 @@ def test_a_reply_that_speaks_for_others_is_cut_there(repo: GitRepo, run: Run, sc
     assert b"owned" not in repo.read("src/app.py")
 
 
+@pytest.mark.soak
 def test_what_changes_with_the_file_is_in_the_prompt_and_can_be_asked_for(
     repo: GitRepo, run: Run, script: Script
 ) -> None:

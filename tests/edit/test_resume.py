@@ -93,6 +93,7 @@ def test_killed_during_the_check(
     assert left_behind(repo) == []
 
 
+@pytest.mark.soak
 def test_a_model_that_fails_is_asked_again_later_or_anew(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies('<read path="README.md"/>\n')
     command = ("edit", "src/app.py", "greet with a comma", "--dry-run")

@@ -68,6 +68,7 @@ def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, 
     assert "[main " in result and "1 file +1 -1" in result and "tokens" in result
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("keys", ["n\n\n", "q\n"])
 def test_a_plain_no_changes_nothing(repo: GitRepo, screen: Open, script: Script, keys: str) -> None:
     script.replies(GREET)
@@ -146,6 +147,7 @@ def test_interrupted_while_the_model_is_asked(repo: GitRepo, screen: Open, scrip
     assert "A small repository." in script.prompts[1]
 
 
+@pytest.mark.soak
 def test_interrupted_during_the_check(
     repo: GitRepo, screen: Open, script: Script, tmp_path: Path, run: Run
 ) -> None:
@@ -167,6 +169,7 @@ def test_interrupted_during_the_check(
     assert len(script.prompts) == 1
 
 
+@pytest.mark.soak
 def test_without_an_instruction_the_editor_opens(
     repo: GitRepo, screen: Open, script: Script, tmp_path: Path
 ) -> None:

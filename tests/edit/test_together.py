@@ -63,6 +63,7 @@ def test_one_file_at_two_places(repo: GitRepo, script: Script, tmp_path: Path) -
     assert sum("changed meanwhile" in str(value["remarks"]) for value in values) == 1
 
 
+@pytest.mark.soak
 def test_the_same_command_twice_is_busy(repo: GitRepo, script: Script) -> None:
     script.replies('<read path="README.md"/>\n', "no more")
     script.act(1, "sleep 30")

@@ -88,6 +88,7 @@ def test_without_a_place_for_an_index_there_is_an_answer_all_the_same(repo: GitR
     assert together(found) == {"test_core.py": (2, 2)}
 
 
+@pytest.mark.soak
 def test_the_quick_way_reads_no_more_than_its_time(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     long_history(repo, 3000)
     monkeypatch.setattr(task, "MINING_SECONDS", 0.0)

@@ -155,6 +155,7 @@ def test_apply_undo_redo(repo: GitRepo) -> None:
     assert "Signed-off-by" in repo.git("log", "-1", "topic")
 
 
+@pytest.mark.soak
 def test_what_it_finds_is_what_the_commands_print(repo: GitRepo) -> None:
     for number in range(4):
         repo.commit(f"both {number}", **{"a.txt": f"{number}\n", "README.md": f"{number}\n"})
@@ -312,6 +313,7 @@ def test_a_run_is_committed_and_can_be_gone_on_with(repo: GitRepo) -> None:
     assert repo.status() == ""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -> None:
     from tests.work.bare import Model

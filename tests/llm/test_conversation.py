@@ -38,6 +38,7 @@ names = st.from_regex(r"[A-Za-z0-9_.-]{1,8}", fullmatch=True)
 turns = st.lists(st.builds(Turn, roles, texts, st.dictionaries(names, texts, max_size=3)), max_size=5)
 
 
+@pytest.mark.soak
 @given(turns)
 def test_any_turns_round_trip(given_turns: list[Turn]) -> None:
     found = loads(dumps(given_turns, NONCE))
@@ -45,6 +46,7 @@ def test_any_turns_round_trip(given_turns: list[Turn]) -> None:
     assert (found.nonce == NONCE) is not any(NONCE in turn.text for turn in given_turns)
 
 
+@pytest.mark.soak
 @given(st.lists(st.tuples(roles, st.binary(max_size=40) | st.just(HEADING.encode())), min_size=1, max_size=4))
 def test_any_bytes_round_trip_through_a_file(
     tmp_path_factory: pytest.TempPathFactory, said: list[tuple[str, bytes]]

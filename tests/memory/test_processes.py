@@ -32,6 +32,7 @@ for step in range(4):
 """
 
 
+@pytest.mark.soak
 def test_eight_processes_on_forty_files(repo: GitRepo) -> None:
     for number in range(40):
         repo.write(f"f{number}.py", text(f"file {number}"))

@@ -34,6 +34,7 @@ def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("budget", [0, 5, 20, 60, 200, 1000])
 def test_the_budget_holds_and_the_newest_is_kept(desk: Desk, budget: int) -> None:
     memory = memory_of(desk, "a.py")

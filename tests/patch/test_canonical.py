@@ -56,6 +56,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("number", range(len(CHANGES)))
 def test_git_applies_it_forward_and_back(repo: GitRepo, number: int) -> None:
     case = CHANGES[number]

@@ -95,6 +95,7 @@ def test_good_paths(path: str) -> None:
     assert bad_path(path) is None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("path", [path for path in EVIL if path])
 @pytest.mark.parametrize(
     "answer",

@@ -77,6 +77,7 @@ def tool_diff(before: bytes, after: bytes) -> str:
     return "".join(result)
 
 
+@pytest.mark.soak
 @settings(max_examples=300, deadline=None)
 @given(edits())
 @example((b"\n\n-- z\n\n\n", b"\n\n++ z\n\n"))  # reads like the header of another file
@@ -173,6 +174,7 @@ _JUNK = st.lists(
 )
 
 
+@pytest.mark.soak
 @settings(max_examples=500, deadline=None)
 @given(_JUNK, texts())
 def test_junk_is_refused_and_never_crashes(lines: list[str], source: str) -> None:

@@ -83,6 +83,7 @@ _LINES = st.lists(
 )
 
 
+@pytest.mark.soak
 @settings(max_examples=400, deadline=None)
 @given(_LINES, st.booleans())
 @example(
@@ -102,6 +103,7 @@ def test_junk_has_spans_in_order_and_never_crashes(lines: list[str], loose: bool
     assert all(hunk.lines for patch in patches for hunk in patch.hunks)
 
 
+@pytest.mark.soak
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300), st.booleans())
 def test_any_text_is_read(answer: str, loose: bool) -> None:
@@ -145,6 +147,7 @@ _WRAPS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.soak
 @settings(max_examples=30, deadline=None)
 @given(_WORDS, st.data())
 @pytest.mark.parametrize("wrap", list(_WRAPS))
@@ -191,6 +194,7 @@ JUNK = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", JUNK)
 @pytest.mark.parametrize(
     "first", ["", "f\n<<<<<<< SEARCH\n", "```diff\n", "--- a/f\n+++ b/f\n@@ -1,99999 +1,99999 @@\n"]

@@ -69,6 +69,7 @@ def diff(before: list[str], after_: list[str], context: int = 3) -> str:
 FRAME = [f"line number {number} of the file" for number in range(12)]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("text", LOOKALIKES)
 @pytest.mark.parametrize("fence", ["", "```", "`````"])
 def test_as_context_deleted_and_added(text: str, fence: str) -> None:

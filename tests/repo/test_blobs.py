@@ -22,6 +22,7 @@ def as_git_adds(repo: GitRepo, path: str, data: bytes) -> str:
     return repo.git("rev-parse", f":{path}").strip()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "attributes", ["", "* text=auto", "* text", "* text eol=crlf", "* -text", "* eol=crlf", "* ident"]
 )

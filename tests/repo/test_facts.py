@@ -33,6 +33,7 @@ def fork(repo: GitRepo) -> GitRepo:
     return repo
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

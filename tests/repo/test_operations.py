@@ -55,6 +55,7 @@ def fork(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> GitRepo:
     return repo
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("operation", IN_PROGRESS)
 def test_no_commit_in_an_operation_but_the_file_and_then_it_goes_on(fork: GitRepo, operation: str) -> None:
     begin, name, go_on, subject = IN_PROGRESS[operation]
@@ -82,6 +83,7 @@ def test_no_commit_in_an_operation_but_the_file_and_then_it_goes_on(fork: GitRep
     assert not begun & {path.name for path in (fork.top / ".git").iterdir()}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("operation", ["merge", "rebase", "am"])
 def test_undo_of_a_commit_waits_for_an_operation(fork: GitRepo, operation: str) -> None:
     edit(fork, change(fork, "a.txt", "line 5", "LINE 5"))
@@ -105,6 +107,7 @@ def test_a_message_that_waits_for_the_users_commit_waits_on(fork: GitRepo) -> No
     assert fork.git("log", "--format=%s", "-2") == "side 2\nedit\n" and fork.status() == ""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("detach", [True, False])
 def test_bisect(fork: GitRepo, detach: bool) -> None:
     fork.git("bisect", "start", *(["HEAD", "HEAD~2"] if detach else []))

@@ -50,6 +50,7 @@ TOGETHER = [dict(pair for one in SETTINGS[start::5] for pair in one.items()) for
 ALONE = [pytest.param(one, marks=pytest.mark.soak) for one in SETTINGS]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("settings", [*TOGETHER, *ALONE], ids=lambda settings: next(iter(settings)))
 def test_with_settings(repo: GitRepo, settings: dict[str, str]) -> None:
     """The file has other staged and unstaged work in it, and there is more around it."""

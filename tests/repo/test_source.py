@@ -20,6 +20,7 @@ def worktree(repo: GitRepo) -> WorkTree:
     return open_worktree(repo.top)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "path",
     [

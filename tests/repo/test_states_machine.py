@@ -189,6 +189,7 @@ def _with(examples: int, steps: int) -> settings:
     )
 
 
+@pytest.mark.soak
 def test_users_and_edits_take_turns() -> None:
     run_state_machine_as_test(TakingTurns, settings=_with(3, 12))
 

@@ -66,6 +66,7 @@ def one(repo: GitRepo, text: str | bytes, **options: object) -> str:
     return message(repo)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("setting", [*SETTINGS, *SOAKED], ids=repr)
 def test_no_line_is_lost(repo: GitRepo, setting: tuple[str, str]) -> None:
     repo.write("template", "Template\n# fill in\n")
@@ -90,6 +91,7 @@ def test_no_line_is_lost_in_an_editor(
     assert one(repo, BODY, edit_message=True) == BODY.replace("Explain", "Say")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "settings",
     [
@@ -147,6 +149,7 @@ def test_fixup(repo: GitRepo, verbose: str) -> None:
     assert one(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("subject", ["Größe 漢字", "Größe"])
 def test_a_revert_is_encoded_as_configured(repo: GitRepo, subject: str) -> None:
     edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message=subject)

@@ -33,6 +33,7 @@ def shown(repo: GitRepo) -> dict[str, tuple[object, ...]]:
     return {key: value for key, value in untimed(snapshot(repo)).items() if ".repoagent" not in key}
 
 
+@pytest.mark.soak
 def test_apply_undo_and_redo_amid_other_work(busy: GitRepo) -> None:  # noqa: F811
     busy.write(PATH, text(l3="mine"))
     busy.git("add", PATH)
@@ -54,6 +55,7 @@ def test_apply_undo_and_redo_amid_other_work(busy: GitRepo) -> None:  # noqa: F8
         assert changed(wanted, shown(busy)) == set()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("way_out", ["--no-commit", "--include-dirty"])
 def test_the_ways_out_of_a_refusal(busy: GitRepo, way_out: str) -> None:  # noqa: F811
     busy.write(PATH, text(l12="mine"))

@@ -149,6 +149,7 @@ def test_a_source_with_other_line_endings_by_now_keeps_them(was: bytes, now: byt
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"def f():\n"]), min_size=1, max_size=6)
 
 
+@pytest.mark.soak
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_random_edits_beside_random_changes_are_both_there(data: st.DataObject) -> None:
@@ -168,6 +169,7 @@ def test_random_edits_beside_random_changes_are_both_there(data: st.DataObject) 
     assert joined.data == b"".join(wanted)
 
 
+@pytest.mark.soak
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_it_never_says_otherwise_than_git_does_of_the_whole_text(data: st.DataObject) -> None:

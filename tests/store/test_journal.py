@@ -62,6 +62,7 @@ def test_a_killed_owner_leaves_it(root: Path) -> None:
     assert list(root.iterdir()) == []
 
 
+@pytest.mark.soak
 def test_a_child_with_the_descriptor_is_an_owner_too(root: Path) -> None:
     code = (
         "child = subprocess.Popen(['sleep', '0.6'], pass_fds=[journal.descriptor], stdout=subprocess.DEVNULL)\n"

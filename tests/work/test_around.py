@@ -14,6 +14,7 @@ from repoagent.work.around.commands import excerpt
 from repoagent.work.programs import start
 
 
+@pytest.mark.soak
 def test_a_command_that_hangs_or_floods_is_ended_with_all_it_started(tmp_path: Path) -> None:
     began = time.monotonic()
     ran = start("sleep 60 & echo $! >child; sleep 60", top=tmp_path, timeout=0.3)

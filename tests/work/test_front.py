@@ -136,6 +136,7 @@ VALUES = st.recursive(
 FIELDS = st.dictionaries(st.from_regex(r"[a-z][a-z-]{0,8}", fullmatch=True), VALUES, min_size=1, max_size=4)
 
 
+@pytest.mark.soak
 @settings(max_examples=60, deadline=None)
 @given(FIELDS, st.sampled_from([None, "'", '"', "|", ">"]), st.sampled_from([20, 80]), st.booleans())
 def test_what_pyyaml_writes_is_read(fields: dict[str, Value], style: str, width: int, flat: bool) -> None:

@@ -28,6 +28,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.soak
 def test_the_programs_are_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "top").mkdir()
     programs = {"sql": blocks("plugins.md", "python")[0], "server-log": blocks("plugins.md", "sh")[0]}

@@ -209,6 +209,7 @@ def _again_and_again(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("page", "said"),
     [

@@ -39,6 +39,7 @@ def test_a_wait_for_nothing_is_told(bench: Bench, args: dict[str, str], said: st
     assert not bench.kill(command="x").ok
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -62,6 +63,7 @@ def test_one_that_fails_at_once_says_so_at_once(bench: Bench) -> None:
     assert not seen.ok and "exit 4" in seen.text and "no\n" in seen.text and bench.shop.notices() == []
 
 
+@pytest.mark.soak
 def test_a_line_is_waited_for_and_only_what_is_new_is_shown(bench: Bench) -> None:
     seen = bench.run(
         "echo one; until [ -e go ]; do sleep 0.02; done; echo two; echo 'listening on 80'; sleep 60",
@@ -85,6 +87,7 @@ def test_a_line_is_waited_for_and_only_what_is_new_is_shown(bench: Bench) -> Non
     assert "ended by you" in bench.kill(command="b1").text
 
 
+@pytest.mark.soak
 def test_the_end_is_waited_for_and_noticed_once(bench: Bench, until: Callable[..., None]) -> None:
     bench.run("sleep 0.9; echo a; exit 3", background="yes")
     bench.run("sleep 0.8", background="yes")
@@ -96,6 +99,7 @@ def test_the_end_is_waited_for_and_noticed_once(bench: Bench, until: Callable[..
     assert [event["exit"] for event in bench.events if event.get("background") == "b1"] == [None, 3]
 
 
+@pytest.mark.soak
 def test_a_line_that_never_comes_is_not_waited_for_when_all_has_ended(bench: Bench) -> None:
     bench.run("sleep 0.8; echo a", background="yes")
     began = time.monotonic()
@@ -138,6 +142,7 @@ def test_a_port_is_seen_in_another_network(until: Callable[..., None]) -> None:
             os.killpg(process.pid, 9)
 
 
+@pytest.mark.soak
 def test_all_end_with_the_run(bench: Bench, tmp_path: Path) -> None:
     bench.run("echo $$ > pid; sleep 60", background="yes")
     bench.run("sh -c 'echo $$ > inner; sleep 60'; true", background="yes")
@@ -147,6 +152,7 @@ def test_all_end_with_the_run(bench: Bench, tmp_path: Path) -> None:
         assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
+@pytest.mark.soak
 def test_a_run_that_goes_on_knows_that_its_commands_are_gone(bench: Bench) -> None:
     bench.run("echo hello; sleep 60", background="yes")
     bench.shop.close()

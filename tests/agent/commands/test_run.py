@@ -123,6 +123,7 @@ def test_the_time_that_is_left_of_the_run_counts(bench: Bench) -> None:
     assert "stopped after 0.2 s" in bench.run("sleep 60").text and time.monotonic() - began < 5
 
 
+@pytest.mark.soak
 def test_a_child_that_keeps_the_pipe_does_not_hold_it_up_and_is_ended(
     bench: Bench, until: Callable[..., None]
 ) -> None:
@@ -150,6 +151,7 @@ def test_it_is_waited_for_though_it_closes_its_output(bench: Bench) -> None:
     assert seen.ok and (bench.shop.top / "done").exists()
 
 
+@pytest.mark.soak
 def test_an_interrupt_ends_the_command_and_goes_on(bench: Bench, tmp_path: Path) -> None:
     script = textwrap.dedent(
         f"""
@@ -308,6 +310,7 @@ def test_what_waits_for_a_person_is_refused_before_it_runs(bench: Bench, text: s
     assert bench.events[-1]["by"] == "not fit"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "text",
     ["python --version", "echo 1 | python3 || true", "python3 <<'EOF'\nprint(1)\nEOF", "top -b -n 1 | head -1 || true",

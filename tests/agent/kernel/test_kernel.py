@@ -56,6 +56,7 @@ def test_a_python_that_is_none_is_told(desk: Desk) -> None:
     assert not list(desk.scratch.iterdir()) and desk.room.kernel is None
 
 
+@pytest.mark.soak
 def test_the_life_of_a_kernel(desk: Desk) -> None:
     asked: list[str] = []
     desk.shop.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]

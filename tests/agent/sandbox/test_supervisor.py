@@ -135,6 +135,7 @@ def test_what_stays_does_so_without_a_supervisor(staying: str, policy: Policy, m
     assert marked(mark)
 
 
+@pytest.mark.soak
 @every_wrap
 def test_nothing_is_left_behind(box: Sandbox | None, policy: Policy, mark: str) -> None:
     script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
@@ -143,6 +144,7 @@ def test_nothing_is_left_behind(box: Sandbox | None, policy: Policy, mark: str) 
     assert soon(lambda: not marked(mark))
 
 
+@pytest.mark.soak
 @every_wrap
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_its_process_group_ends_all(
@@ -156,6 +158,7 @@ def test_the_end_of_its_process_group_ends_all(
         assert soon(lambda: not marked(mark))
 
 
+@pytest.mark.soak
 @every_wrap
 def test_all_ends_with_the_caller(box: Sandbox | None, policy: Policy, mark: str) -> None:
     argv = wrapped(box, ["sh", "-c", f"echo ready; sleep 999.{mark}"], policy)
@@ -166,6 +169,7 @@ def test_all_ends_with_the_caller(box: Sandbox | None, policy: Policy, mark: str
         assert soon(lambda: not marked(mark))
 
 
+@pytest.mark.soak
 @best_wrap
 def test_a_thread_that_ends_takes_no_command_with_it(box: Sandbox | None, policy: Policy) -> None:
     """A death signal of the kernel comes from the thread that started a process, not from the process."""

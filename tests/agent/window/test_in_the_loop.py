@@ -105,6 +105,7 @@ def test_a_long_run_grows_between_its_checkpoints(tmp_path: Path) -> None:
     assert [task.state for task in plan_from(state.turns, TOOLS, state.nonce).tasks] == ["done", "done"]
 
 
+@pytest.mark.soak
 def test_a_killed_run_ends_as_the_other_does(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     whole = Play(tmp_path / "whole")

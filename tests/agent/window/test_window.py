@@ -277,6 +277,7 @@ def helper(kind: str) -> Ask | None:
     return None if kind == "none" else ask
 
 
+@pytest.mark.soak
 @given(
     TEXT,
     st.lists(st.one_of(STEP, STEP, STEP, STEP, WORD, NOTED), min_size=1, max_size=14),

@@ -30,6 +30,7 @@ def screen(repo: GitRepo, script: Script) -> Open:
     return screen
 
 
+@pytest.mark.soak
 def test_refused_with_a_reason_then_stopped_and_gone_on_with(
     repo: GitRepo, screen: Open, script: Script
 ) -> None:

@@ -64,7 +64,7 @@ def chat(repo: GitRepo, script: Script, monkeypatch: pytest.MonkeyPatch) -> Chat
     monkeypatch.chdir(repo.top)
     monkeypatch.setenv("REPOAGENT_MODEL", script.spec)
     monkeypatch.setenv("CI", "1")
-    given = SimpleNamespace(**command.make_context("chat", []).params)
+    given = SimpleNamespace(**command.make_context("chat", [], help_option_names=["-h", "--help"]).params)
     worktree, session = open_worktree(repo.top), Session()
     place = layout(worktree)
     return open_chat(session, given, worktree, (place, *session.open(place)), {})
@@ -107,6 +107,7 @@ def test_what_is_shown_without_a_word_to_the_model(chat: Chat, capfd: pytest.Cap
     assert heeded(chat, "/exit") is True
 
 
+@pytest.mark.soak
 def test_a_turn_that_fails_ends_it_and_is_gone_on_with(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("It greets.")
     script.act(0, "exit 1")
@@ -121,6 +122,7 @@ def test_a_turn_that_fails_ends_it_and_is_gone_on_with(repo: GitRepo, run: Run, 
     assert len(conversations(repo)) == 1
 
 
+@pytest.mark.soak
 def test_a_change_is_committed_taken_back_and_told(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "I see.", "Good.")
     head = repo.head()
@@ -151,6 +153,7 @@ def test_one_chat_does_not_take_back_the_work_of_another(repo: GitRepo, run: Run
     assert last.code == 0 and repo.head() != head
 
 
+@pytest.mark.soak
 def test_what_is_not_committed_is_shown_and_taken_back(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, "<finish>Done.</finish>", "I see.")
     done = run("chat", "--mode", "auto-edit", "--no-commit", stdin="greet\n/diff\n/undo\nso\n")
@@ -177,6 +180,7 @@ def test_json_is_a_line_for_each_turn_and_one_for_the_error(run: Run, script: Sc
     assert done.code == error["error"]["exit"] == 2 and "leave --json out" in error["error"]["message"]
 
 
+@pytest.mark.soak
 def test_calls_are_limited_for_each_message(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("One.", "Two.", LOOK, "never")
     done = run("chat", "--max-turns", "1", stdin="a\nb\nc\n")
@@ -195,6 +199,7 @@ def test_tokens_are_limited_for_all(run: Run, script: Script) -> None:
     assert done.code == 5 and done.out == "One.\n" and "--max-tokens" in done.err
 
 
+@pytest.mark.soak
 def test_copies_of_a_conversation(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("Blue.", "Afresh.", "Still blue.")
     talk = "which colour?\n/save colour\n/clear\nafresh\n/load colour\nand now?\n"
@@ -207,6 +212,7 @@ def test_copies_of_a_conversation(repo: GitRepo, run: Run, script: Script) -> No
     assert len(conversations(repo)) == 4
 
 
+@pytest.mark.soak
 def test_summed_up(repo: GitRepo, run: Run, script: Script, clean_environment: Path) -> None:
     text = "## Goal\nKNOW IT\n## Decisions\nnone\n## Plan\nnone\n## Changes\nnone\n## Open\nnone\n"
     config = clean_environment / ".config/repoagent/config.toml"

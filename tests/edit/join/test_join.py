@@ -140,6 +140,7 @@ def test_a_formatting_hook_has_its_say_and_the_folder_follows(split: Split) -> N
     assert split.repo.status() == ""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("edit", "note"),
     [
@@ -179,6 +180,7 @@ def test_other_encodings_come_back_as_they_were(make_split: MakeSplit) -> None:
     assert split.source.read_bytes().count(b"second = \xe9\n") == 1
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("saved_as", ["utf-16-le", "utf-16", "utf-8", "utf-16-be with a mark"])
 def test_segments_of_a_utf_16_source_may_be_saved_as_editors_do(make_split: MakeSplit, saved_as: str) -> None:
     whole = "\ufeff" + SOURCE.decode()

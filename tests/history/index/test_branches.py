@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def seen(view: IndexView, paths: list[str], renamed: set[str]) -> dict[str, set[
     return found
 
 
+@pytest.mark.soak
 @_SETTINGS
 @given(branching, st.lists(st.integers(0, 15), max_size=4))
 def test_branches_share_an_index_and_no_answers(

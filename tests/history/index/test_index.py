@@ -282,6 +282,7 @@ def test_sha256(tmp_path: Path) -> None:
     assert commits(repo.top, "x") == [second, first]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("harm", ["garbage", "cut", "pages", "foreign", "empty", "table"])
 def test_a_damaged_index_is_made_anew(repo: GitRepo, harm: str) -> None:
     many(repo, 300)

@@ -69,6 +69,7 @@ def test_a_cut_image_is_refused_wherever_it_is_cut(kind: str) -> None:
     assert media(whole).type == type_
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", IMAGES)
 @given(data=st.data())
 def test_the_size_is_read_from_the_header(kind: str, data: st.DataObject) -> None:

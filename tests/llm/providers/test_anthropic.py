@@ -185,6 +185,7 @@ def test_what_may_pass_by_itself(server_with: Start, script: Script, words: str)
     assert words in str(refused(Retryable))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -205,6 +205,7 @@ def test_a_cut_stream_is_no_reply(bedrock: Start, script: Script, handler: type[
     assert "broke off" in words or "can't be reached" in words
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -237,6 +238,7 @@ def test_what_a_throttled_stream_has_cost(bedrock: Start) -> None:
     assert error.usage.output > 10
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -275,6 +277,7 @@ def test_what_will_not_pass(bedrock: Start, script: Script, words: str) -> None:
     assert "ANTHROPIC_API_KEY" not in said
 
 
+@pytest.mark.soak
 def test_time(bedrock: Start) -> None:
     bedrock([text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)])
     quick = AnthropicModel(NAME, read_seconds=0.2, platform="bedrock")

@@ -254,6 +254,7 @@ def test_an_interrupt_while_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert heard[-1] == 1.0
 
 
+@pytest.mark.soak
 @LINUX
 def test_an_interrupt_ends_the_generation(model: Path) -> None:
     local = LocalModel(str(model), context=32_768)

@@ -92,6 +92,7 @@ def openai(server: openai_server.Server, *traits: str) -> OpenAIModel:
     return OpenAIModel(server.endpoint("testing", *traits), "some-model")
 
 
+@pytest.mark.soak
 def test_the_parts_that_chat_completions_gets() -> None:
     photo = media(jpeg(), "photo.jpg")
     with openai_server.openai_server(["a cat", "ok"]) as server:

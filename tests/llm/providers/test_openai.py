@@ -451,6 +451,7 @@ def test_what_may_pass_by_itself(serve: Start, script: Behaviour, words: str) ->
     assert words in str(refused(model_of(serve(script)), Retryable))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("script", "words"),
     [

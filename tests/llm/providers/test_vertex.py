@@ -167,6 +167,7 @@ def test_what_may_pass_by_itself(vertex: Start, script: Script, words: str) -> N
     assert words in str(refused(Retryable))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -199,6 +200,7 @@ def test_what_will_not_pass(vertex: Start, script: Script, words: str) -> None:
     assert "ANTHROPIC_API_KEY" not in said
 
 
+@pytest.mark.soak
 def test_time(vertex: Start) -> None:
     vertex([text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)])
     quick = AnthropicModel(NAME, read_seconds=0.2, platform="vertex")

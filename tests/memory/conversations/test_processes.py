@@ -127,6 +127,7 @@ def kill_everywhere(talks: Talks, after: Callable[[bytes], bytes | None]) -> Non
     raise AssertionError("it never came to its end")
 
 
+@pytest.mark.soak
 def test_killed_while_it_is_changed(talks: Talks) -> None:
     kill_everywhere(talks, lambda old: old + b"more\n")
 

@@ -702,6 +702,7 @@ def test_another_device_number(stage: Stage) -> None:
     stage.expect(BOTH, a="another inode", b="another inode")
 
 
+@pytest.mark.soak
 def test_a_bind_mount(stage: Stage, tmp_path: Path) -> None:
     """The same files at another place, in turn."""
     place = tmp_path / "container"

@@ -54,6 +54,7 @@ def did(done: object) -> None:
     assert getattr(done, "code", getattr(done, "returncode", None)) == 0, done
 
 
+@pytest.mark.soak
 def test_edit_undo_redo_and_apply(stage: Stage, run: Run, script: Script, tmp_path: Path) -> None:
     script.replies(CHANGE)
     did(run("edit", "a.py", "shout", "--yes"))
@@ -78,6 +79,7 @@ def test_edit_undo_redo_and_apply(stage: Stage, run: Run, script: Script, tmp_pa
     stage.expect({"b.py": "a", "a.py": "b"})
 
 
+@pytest.mark.soak
 def test_an_edit_that_renames_and_is_taken_back(stage: Stage, run: Run, script: Script) -> None:
     script.replies(CHANGE)
     did(run("edit", "a.py", "shout", "--yes"))
@@ -91,6 +93,7 @@ def test_an_edit_that_renames_and_is_taken_back(stage: Stage, run: Run, script: 
     stage.expect({"c.py": "a"}, a="renamed from a.py")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_an_edit_that_deletes_one_and_makes_another(
     stage: Stage, run: Run, script: Script, is_committed: bool

@@ -200,6 +200,7 @@ _TEXTS = st.sampled_from(
 _STEPS = st.lists(st.tuples(st.sampled_from(_FILES), st.none() | _TEXTS), min_size=1, max_size=8)
 
 
+@pytest.mark.soak
 @settings(max_examples=25, deadline=None)
 @given(st.lists(_STEPS, min_size=1, max_size=3))
 def test_an_updated_index_is_one_that_is_made_anew(rounds: list[list[tuple[str, bytes | None]]]) -> None:

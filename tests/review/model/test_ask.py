@@ -35,6 +35,7 @@ def test_one_call_finds_and_says_what_it_took(reviewing: Reviewing) -> None:
     assert len(list((reviewing.repo.top / ".repoagent/sent").glob("*.txt"))) == 1
 
 
+@pytest.mark.soak
 def test_what_is_unchanged_is_not_paid_for_again(reviewing: Reviewing) -> None:
     repo, script = reviewing.repo, reviewing.script
     top = "".join(f"A{n} = {n}\n" for n in range(30))

@@ -44,6 +44,7 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
     return change
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -303,6 +303,7 @@ def changed(draw: st.DrawFn, data: bytes) -> bytes:
     return b"".join([*lines[:start], *draw(st.lists(LINES, max_size=3)), *lines[stop:]])
 
 
+@pytest.mark.soak
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_nothing_that_was_edited_is_ever_lost(data: st.DataObject) -> None:

@@ -98,6 +98,7 @@ def test_damaged_code(name: str, seed: int, target: int) -> None:
     check_lines(bytes(data), found)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("encoding", _ENCODINGS)
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 def test_no_character_and_no_line_end_is_cut(encoding: str, line_end: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,6 +85,7 @@ def test_yaml_of_more_lines_than_the_grammar_counts() -> None:
     ]
 
 
+@pytest.mark.soak
 def test_too_many_keys_cost_a_level_and_not_the_end_of_the_file() -> None:
     data = b"{" + b",".join(b'"k%d": {"a": 1, "b": 2}' % n for n in range(4000)) + b"}"
     assert [s.name for s in outline("a.json", data)] == [f"k{n}" for n in range(4000)]

@@ -418,6 +418,7 @@ def test_render() -> None:
     assert render_outline(()) == ""
 
 
+@pytest.mark.soak
 def test_many_symbols_stay_quick() -> None:
     import time
 
@@ -496,6 +497,7 @@ def check_ranges(symbols: tuple[Symbol, ...], data: bytes) -> None:
         assert symbol.signature.isprintable()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 @settings(max_examples=60, deadline=None)
 @given(
@@ -516,6 +518,7 @@ def test_any_utf16(text: str) -> None:
     check_ranges(outline("a.py", data), text.encode())
 
 
+@pytest.mark.soak
 def test_wide_and_deep_files_stay_quick_and_do_not_overflow() -> None:
     import time
 

@@ -132,6 +132,7 @@ def test_hostile_folders_are_listed_as_unreadable_or_not_at_all(layout: Layout, 
     assert sorted(path.parent.name for path in layout.runs.glob("*/*.broken-1")) == ["deep", "list"]
 
 
+@pytest.mark.soak
 @given(st.dictionaries(st.sampled_from([*to_dict(Record()), "version", "x"]), JSON))
 def test_any_run_json_has_a_reading(value: dict[str, Any]) -> None:
     found = from_dict(value)

@@ -26,6 +26,7 @@ def ended(home: Home) -> None:
         live.ended("done", "")
 
 
+@pytest.mark.soak
 def test_one_that_is_alive_is_left_alone(start: Start) -> None:
     worker = start()
     with pytest.raises(Busy, match="stop task"):

@@ -56,6 +56,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+@pytest.mark.soak
 def test_a_message_waits_in_a_pause_and_does_not_end_it(start: Start) -> None:
     worker = start()
     pause(of(worker))
@@ -102,6 +103,7 @@ def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
         live.ended("done", "")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["file", "folder", "full folder", "pipe", "dangling link"])
 def test_whatever_is_named_stop_stops_it_once(layout: Layout, start: Start, kind: str) -> None:
     worker = start()

@@ -91,6 +91,7 @@ def test_a_long_file_comes_in_parts(repo: GitRepo, use: Use) -> None:
     assert seen == lines
 
 
+@pytest.mark.soak
 def test_recall_and_review(repo: GitRepo, use: Use) -> None:
     found = use()
     assert found.data("recall", query="why is the greeting so")["hits"] == []

@@ -40,6 +40,7 @@ def test_rename_a_function_across_files(stage: Make) -> None:
     task.whole("convert/table.py", *(f"convert/units/{name}.py" for name in names))
 
 
+@pytest.mark.soak
 def test_add_an_option_with_its_test_and_docs(stage: Make) -> None:
     def rule(see: Sight) -> str:
         if not any(one.applied for one in see.done):
@@ -86,6 +87,7 @@ def test_add_an_option_with_its_test_and_docs(stage: Make) -> None:
     task.whole("README.md", "convert/cli.py", "tests/test_cli.py")
 
 
+@pytest.mark.soak
 def test_an_edit_that_is_refused_is_corrected_by_what_it_is_told(stage: Make) -> None:
     """The model believes in an old text of the file, and is shown the nearest lines."""
 
@@ -198,6 +200,7 @@ def test_several_changes_of_one_file_are_one_commit(stage: Make) -> None:
     task.whole("src/lib.rs")
 
 
+@pytest.mark.soak
 def test_the_users_work_in_the_same_file_stays_uncommitted(stage: Make) -> None:
     task = stage("python")
     mine = task.repo.read("convert/rounding.py").replace(b'"""Rounding."""', b'"""Rounding, mine."""')

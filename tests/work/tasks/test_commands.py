@@ -57,6 +57,7 @@ def test_a_hook_that_rewrites_is_folded_in(stage: Make) -> None:
     task.whole("README.md")
 
 
+@pytest.mark.soak
 def test_a_hook_that_says_no_once(stage: Make) -> None:
     """The model reads in the hook's words what it wants."""
 

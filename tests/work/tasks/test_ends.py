@@ -102,6 +102,7 @@ def test_the_conversation_goes_on_in_another_clone(stage: Make, make_repo: Calla
     away.undone()
 
 
+@pytest.mark.soak
 def test_a_question_in_the_middle(stage: Make) -> None:
     """The model asks in words; the run ends as answered, and goes on with the answer and what it had changed."""
 
@@ -216,6 +217,7 @@ def test_a_server_that_is_overloaded_is_asked_again(stage: Make) -> None:
     task.whole("README.md")
 
 
+@pytest.mark.soak
 def test_a_kill_right_after_the_write(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The edit is in the file, and not in the conversation: it is neither made twice nor forgotten."""
     from repoagent.work.around import Around

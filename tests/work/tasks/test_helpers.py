@@ -97,6 +97,7 @@ def test_a_child_has_no_more_than_its_parent(stage: Make) -> None:
     assert Look.at(task.repo) == task.before
 
 
+@pytest.mark.soak
 def test_a_skill_is_read_on_demand(stage: Make) -> None:
     """The prompt has its one line; the model reads the text, which says how a unit is added."""
     skill = (

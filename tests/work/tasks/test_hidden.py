@@ -153,6 +153,7 @@ def test_hidden_text_never_leaves_its_quotation(stage: Make) -> None:
     task.sound()
 
 
+@pytest.mark.soak
 def test_a_file_that_knows_the_nonce_of_the_conversation(stage: Make) -> None:
     """The mark of the program's own words leaks, as to a command that could read the conversation: still no forgery."""
     task = stage("python", {"docs/guide.md": "# Guide\n"})
@@ -177,6 +178,7 @@ def test_a_file_that_knows_the_nonce_of_the_conversation(stage: Make) -> None:
     task.sound()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", ["ask", "auto", "read-only", "auto-edit"])
 def test_a_model_that_obeys_does_no_harm(stage: Make, clean_environment: Path, mode: str) -> None:
     """With nobody to ask, in each mode: nothing leaves the machine, git and what is outside stay as they are."""
