@@ -42,6 +42,7 @@ def large(tmp_path: Path) -> Path:
     return top
 
 
+@pytest.mark.soak
 def test_files_are_large_readable_and_not_taken_twice(large: Path) -> None:
     ((origin, clone),) = origins_opened([large], None)
     found = list(candidates(origin, clone))

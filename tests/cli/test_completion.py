@@ -87,6 +87,7 @@ def test_other_commands_of_git_are_not_ours(words: list[str]) -> None:
     assert after_program(words) is None
 
 
+@pytest.mark.soak
 def test_revisions_files_keys_and_models(repo: GitRepo) -> None:
     repo.git("branch", "topic/one")
     repo.git("tag", "v1.0")

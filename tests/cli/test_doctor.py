@@ -56,6 +56,7 @@ def test_no_key_is_ever_shown(repo: GitRepo) -> None:
     assert "unencrypted" in said and done.returncode == 0
 
 
+@pytest.mark.soak
 def test_no_model_is_a_warning_a_wrong_one_an_error(repo: GitRepo) -> None:
     code, found = doctor(repo.top)
     assert (code, only(found, "model")[0]) == (0, "warning")

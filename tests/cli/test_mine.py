@@ -60,6 +60,7 @@ def test_a_look_changes_nothing(repo: GitRepo, argument: str) -> None:
     assert done.returncode == 2 and b"--status only looks" in done.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("date", ["soon", "", "now", "2090-01-01"])
 def test_what_is_no_date(repo: GitRepo, date: str) -> None:
     done = run(["mine", f"--since={date}"], repo.top)
@@ -72,6 +73,7 @@ def test_no_repository_and_no_commit(tmp_path: Path, make_repo: Callable[[str], 
     assert (done.returncode, done.stdout) == (2, b"") and b"no commit yet" in done.stderr
 
 
+@pytest.mark.soak
 def test_two_at_once(repo: GitRepo) -> None:
     from repoagent.history.index.index import LOCK
     from repoagent.store import locked

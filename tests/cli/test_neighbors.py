@@ -74,6 +74,7 @@ def test_wrong_calls_are_one_sentence(pair: GitRepo, arguments: list[str], sente
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.soak
 def test_what_is_no_work_tree_is_said(tmp_path: Path, pair: GitRepo) -> None:
     done = neighbors(tmp_path, "x.py")
     assert done.returncode == 2 and "is in no git work tree" in done.stderr
@@ -213,6 +214,7 @@ def test_a_file_with_one_commit(repo: GitRepo) -> None:
     assert {row["rate"] for row in rows(found).values()} <= {"low", None}
 
 
+@pytest.mark.soak
 def test_nothing_found_is_an_answer(repo: GitRepo) -> None:
     repo.commit("alone", **{"own/alone.zig": "1"})
     done = neighbors(repo.top, "own/alone.zig")

@@ -180,6 +180,7 @@ def test_a_page_about_a_run(ask: Ask, layout: Layout) -> None:
     assert "can't be read" in page and "root:" not in page
 
 
+@pytest.mark.soak
 def test_a_run_is_steered(
     ask: Ask, alive: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_the_split_is_in_repoagent_where_git_does_not_see_it(code: GitRepo) -> N
     assert index["source"]["blob"] == code.git("rev-parse", "HEAD:src/code.py").strip()
 
 
+@pytest.mark.soak
 def test_json_is_the_index_and_needs_no_folder(code: GitRepo, tmp_path: Path) -> None:
     found = as_json(code.top, "src/code.py")
     written = json.loads((Path(found.pop("folder")) / "index.json").read_bytes())
@@ -157,6 +158,7 @@ def test_a_renamed_source_is_named_to_the_refresh(code: GitRepo) -> None:
     assert split(code.top, "--refresh", "parts").stdout.endswith("nothing has changed\n")
 
 
+@pytest.mark.soak
 def test_the_command_that_is_shown_can_be_pasted(code: GitRepo) -> None:
     code.commit("odd", **{"it's new\n.py": SOURCE})
     shown = split(code.top / "src", "../it's new\n.py", "-o", "its parts").stdout

@@ -224,6 +224,7 @@ def test_a_model_that_fails_midway(repo: GitRepo, ask: Ask, model: Program) -> N
     assert calls == parts + 1 and len(model.prompts) == 4 + calls
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_in_the_middle_it_goes_on_from_there(
     repo: GitRepo, ask: Ask, model: Program, number: int

@@ -113,6 +113,7 @@ def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) 
         assert screen.end() == 0
 
 
+@pytest.mark.soak
 def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None:
     code = "import time\nprint('working', flush=True); time.sleep(0.5)\n" + ASK
     with Screen(python(code), tmp_path) as screen:

@@ -271,6 +271,7 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.soak
 def test_what_was_spent_is_in_the_ledger(repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]) -> None:
     claude("ok")
     assert ask("hi", "a.txt", "--model", "anthropic/claude-sonnet-5-5").code == 0

@@ -29,6 +29,7 @@ def kept(repo: GitRepo) -> bytes:
     return b"".join(path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.soak
 def test_a_simple_edit_is_one_call(repo: GitRepo, run: Run) -> None:
     repo.write("AGENTS.md", "Use single quotes.\n")
     usage = {"input_tokens": 900, "output_tokens": 50, "cache_read_input_tokens": 2000}

@@ -60,6 +60,7 @@ def test_the_models_note_is_kept_with_its_source_and_told_next_time(
     assert "greet with a comma (committed as " in prompt[earlier:request]
 
 
+@pytest.mark.soak
 def test_a_note_about_code_that_is_gone_is_not_repeated_as_fact(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_conversation_that_a_person_has_cut_is_taken_as_it_is(
     assert "shrimps, as I say" in path.read_text() and "Another answer." in path.read_text()
 
 
+@pytest.mark.soak
 def test_a_copy_says_that_it_inherits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
     assert run("memory", "note", "src/app.py", "greets by name").code == 0
     (folder,) = (repo.top / ".repoagent/memory").glob("app-py-*")

@@ -22,6 +22,7 @@ def edit(run: Run, *args: str, **env: str) -> tuple[int, str]:
     return done.code, done.err
 
 
+@pytest.mark.soak
 def test_words_alone_go_back_twice(repo: GitRepo, run: Run, script: Script) -> None:
     old = repo.read("src/app.py").decode()
     new = old.replace("hello ", "hi ")
@@ -66,6 +67,7 @@ def test_an_answer_that_names_no_part(repo: GitRepo, run: Run, script: Script) -
     assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
 
 
+@pytest.mark.soak
 def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("shop.py", SHOP)
     repo.commit("shop")

@@ -83,6 +83,7 @@ def test_a_plain_no_changes_nothing(repo: GitRepo, screen: Open, script: Script,
     assert unfinished(repo) == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("flag", [(), ("-p",)])
 def test_hunk_by_hunk(repo: GitRepo, screen: Open, script: Script, flag: tuple[str, ...]) -> None:
     two = diff(
@@ -125,6 +126,7 @@ def test_interrupted_at_the_question_it_goes_on_there(repo: GitRepo, screen: Ope
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
+@pytest.mark.soak
 def test_interrupted_while_the_model_is_asked(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies('<read path="README.md"/>\n', GREET)
     script.act(1, "sleep 60")
@@ -207,6 +209,7 @@ def test_nothing_a_model_or_a_file_says_acts_on_the_terminal(
         assert raw not in window.seen
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [60, 80])
 def test_lines_fit_the_terminal(screen: Open, script: Script, width: int) -> None:
     words = "I use an f-string with a comma so that the greeting reads as people write it and say it aloud. "

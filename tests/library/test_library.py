@@ -88,6 +88,7 @@ def test_edit_commits_and_says_how(repo: GitRepo) -> None:
         done.kind = "written"  # type: ignore[misc]
 
 
+@pytest.mark.soak
 def test_edit_asks_whom_it_is_told_to_ask(repo: GitRepo) -> None:
     opened = Repository(repo.top)
     seen: list[str] = []
@@ -133,6 +134,7 @@ def test_edit_refuses_with_the_public_errors(repo: GitRepo) -> None:
     assert repo.status() == ""
 
 
+@pytest.mark.soak
 def test_apply_undo_redo(repo: GitRepo) -> None:
     opened = Repository(repo.top)
     before = repo.read("src/app.py")
@@ -199,6 +201,7 @@ why: greet('you') says hello to nobody.
 """
 
 
+@pytest.mark.soak
 def test_review_asks_a_model_only_when_it_is_told_to(repo: GitRepo) -> None:
     repo.write("src/app.py", repo.read("src/app.py").replace(b" + name", b""))
     repo.git("add", "-A")

@@ -262,6 +262,7 @@ def body_of(data: bytes) -> bytes:
     return data[data.index(b"\n") + 2 :]
 
 
+@pytest.mark.soak
 def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"

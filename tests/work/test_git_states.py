@@ -157,6 +157,7 @@ def test_a_large_file_that_a_command_changed_is_told(repo: GitRepo) -> None:
     assert "big.bin was changed by the command, and is too large to be followed" in " ".join(person.said)
 
 
+@pytest.mark.soak
 def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
     repo.commit(**{"f.txt": "one\n"})
     before = repo.head()
@@ -169,6 +170,7 @@ def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.Cap
     assert (repo.head(), capsys.readouterr().err) == (before, "")
 
 
+@pytest.mark.soak
 def test_undo_of_the_first_commit_says_that_there_is_none_any_more(repo: GitRepo) -> None:
     repo.git("symbolic-ref", "HEAD", "refs/heads/fresh")
     go(repo, "new.txt\n```\nhello\n```\n", DONE)

@@ -219,6 +219,7 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.soak
 @given(JSON | FIELDS)
 def test_any_description_is_one_or_is_refused(record: object) -> None:
     try:

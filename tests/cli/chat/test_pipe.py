@@ -164,6 +164,7 @@ def test_what_is_not_committed_is_shown_and_taken_back(repo: GitRepo, run: Run, 
     assert repo.status() == ""
 
 
+@pytest.mark.soak
 def test_a_refusal_without_a_person_goes_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, "Then say so.")
     done = run("chat", stdin="greet\n")
@@ -171,6 +172,7 @@ def test_a_refusal_without_a_person_goes_to_the_model(repo: GitRepo, run: Run, s
     assert "nobody to ask" in script.prompts[2] and repo.status() == ""
 
 
+@pytest.mark.soak
 def test_json_is_a_line_for_each_turn_and_one_for_the_error(run: Run, script: Script) -> None:
     script.replies("One.", "Two.")
     done = run("chat", "--json", stdin="a\nb\n/help\n")
@@ -226,6 +228,7 @@ def test_summed_up(repo: GitRepo, run: Run, script: Script, clean_environment: P
     assert "It greets. It greets." in conversations(repo)[0].read_text()
 
 
+@pytest.mark.soak
 def test_a_short_conversation_is_not_summed_up(run: Run, script: Script) -> None:
     script.replies("It greets.", "never")
     done = run("chat", stdin="what is it?\n/compact\n")

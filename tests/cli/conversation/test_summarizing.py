@@ -79,6 +79,7 @@ def test_nothing_is_said_of_nothing(talk: Talk, talked: GitRepo) -> None:
     assert done.code == 1 and "there is nothing to summarize" in done.err
 
 
+@pytest.mark.soak
 def test_keys_are_not_sent(talk: Talk, model: Script, file: Path) -> None:
     token = made("ghp" + "_", 36)
     append(file, Turn("user", f"use {token}"))

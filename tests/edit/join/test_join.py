@@ -25,6 +25,7 @@ def is_fresh(split: Split) -> bool:
     return data == files == split.source.read_bytes() and not edited(index)
 
 
+@pytest.mark.soak
 def test_edits_of_two_segments_are_one_commit_that_can_be_undone(split: Split) -> None:
     before = split.repo.head()
     split.edit(2, b"second = first", b"second = 2")

@@ -105,6 +105,7 @@ def test_new_commits_are_added_and_an_amended_one_is_replaced(repo: GitRepo) -> 
     assert commits(repo.top, "a.txt", second) == [second, first]
 
 
+@pytest.mark.soak
 def test_a_long_history_is_the_same_whether_mined_at_once_or_bit_by_bit(repo: GitRepo) -> None:
     """One file has more commits than are kept in one piece, and there are new folders all the time."""
     for start in range(0, 800, 160):

@@ -98,6 +98,7 @@ def test_a_rebase_that_kept_the_patch_is_not_paid_again(repo: GitRepo, model: Pr
     ]
 
 
+@pytest.mark.soak
 def test_a_new_clone_has_them_from_the_notes(repo: GitRepo, model: Program, tmp_path: Path) -> None:
     from repoagent.history.summaries import write_notes
 
@@ -113,6 +114,7 @@ def test_a_new_clone_has_them_from_the_notes(repo: GitRepo, model: Program, tmp_
     assert planned(other).commits == 0  # they were taken over
 
 
+@pytest.mark.soak
 def test_a_failed_call_keeps_nothing_and_what_was_before_stays(
     repo: GitRepo, model: Program, small_calls: int
 ) -> None:

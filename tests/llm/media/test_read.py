@@ -80,6 +80,7 @@ def test_the_size_is_read_from_the_header(kind: str, data: st.DataObject) -> Non
     assert (found.type, found.width, found.height) == (type_, width, height)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", IMAGES)
 @given(junk=st.binary(max_size=200), at=st.integers(0, 60))
 def test_no_bytes_break_the_reader(kind: str, junk: bytes, at: int) -> None:

@@ -166,6 +166,7 @@ def test_a_broken_stream_can_be_tried_again_and_is_paid_for(server_with: Start, 
     assert error.usage.output >= 3
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -99,6 +99,7 @@ def test_one_that_stays_in_the_background_is_not_waited_for(
     assert time.monotonic() - start < 2
 
 
+@pytest.mark.soak
 def test_one_that_hangs_is_given_up(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(clipboard, "TIMEOUT", 0.3)

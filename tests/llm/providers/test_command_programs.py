@@ -149,6 +149,7 @@ def plan(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
     monkeypatch.setenv("PLAN", json.dumps(fields))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("command", "model", "usage"),
     [

@@ -207,6 +207,7 @@ def test_a_file_is_named(terminal: Open, tmp_path: Path) -> None:
         assert got(screen, tmp_path) == "from a file\r\n"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "first",
     [

@@ -55,6 +55,7 @@ def test_few_memories_need_no_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     assert done.stdout == "False\n"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("damage", ["lost", "broken", "cut", "foreign", "other tables", "link", "folder"])
 def test_without_its_file_nothing_is_lost(desk: Desk, tmp_path: Path, damage: str) -> None:
     a, b = desk.folder("a.py"), desk.folder("b.py")

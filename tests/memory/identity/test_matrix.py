@@ -298,6 +298,7 @@ def test_files_made_from_one_template(stage: Stage) -> None:
     stage.expect(BOTH)
 
 
+@pytest.mark.soak
 def test_two_licences_of_which_one_has_a_memory(stage: Stage) -> None:
     for path in ("x/LICENSE", "y/LICENSE"):
         stage.write(path, text("licence"))

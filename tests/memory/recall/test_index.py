@@ -236,6 +236,7 @@ def searching(top: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.soak
 def test_several_processes_make_one_index(shelf: Shelf, tmp_path: Path) -> None:
     for number in range(60):
         shelf.notes(f"f{number}.py", *(f"the parser of part {part} in {number}" for part in range(10)))

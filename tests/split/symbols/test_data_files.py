@@ -75,6 +75,7 @@ def test_yaml_that_the_grammar_gives_up_on_is_read_by_its_lines() -> None:
     assert "kind" in {s.name for s in outline("a.yaml", text.encode())}
 
 
+@pytest.mark.soak
 def test_yaml_of_more_lines_than_the_grammar_counts() -> None:
     text = "top:\n  a: 1\n  b:\n" + "    - x\n" * 33_000 + "end: 1\n"
     assert names("a.yml", text) == [

@@ -201,6 +201,7 @@ def test_whatever_the_records_say_of_parents_each_run_is_there_once(pairs: list[
     assert sorted(run.name for _, run in tree(found)) == sorted(run.name for run in found)
 
 
+@pytest.mark.soak
 def test_a_thousand_runs_are_listed_at_once(layout: Layout) -> None:
     for number in range(1000):
         past(layout, f"run-20260102-{number:06}-abcdef", number, prompt="words " * 20, host="h", tokens=9)

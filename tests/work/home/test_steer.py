@@ -89,6 +89,7 @@ def test_stop_is_heeded_in_a_pause_too(start: Start) -> None:
     assert start().control() == []  # resumed, it works
 
 
+@pytest.mark.soak
 def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
     home = Home(layout, "task")
     with living(home, About("x")) as live:
@@ -130,6 +131,7 @@ def test_what_was_asked_of_a_killed_process_is_not_asked_of_the_next(start: Star
     assert start().control() == []
 
 
+@pytest.mark.soak
 def test_what_a_run_has_delegated_is_asked_with_it(start: Start) -> None:
     parent, child = start("parent"), start("child", parent="parent")
     grandchild, other = start("grandchild", parent="child"), start("other")
@@ -167,6 +169,7 @@ def test_its_process_is_ended_and_says_so(start: Start) -> None:
     assert worker.answer() == "Ended"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("lie", ["pid", "born", "host", "huge", "negative", "init"])
 def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen[bytes], lie: str) -> None:
     worker = start()

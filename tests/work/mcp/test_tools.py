@@ -129,6 +129,7 @@ def test_review_asks_the_model_that_the_server_was_started_with(
         use().told("review", ask=True)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "path",
     [

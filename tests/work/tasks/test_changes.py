@@ -163,6 +163,7 @@ def test_create_rename_and_delete(stage: Make) -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("path", "words", "data"),
     [

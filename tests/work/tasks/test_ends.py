@@ -123,6 +123,7 @@ def test_a_question_in_the_middle(stage: Make) -> None:
     task.whole("README.md")
 
 
+@pytest.mark.soak
 def test_reject_takes_back_what_was_changed(stage: Make) -> None:
     def rule(see: Sight) -> str:
         if not any(one.applied for one in see.done):
