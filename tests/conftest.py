@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.store import report
+
 
 class GitRepo:
     """A real repository under test. Methods do what the git command of the same name does."""
@@ -92,6 +94,9 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     rules = tmp_path_factory.getbasetemp().parent / "rules"  # compiled once for all tests: it takes seconds
     rules.mkdir(exist_ok=True)
     monkeypatch.setenv("KF_RULE_CACHE_DIR", str(rules))
+    monkeypatch.setattr(
+        report, "_instead", []
+    )  # the library tells its warnings to another, for the whole process
     return home
 
 
