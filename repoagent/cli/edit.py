@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import click
 
 from repoagent.cli.landing import Committing, asking, commit_options, committing, refuse_conflicts
 from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.words import words_in
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -184,24 +184,14 @@ def _instruction(
 ) -> str:
     """The words of the request, from wherever they come. Raises UsageError when there are none."""
     if given.message_file is not None:
-        text = _read(given.message_file)
+        text = words_in(given.message_file, "instruction")
     elif text == "-":
-        text = _read(Path("-"))
+        text = words_in(Path("-"), "instruction")
     elif text is None:
         text = _written(given, worktree, terminal, targets)
     if not text.strip():
         raise UsageError("the instruction is empty: nothing was done")
     return text.strip()
-
-
-def _read(file: Path) -> str:
-    try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"the instruction in {file} is no UTF-8 text: save it as UTF-8") from error
 
 
 def _written(

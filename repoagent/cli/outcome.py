@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from repoagent.cli.terminal import Terminal
     from repoagent.edit import EditOutcome
     from repoagent.edit.commit import Landed
+    from repoagent.llm import Usage
 
 VERSION = 1
 
@@ -62,13 +63,17 @@ def show_landed(landed: Landed, terminal: Terminal, spent: str, said: Collection
 
 def spent(outcome: EditOutcome) -> str:
     """Tokens, cost and seconds, in one line."""
-    usage = outcome.usage
+    return spending(outcome.usage, outcome.cost, outcome.seconds)
+
+
+def spending(usage: Usage, cost: float | None, seconds: float) -> str:
+    """Tokens, cost in US dollars (None: not known) and seconds, in one line."""
     about = "about " if usage.estimated else ""
     tokens = f"{about}{usage.total - usage.output:,} + {usage.output:,} tokens"
     if usage.cache_read:
         tokens += f" ({usage.cache_read:,} cached)"
-    cost = "" if outcome.cost is None else f" · ${outcome.cost:.4f}"
-    return f"{tokens}{cost} · {outcome.seconds:.1f} s"
+    dollars = "" if cost is None else f" · ${cost:.4f}"
+    return f"{tokens}{dollars} · {seconds:.1f} s"
 
 
 def as_object(outcome: EditOutcome) -> dict[str, object]:

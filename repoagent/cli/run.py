@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import click
 from repoagent.cli import run_options
 from repoagent.cli.landing import Committing
 from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.words import words_in
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -252,6 +252,7 @@ def shown_name(ready: Means) -> str:
 
 def _request(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> RunRequest:
     """What the command line asks for. Raises UsageError for what can't be meant."""
+    from repoagent.agent.approval import MODES
     from repoagent.work import RunRequest
 
     prompt = _prompt(given)
@@ -260,11 +261,11 @@ def _request(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> 
         raise UsageError('say what to do: repoagent run "PROMPT"')
     if given.commit_per_edit and given.no_commit:
         raise UsageError("--commit-per-edit and --no-commit can't be meant together")
-    mode = settings.text("run.mode")
+    mode = next(mode for mode in MODES if mode == settings.text("run.mode"))
     return RunRequest(
         prompt.strip(),
         name,
-        mode=mode,  # type: ignore[arg-type]
+        mode=mode,
         plan_only=given.plan_only,
         commit=run_options.commit_options(given),
         commit_per_edit=given.commit_per_edit,
@@ -283,19 +284,9 @@ def _prompt(given: SimpleNamespace) -> str:
     if given.prompt_file is not None and given.words:
         raise UsageError("the prompt is given twice: as words, and by --file")
     if given.prompt_file is not None:
-        return _read(given.prompt_file)
+        return words_in(given.prompt_file, "prompt")
     words = [word for word in given.words if word != "-"]
     texts = [" ".join(words)] if words else []
     if "-" in given.words:
-        texts.append(_read(Path("-")))
+        texts.append(words_in(Path("-"), "prompt"))
     return "\n\n".join(texts)
-
-
-def _read(file: Path) -> str:
-    try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"the prompt in {file} is no UTF-8 text: save it as UTF-8") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from repoagent.cli.outcome import spending
 from repoagent.cli.text import clean
 
 if TYPE_CHECKING:
@@ -57,14 +58,8 @@ def described(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
 
 def spent(outcome: RunOutcome) -> str:
     """Calls, tokens, cost and seconds, in one line."""
-    usage = outcome.usage
-    about = "about " if usage.estimated else ""
-    tokens = f"{about}{usage.total - usage.output:,} + {usage.output:,} tokens"
-    if usage.cache_read:
-        tokens += f" ({usage.cache_read:,} cached)"
-    cost = "" if outcome.cost is None else f" · ${outcome.cost:.4f}"
     calls = f"{outcome.turns} call{'s' * (outcome.turns != 1)}"
-    return f"{calls} · {tokens}{cost} · {outcome.seconds:.1f} s"
+    return f"{calls} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
 
 
 def as_object(outcome: RunOutcome) -> dict[str, object]:
