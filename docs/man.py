@@ -14,7 +14,7 @@ import click
 from roff import bold, entry, escaped, minor, page, paragraph, prose, section, subsection, title, verbatim
 
 from repoagent import __version__
-from repoagent.cli.app import COMMANDS, EXIT_CODES, cli
+from repoagent.cli.program.app import COMMANDS, EXIT_CODES, cli
 from repoagent.config import OPTIONS
 
 FOLDER = Path(__file__).parents[1] / "man"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.app import COMMANDS, EXIT_CODES, cli
+from repoagent.cli.program.app import COMMANDS, EXIT_CODES, cli
 from repoagent.config import OPTIONS, Option
 from repoagent.config.settings import Setting
 

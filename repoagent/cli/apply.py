@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.landing import (
+from repoagent.cli.landing.options import (
     Committing,
     asking,
     commit_options,
@@ -20,11 +20,11 @@ from repoagent.cli.landing import (
     is_given,
     refuse_conflicts,
 )
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit.apply.given import Given
     from repoagent.edit.apply.run import ApplyOutcome
@@ -100,7 +100,7 @@ def _opened(session: Session, worktree: WorkTree | None, given: SimpleNamespace)
         layout(worktree) if worktree is not None else None, {"check": given.check}
     )
     if worktree is not None:
-        from repoagent.cli.settle import settle
+        from repoagent.cli.program.settle import settle
 
         settle(worktree, terminal)
     return settings, terminal
@@ -110,8 +110,8 @@ def _applied(
     worktree: WorkTree | None, given: SimpleNamespace, patch: Given, settings: Settings, terminal: Terminal
 ) -> tuple[ApplyOutcome, set[str]]:
     """Apply it; how that ended, and what was told of it on the way."""
-    from repoagent.cli.dialogue import Talk
-    from repoagent.cli.working import Working
+    from repoagent.cli.landing.dialogue import Talk
+    from repoagent.cli.screen.working import Working
 
     cwd = Path.cwd()
     request = _request(given, worktree, settings)
@@ -223,7 +223,7 @@ def _refuse_without_repository(given: SimpleNamespace) -> None:
 
 def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, as_json: bool) -> None:
     """Print how it ended: with tolerances, if they were not shown with the question."""
-    from repoagent.cli.outcome import VERSION, landed_object, show_landed
+    from repoagent.cli.landing.outcome import VERSION, landed_object, show_landed
     from repoagent.edit.dialogue import summary, tolerated
 
     landed = outcome.landed

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, find_layout, json_option, pass_session
-from repoagent.cli.text import clean, columns, paint
+from repoagent.cli.program.session import Session, find_layout, json_option, pass_session
+from repoagent.cli.screen.clean import clean, columns, paint
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Setting
 
 

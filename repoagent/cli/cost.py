@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, find_layout, json_option, pass_session
-from repoagent.cli.text import clean, columns, paint
+from repoagent.cli.program.session import Session, find_layout, json_option, pass_session
+from repoagent.cli.screen.clean import clean, columns, paint
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:

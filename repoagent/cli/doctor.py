@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import columns, one_line, paint
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import columns, one_line, paint
 from repoagent.errors import Exit
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.doctor import Check
 
 VERSION = 1

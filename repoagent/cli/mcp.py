@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.session import Session, pass_session
+from repoagent.cli.program.session import Session, pass_session
 from repoagent.errors import Exit, UsageError
 
 EXAMPLES = """\b
@@ -44,7 +44,7 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
     terminal = session.terminal()
     if terminal.reads:
         terminal.note("waiting for a client to speak on standard input: see docs/mcp.md (^C ends it)")
-    from repoagent.cli.signals import die
+    from repoagent.cli.program.signals import die
     from repoagent.work.mcp import Service, serve
 
     serve(Service(Path.cwd(), write, model, max_cost), die)

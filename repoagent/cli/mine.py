@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.history.index import State
     from repoagent.repo.worktree import WorkTree
 
@@ -48,7 +48,7 @@ def command(
     `repoagent neighbors` does it as well, a little at a time. It can be ended at any moment: what was mined stays, and
     the next time goes on from there. The index is .repoagent/history.db; it can be deleted.
     """
-    from repoagent.cli.signals import Ended
+    from repoagent.cli.program.signals import Ended
     from repoagent.history.index import open_index
     from repoagent.repo.worktree import layout, open_worktree
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
     from repoagent.repo import Options, WorkTree
@@ -49,7 +49,7 @@ def _change(
     done: str,
     as_json: bool,
 ) -> None:
-    from repoagent.cli.settle import settle
+    from repoagent.cli.program.settle import settle
     from repoagent.repo import layout, open_worktree
 
     worktree = open_worktree(Path.cwd())

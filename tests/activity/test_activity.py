@@ -14,7 +14,7 @@ import pytest
 
 from repoagent.activity.chart import Bar, bars
 from repoagent.activity.sums import Sum, spans
-from repoagent.cli.output import write_to
+from repoagent.cli.screen.output import write_to
 from repoagent.errors import UsageError
 from repoagent.store import jsonl
 from tests.cli.screens import PROGRAM, Screen

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from repoagent.cli.app import cli
+from repoagent.cli.program.app import cli
 from repoagent.review.output import FORMATS
-from tests.cli.test_hook import change, history
+from tests.cli.hook.test_hook import change, history
 from tests.conftest import GitRepo
 
 __all__ = ["history"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import COMMANDS
+from repoagent.cli.program.app import COMMANDS
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 from tests.program import run
@@ -212,7 +212,7 @@ def test_completion_of_command_names_imports_no_command(tmp_path: Path) -> None:
         "COMP_CWORD": "1",
     }
     done = subprocess.run(python(code), capture_output=True, text=True, check=True, env=env)
-    assert "repoagent.cli.edit" not in done.stderr.split()
+    assert "repoagent.cli.edit.command" not in done.stderr.split()
 
 
 def test_the_bash_script_is_one_that_bash_takes(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from repoagent.cli.run_options import chosen_name
+from repoagent.cli.run.options import chosen_name
 from repoagent.errors import UsageError
 from repoagent.llm import Request, Turn
 from repoagent.llm.conversation import append, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repoagent.cli.text import columns, one_line
+from repoagent.cli.screen.clean import columns, one_line
 from repoagent.errors import RepoagentError
 from repoagent.llm.naming import shown
 from repoagent.repo.facts import current_branch

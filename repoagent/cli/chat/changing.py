@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from repoagent.cli.chat.show import note
-from repoagent.cli.run_outcome import described
+from repoagent.cli.run.outcome import described
 from repoagent.errors import NothingDone, UsageError
 from repoagent.work.left import left, left_diff, take_back
 
@@ -78,7 +78,7 @@ def redo(chat: Chat, words: str) -> None:
 
 def review(chat: Chat, words: str) -> None:
     """`repoagent review` of what is not committed, or else of the last commit."""
-    from repoagent.cli.review import command
+    from repoagent.cli.review.command import command
     from repoagent.repo.status import read_status
 
     changed = read_status(chat.worktree).changed
@@ -146,7 +146,7 @@ def _show(chat: Chat, text: str) -> None:
     if not terminal.shows:
         terminal.diff(text)
         return
-    from repoagent.cli import pager
+    from repoagent.cli.screen import pager
 
     terminal._replace(pages="chat" if terminal.moves else "").diff(text)
     pager.finish()

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, get_args
 
 from repoagent.agent.approval import Mode
-from repoagent.cli import run_options
 from repoagent.cli.chat.show import Speaking, show_turn
-from repoagent.cli.run_talk import RunTalk
+from repoagent.cli.run import options as run_options
+from repoagent.cli.run.talk import RunTalk
 from repoagent.llm import Limits
 from repoagent.work import RunRequest, run
 from repoagent.work.home import Home
 
 if TYPE_CHECKING:
-    from repoagent.cli.session import Session
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.program.session import Session
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit.means import Means
     from repoagent.repo import WorkTree
@@ -99,7 +99,7 @@ def turn(chat: Chat, words: str) -> None:
 
     Raises KeyboardInterrupt and what `work.run` does; all that was said and done until then is kept.
     """
-    from repoagent.cli.settle import settle
+    from repoagent.cli.program.settle import settle
 
     settle(chat.worktree, chat.terminal)
     meter = chat.means.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli import run_options
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.signals import Ended
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.program.signals import Ended
+from repoagent.cli.run import options as run_options
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     settings, terminal = session.open(place, flags)
     _refuse(given, terminal.can_ask)
     from repoagent.cli.chat.chat import open_chat
-    from repoagent.cli.settle import settle
+    from repoagent.cli.program.settle import settle
 
     settle(worktree, terminal)
     chat = open_chat(session, given, worktree, (place, settings, terminal), flags)

@@ -9,7 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from repoagent.cli.chat.paths import Paths
-from repoagent.cli.text import one_line
+from repoagent.cli.screen.clean import one_line
 from repoagent.errors import RepoagentError
 
 Found = Iterable[tuple[str, str]]

@@ -19,7 +19,7 @@ from repoagent.cli.chat import history
 from repoagent.cli.chat.completing import Offered
 from repoagent.cli.chat.keys import bindings
 from repoagent.cli.chat.reading import PROMPT
-from repoagent.cli.terminal import Terminal
+from repoagent.cli.screen.terminal import Terminal
 from repoagent.errors import RepoagentError
 
 MENU = 6  # lines that are kept free for what is offered

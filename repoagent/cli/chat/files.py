@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from repoagent.agent.state import open_state
 from repoagent.cli.chat.show import note
 from repoagent.cli.chat.then import Then
-from repoagent.cli.text import one_line
+from repoagent.cli.screen.clean import one_line
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
 
 PROMPT = "> "
 _GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent import fence
 from repoagent.cli.chat.show import note
-from repoagent.cli.text import clean
+from repoagent.cli.screen.clean import clean
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:

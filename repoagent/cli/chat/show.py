@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from repoagent.cli.reply import Fold, Words
-from repoagent.cli.run_outcome import as_object, show_commit, spent
-from repoagent.cli.text import clean, columns, one_line
-from repoagent.cli.working import Working
+from repoagent.cli.run.outcome import as_object, show_commit, spent
+from repoagent.cli.screen.clean import clean, columns, one_line
+from repoagent.cli.screen.reply import Fold, Words
+from repoagent.cli.screen.working import Working
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.llm import Turn
     from repoagent.repo import WorkTree
     from repoagent.work import RunOutcome

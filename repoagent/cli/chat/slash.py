@@ -11,7 +11,7 @@ from repoagent.cli.chat import changing, files, talking
 from repoagent.cli.chat.show import folded
 from repoagent.cli.chat.then import ENDS, Then
 from repoagent.cli.completing import values
-from repoagent.cli.text import columns
+from repoagent.cli.screen.clean import columns
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:

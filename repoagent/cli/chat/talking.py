@@ -127,7 +127,7 @@ def compact(chat: Chat, words: str) -> None:
     """A checkpoint now: from the next words on it stands for what is older."""
     from repoagent.cli.chat.chat import request
     from repoagent.cli.chat.show import Speaking
-    from repoagent.cli.run_talk import RunTalk
+    from repoagent.cli.run.talk import RunTalk
     from repoagent.work.compacting import compact as checkpoint
 
     if not open_state(chat.home.conversation).turns:

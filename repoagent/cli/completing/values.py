@@ -157,13 +157,13 @@ def languages(incomplete: str) -> Found:
 
 def symbol_kinds(incomplete: str) -> Found:
     """Kinds of definitions."""
-    from repoagent.cli.outline import KINDS
+    from repoagent.cli.outline.command import KINDS
 
     yield from ((name, "") for name in KINDS if name.startswith(incomplete))
 
 
 def _layout() -> Layout | None:
-    from repoagent.cli.session import find_layout
+    from repoagent.cli.program.session import find_layout
 
     return find_layout()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from repoagent.cli.conversation.common import examples, name_argument, open_desk, say_change, turns
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 
 
 @click.command(epilog=examples("branch money decimal --at 2", "branch file:src/app.py other-way"))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from repoagent.cli.text import one_line
+from repoagent.cli.screen.clean import one_line
 from repoagent.errors import RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.cli.session import Session
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.program.session import Session
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.memory.conversations.past import Change
     from repoagent.memory.conversations.places import Here, Place
@@ -38,7 +38,7 @@ def examples(*lines: str, more: str = "") -> str:
 
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The names that begin so; nothing where there is no repository, for a shell has no use for errors."""
-    from repoagent.cli.session import find_layout
+    from repoagent.cli.program.session import find_layout
     from repoagent.memory.conversations.names import names
 
     try:

@@ -13,7 +13,7 @@ from repoagent.cli.conversation.common import (
     turns,
     word,
 )
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import NothingDone, UsageError
 
 

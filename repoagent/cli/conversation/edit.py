@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.conversation.common import GROUP, VERSION, examples, name_argument, open_desk, word
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import ModelError, NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _request(given: SimpleNamespace, desk: Desk, found: Held) -> str:
 
 
 def _by_model(given: SimpleNamespace, desk: Desk, asked: Rewrite) -> tuple[Rewritten, Means]:
-    from repoagent.cli.paying import ready_for
+    from repoagent.cli.screen.paying import ready_for
     from repoagent.edit.conversations import Listening, rewrite
     from repoagent.llm.naming import shown
 
@@ -150,7 +150,7 @@ def _agree(desk: Desk, done: Rewritten) -> None:
 def _answer(
     desk: Desk, done: Rewritten, written: Change | None, ready: Means | None, *, as_json: bool
 ) -> None:
-    from repoagent.cli.paying import as_object, report
+    from repoagent.cli.screen.paying import as_object, report
     from repoagent.llm.naming import shown
     from repoagent.memory.conversations.past import digest
 
@@ -187,7 +187,7 @@ def _answer(
 
 
 def _show_prompt(desk: Desk, asked: Rewrite, *, as_json: bool) -> None:
-    from repoagent.cli.prompt import Block, Shown, show_texts
+    from repoagent.cli.context.prompt import Block, Shown, show_texts
     from repoagent.edit.conversations import first_request
     from repoagent.edit.means import asked_for
     from repoagent.llm import DEFAULT_MODEL, chosen, estimate_tokens

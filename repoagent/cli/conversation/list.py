@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.conversation.common import VERSION, examples, open_desk
-from repoagent.cli.glance import ago, columns, shorten
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import one_line, paint
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import one_line, paint
+from repoagent.cli.screen.glance import ago, columns, shorten
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.memory.conversations import Entry
 
 HEAD = ("name", "kind", "turns", "size", "last", "remarks", "last")
@@ -69,7 +69,7 @@ def command(session: Session, /, *, files: bool, zero: bool, as_json: bool) -> i
 
 
 def _show(found: Sequence[Entry], terminal: Terminal) -> None:
-    from repoagent.cli.terminal import has_utf8
+    from repoagent.cli.screen.terminal import has_utf8
 
     shown = terminal.shows
     rows = [HEAD, *(_cells(entry, shown) for entry in found)]
@@ -113,7 +113,7 @@ def _fitted(widths: Sequence[int], width: int | None) -> tuple[tuple[int, ...], 
 
 
 def _front(text: str, room: int, ellipsis: str) -> str:
-    from repoagent.cli.glance import front
+    from repoagent.cli.screen.glance import front
 
     return text if columns(text) <= room else front(text, max(0, room - columns(ellipsis))) + ellipsis
 

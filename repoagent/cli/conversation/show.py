@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.conversation.common import VERSION, examples, name_argument, open_desk
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import clean, one_line, paint, width
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import clean, one_line, paint, width
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.llm import Turn
     from repoagent.memory.conversations.places import Held
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.conversation.common import VERSION, examples, name_argument, open_desk, turns
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import NothingDone
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def command(session: Session, /, **options: Any) -> None:
 
 
 def _ask(desk: Desk, found: Held, todo: Plan, given: SimpleNamespace) -> None:
-    from repoagent.cli.paying import about, agree, as_object, ready_for, report
+    from repoagent.cli.screen.paying import about, agree, as_object, ready_for, report
     from repoagent.llm.naming import shown
     from repoagent.memory.conversations.summary import estimated, summarize
 
@@ -106,8 +106,8 @@ def _doing(name: str, number: int, of: int) -> str:
 def _show(
     desk: Desk, found: Held, todo: Plan, summary: Summary, paid: dict[str, object] | None, *, as_json: bool
 ) -> None:
-    from repoagent.cli.summary_text import folded
-    from repoagent.cli.text import clean
+    from repoagent.cli.screen.clean import clean
+    from repoagent.cli.summarize.table import folded
     from repoagent.memory.conversations.past import digest
 
     terminal = desk.terminal

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.conversation.common import GROUP, examples, name_argument, open_desk, say_change, word
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
     from repoagent.memory.conversations.take_back import TakenBack

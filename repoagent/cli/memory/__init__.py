@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from repoagent.cli.app import LazyGroup
+from repoagent.cli.program.app import LazyGroup
 
 __all__ = ["command"]
 

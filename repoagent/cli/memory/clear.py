@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, count, name, opened
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from repoagent.cli.text import one_line
+from repoagent.cli.screen.clean import one_line
 from repoagent.errors import RepoagentError
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from repoagent.cli.session import Session
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.program.session import Session
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.memory.overview.find import Named
     from repoagent.repo.worktree import WorkTree

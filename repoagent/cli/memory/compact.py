@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, count, name, opened
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _todo(here: Here, files: tuple[str, ...], *, rekey: bool) -> list[tuple[Memo
 
 
 def _ready(here: Here, calls: int, options: dict[str, Any]) -> Means:
-    from repoagent.cli.paying import agree, ready_for
+    from repoagent.cli.screen.paying import agree, ready_for
     from repoagent.llm.naming import shown
 
     waiting = here.terminal.working("asking the model")
@@ -160,7 +160,7 @@ def _ask(here: Here, memory: Memory, ready: Means) -> Ask:
 
 
 def _show(here: Here, done: list[Any], ready: Means | None, options: dict[str, Any]) -> None:
-    from repoagent.cli.paying import as_object, report
+    from repoagent.cli.screen.paying import as_object, report
 
     terminal = here.terminal
     if options["as_json"]:

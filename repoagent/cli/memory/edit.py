@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, complete, opened
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, count, name, opened
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, Refused, UsageError
 
 if TYPE_CHECKING:

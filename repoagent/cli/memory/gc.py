@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.glance import columns, shorten
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, count, opened
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import one_line, paint
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import one_line, paint
+from repoagent.cli.screen.glance import columns, shorten
 from repoagent.errors import Exit
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ of it a line each stays among the notes. That can't be brought back.
 @pass_session
 def command(session: Session, /, *, older_than: int, apply: bool, as_json: bool) -> int:
     """Put away memories whose file is gone everywhere. Without --apply it is only said which these are."""
-    from repoagent.cli.settle import settle
+    from repoagent.cli.program.settle import settle
     from repoagent.memory.archive import collect, forget_conversations
     from repoagent.memory.archive.keep import Forgotten
 

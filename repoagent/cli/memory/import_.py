@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.glance import columns, shorten
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, count, opened
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import one_line, paint
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import one_line, paint
+from repoagent.cli.screen.glance import columns, shorten
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:

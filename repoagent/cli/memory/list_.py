@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.glance import ago, columns, shorten
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, name, opened
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.terminal import has_utf8
-from repoagent.cli.text import paint
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import paint
+from repoagent.cli.screen.glance import ago, columns, shorten
+from repoagent.cli.screen.terminal import has_utf8
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.memory.common import Here
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.memory.overview.rows import Row
 
 ON_A_TERMINAL = 2_000  # rows; nobody reads more, and a hundred thousand take a while

@@ -8,8 +8,8 @@ import sys
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, complete, count, opened
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import one_line
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import one_line
 from repoagent.errors import Exit, UsageError
 
 EXAMPLES = f"""\b

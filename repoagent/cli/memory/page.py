@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from repoagent.cli.glance import ago
 from repoagent.cli.memory.common import amount, count, name
-from repoagent.cli.reply import Fold
-from repoagent.cli.terminal import has_utf8
-from repoagent.cli.text import clean, columns, one_line, paint
+from repoagent.cli.screen.clean import clean, columns, one_line, paint
+from repoagent.cli.screen.glance import ago
+from repoagent.cli.screen.reply import Fold
+from repoagent.cli.screen.terminal import has_utf8
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from repoagent.cli.memory.common import Here
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.memory.overview.known import Known, ToldNote
     from repoagent.memory.records import EditRecord
 

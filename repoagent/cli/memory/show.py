@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, complete, opened
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
     from repoagent.cli.memory.common import Here

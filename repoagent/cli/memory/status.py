@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, count, name, opened
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import paint
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.screen.clean import paint
 
 if TYPE_CHECKING:
     from repoagent.cli.memory.common import Here

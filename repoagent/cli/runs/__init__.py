@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import click
 
-from repoagent.cli.app import LazyGroup
+from repoagent.cli.program.app import LazyGroup
 from repoagent.cli.runs.common import STATES, list_options
 
 __all__ = ["command"]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from repoagent.cli.session import json_option
+from repoagent.cli.program.session import json_option
 from repoagent.errors import RepoagentError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from repoagent.cli.session import Session
-    from repoagent.cli.terminal import Terminal
+    from repoagent.cli.program.session import Session
+    from repoagent.cli.screen.terminal import Terminal
     from repoagent.repo.worktree import WorkTree
     from repoagent.store import Layout
     from repoagent.work.home import Run

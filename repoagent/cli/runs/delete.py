@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.runs.common import EXIT_CODES, opened, run_argument, say
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import one_line
+from repoagent.cli.screen.clean import one_line
 from repoagent.errors import Busy, NothingDone, UsageError
 
 EXAMPLES = f"""\b

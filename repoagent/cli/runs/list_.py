@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.program.session import Session, pass_session
 from repoagent.cli.runs.common import (
     EXIT_CODES,
     ON_A_TERMINAL,
@@ -17,7 +18,6 @@ from repoagent.cli.runs.common import (
     list_options,
     opened,
 )
-from repoagent.cli.session import Session, pass_session
 from repoagent.errors import Exit, NothingDone
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def command(session: Session, /, *, live: bool, limit: int | None, everything: b
 
 def _show(here: Here, found: list[Run]) -> None:
     from repoagent.cli.runs.table import lines
-    from repoagent.cli.terminal import has_utf8
+    from repoagent.cli.screen.terminal import has_utf8
     from repoagent.work.home import tree
 
     terminal = here.terminal

@@ -6,8 +6,8 @@ import sys
 
 import click
 
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.runs.common import EXIT_CODES, opened, run_argument, say
-from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import UsageError
 
 EXAMPLES = f"""\b

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.runs.common import EXIT_CODES, VERSION, Here, opened, run_argument, say
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import one_line
+from repoagent.cli.screen.clean import one_line
 from repoagent.errors import Busy, NothingDone, UsageError
 from repoagent.repo.worktree import WorkTree
 from repoagent.work.home import Run

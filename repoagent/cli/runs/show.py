@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.glance import ago, columns
-from repoagent.cli.reply import Fold
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.runs.common import EXIT_CODES, VERSION, as_object, opened, run_argument
-from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.cli.text import clean, one_line, paint
+from repoagent.cli.screen.clean import clean, one_line, paint
+from repoagent.cli.screen.glance import ago, columns
+from repoagent.cli.screen.reply import Fold
 from repoagent.errors import Refused
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _plan(run: Run) -> str:
 
 class _Page:
     def __init__(self, run: Run, here: Here) -> None:
-        from repoagent.cli.terminal import has_utf8
+        from repoagent.cli.screen.terminal import has_utf8
 
         self._run, self._here = run, here
         self._wide = max(_LEAST, min(_MOST, here.terminal.width)) if here.terminal.shows else None

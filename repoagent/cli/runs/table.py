@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from repoagent.cli.glance import ago, columns, front, shorten
-from repoagent.cli.text import one_line, paint
+from repoagent.cli.screen.clean import one_line, paint
+from repoagent.cli.screen.glance import ago, columns, front, shorten
 
 if TYPE_CHECKING:
     from repoagent.work.home import Run

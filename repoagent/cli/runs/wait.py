@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.runs.common import opened, run_argument, say
-from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Refused
 
 EXAMPLES = """\b

@@ -16,7 +16,7 @@ from repoagent.agent.state import State
 from repoagent.cli.chat import slash
 from repoagent.cli.chat.chat import Chat, open_chat
 from repoagent.cli.chat.command import command, heeded
-from repoagent.cli.session import Session
+from repoagent.cli.program.session import Session
 from repoagent.errors import NothingDone, UsageError
 from repoagent.llm import Turn
 from repoagent.repo import layout, open_worktree

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import cli
-from repoagent.cli.exits import run
+from repoagent.cli.program.app import cli
+from repoagent.cli.program.exits import run
 from repoagent.llm.conversation import append, dumps
 from repoagent.memory import remember
 from repoagent.repo.worktree import layout, open_worktree

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.conversation import COMMANDS
-from repoagent.cli.text import columns
+from repoagent.cli.screen.clean import columns
 from tests.cli.applying import program
 from tests.cli.conversation.conftest import Talk, texts
 from tests.cli.screens import PROGRAM, Screen

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import cli
-from repoagent.cli.exits import run
+from repoagent.cli.program.app import cli
+from repoagent.cli.program.exits import run
 from repoagent.llm import Turn
 from repoagent.llm.conversation import append
 from repoagent.memory import EditRecord, Memory, append_edit, remember

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.text import columns
+from repoagent.cli.screen.clean import columns
 from repoagent.memory.identity.record import identity_file
 from tests.cli.applying import program
 from tests.cli.memory.conftest import Ask, known, talked

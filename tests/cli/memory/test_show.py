@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from repoagent.cli.text import columns
+from repoagent.cli.screen.clean import columns
 from repoagent.memory import add_note
 from repoagent.memory.identity.record import identity_file
 from tests.cli.memory.conftest import Ask, known, talked

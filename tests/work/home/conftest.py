@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from repoagent.cli.signals import listen
+from repoagent.cli.program.signals import listen
 from repoagent.llm.model import Usage
 from repoagent.store import Layout
 from repoagent.work.home import About, Home, living

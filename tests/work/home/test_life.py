@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.signals import Ended
+from repoagent.cli.program.signals import Ended
 from repoagent.errors import Busy, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.store import Layout, document
 from repoagent.work.home import About, Home, Run, Stopped, find, living, runs

@@ -13,7 +13,7 @@ import pytest
 
 from repoagent.agent.approval import Asked, Verdict
 from repoagent.agent.sandbox import find
-from repoagent.cli.asking import nobody
+from repoagent.cli.run.asking import nobody
 from tests.llm.providers.messages_server import Received
 from tests.work.bare import Person
 from tests.work.tasks.sight import Sight, finish

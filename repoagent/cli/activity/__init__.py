@@ -1,0 +1,1 @@
+"""`repoagent activity`: what was done in this repository, and what it cost."""

@@ -1,0 +1,97 @@
+"""What was done, as lines for a terminal: the newest first, and what it came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repoagent.activity.html import ended
+from repoagent.activity.sums import landed, refusals, total
+from repoagent.cli.screen.clean import columns, one_line, paint
+
+if TYPE_CHECKING:
+    from repoagent.activity.events import Activity, Event
+    from repoagent.activity.sums import Sum
+    from repoagent.cli.screen.terminal import Terminal
+
+_LEAST = 20  # columns for what was asked
+
+
+def render(activity: Activity, limit: int, terminal: Terminal) -> str:
+    shown = list(reversed(activity.events))[:limit]
+    states = [ended(event) for event in shown]
+    costs = [_cost(event) for event in shown]
+    wide, right = max([columns(state) for state in states], default=0), max(map(len, costs), default=0)
+    lines = []
+    for event, state, cost in zip(shown, states, costs, strict=True):
+        room = (
+            max(terminal.width - 20 - wide - (right + 2 if right else 0), _LEAST) if terminal.shows else None
+        )
+        what = _fitted(_what(event), room)
+        gap = " " * ((room or columns(what)) - columns(what))
+        words = state + " " * (wide - columns(state))
+        line = f"{event.time:%Y-%m-%d %H:%M}  {_painted(words, event, terminal)}  {what}"
+        lines.append((f"{line}{gap}  {cost.rjust(right)}" if right else line).rstrip())
+    more = len(activity.events) - len(shown)
+    if more:
+        lines.append(_dim(f"and {more:,} before; --limit shows more", terminal))
+    whole = total(activity)
+    counts = [
+        f"{whole.applied:,} applied",
+        f"{whole.refused:,} not applied",
+        f"{whole.undone:,} taken back",
+        f"{whole.reviews:,} reviewed",
+    ]
+    counts += [f"{whole.runs:,} run{'s' * (whole.runs > 1)}"] if whole.runs else []
+    lines += ["", *_fold(f"{', '.join(counts)}; {_spent(whole)}", terminal)]
+    if why := refusals(activity):
+        said = ", ".join(f"{one_line(reason)} {count}" for reason, count in why[:6])
+        lines += [_dim(line, terminal) for line in _fold(f"not applied: {said}", terminal)]
+    return "\n".join(lines) + "\n"
+
+
+def _spent(whole: Sum) -> str:
+    """What models took, in words: "2 calls, 812 tokens, $0.0123, 1 of them without a known price"."""
+    calls = f"{whole.calls:,} call{'' if whole.calls == 1 else 's'}"
+    if whole.unpriced == whole.calls:
+        return f"{calls}, {whole.tokens:,} tokens, price not known" if whole.calls else "no calls of models"
+    beyond = f" and {whole.unpriced:,} of unknown price" if whole.unpriced else ""
+    return f"{calls}, {whole.tokens:,} tokens, ${whole.cost:.4f}{beyond}"
+
+
+def _fold(text: str, terminal: Terminal) -> list[str]:
+    """`text` on lines that fit the terminal; on one line for a file or a pipe."""
+    if not terminal.shows:
+        return [text]
+    from textwrap import wrap
+
+    return wrap(text, max(terminal.width, _LEAST), break_on_hyphens=False)
+
+
+def _what(event: Event) -> str:
+    files = ", ".join(event.files[:2]) + (f" and {len(event.files) - 2} more" if len(event.files) > 2 else "")
+    parts = [part for part in (event.what, f"({files})" if files and event.what else files) if part]
+    return one_line(" ".join(parts)) or event.id
+
+
+def _cost(event: Event) -> str:
+    return f"${event.cost:.4f}" if event.cost is not None and event.tokens else ""
+
+
+def _fitted(text: str, room: int | None) -> str:
+    if room is None or columns(text) <= room:
+        return text
+    while columns(text) > room - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def _painted(words: str, event: Event, terminal: Terminal) -> str:
+    if not terminal.color:
+        return words
+    if event.kind == "edit" and event.state != "answered":
+        return paint(words, "green" if landed(event) else "yellow")
+    return paint(words, "blue" if event.kind == "undo" else "cyan")
+
+
+def _dim(text: str, terminal: Terminal) -> str:
+    return paint(text, "dim") if terminal.color else text

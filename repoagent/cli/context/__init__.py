@@ -1,0 +1,1 @@
+"""`repoagent context`: the prompt that an edit would send."""

@@ -1,0 +1,244 @@
+"""The prompt of an edit as a person looks at it: its blocks and their tokens, or its whole text. Nothing is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from repoagent.errors import ModelError
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
+    from repoagent.config import Settings
+    from repoagent.edit import EditRequest
+    from repoagent.llm import Part, Request
+    from repoagent.repo import WorkTree
+
+VERSION = 1
+BAR, LEAST_NAME = 12, 24  # columns
+_SOURCES = {
+    "protocol": "repoagent",
+    "question": "repoagent",
+    "long files": "repoagent",
+    "facts": "git",
+    "history": "git log",
+    "neighbors": "git log",
+    "memory": ".repoagent/memory",
+    "earlier": ".repoagent/memory",
+    "request": "you",
+    "system": "you",
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block: who speaks, its part of the prompt, and whether it lies before the last cache breakpoint."""
+
+    role: str
+    part: Part
+    tokens: int
+    cached: bool
+
+    @property
+    def source(self) -> str:
+        """Where the text comes from, in a word or two."""
+        name = self.part.name
+        if name.startswith("context /"):
+            return "your file"
+        return _SOURCES.get(name, "work tree")
+
+    def as_object(self) -> dict[str, object]:
+        return {
+            "role": self.role,
+            "name": self.part.name,
+            "source": self.source,
+            "tokens": self.tokens,
+            "cache": self.part.cache,
+            "cached": self.cached,
+            "text": self.part.text,
+        }
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The blocks of what the first call would send to `model`, in order. `counted`: as its provider counts them."""
+
+    model: str
+    window: int | None
+    blocks: tuple[Block, ...]
+    warnings: tuple[str, ...] = ()
+    asks_first: bool = False
+    counted: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        return sum(block.tokens for block in self.blocks)
+
+    @property
+    def masked(self) -> int:
+        """How many different keys and tokens are masked; of a private key each line."""
+        from repoagent.store.masking import placeholders, unmask
+
+        return len(
+            {name for block in self.blocks for name in placeholders(block.part.text) if unmask(name) != name}
+        )
+
+    def as_object(self) -> dict[str, Any]:
+        """The data of `--json`."""
+        return {
+            "version": VERSION,
+            "model": self.model,
+            "window": self.window,
+            "tokens": self.tokens,
+            "counted": self.counted,
+            "masked": self.masked,
+            "warnings": list(self.warnings),
+            "blocks": [block.as_object() for block in self.blocks],
+        }
+
+
+def blocks_of(request: Request) -> tuple[Block, ...]:
+    """The blocks of a request. An image or PDF is a line that says what it is."""
+    from dataclasses import replace
+
+    from repoagent.llm import estimate_tokens
+
+    pairs: list[tuple[str, Part]] = [("system", part) for part in request.system]
+    pairs += [(message.role, part) for message in request.messages for part in message.parts]
+    last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
+    blocks = []
+    for place, (role, part) in enumerate(pairs):
+        tokens = estimate_tokens(part.text) + (part.media.tokens if part.media else 0)
+        blocks.append(Block(role, replace(part, text=part.in_words, media=None), tokens, place <= last))
+    return tuple(blocks)
+
+
+def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, count: bool) -> Shown:
+    """What the first call for `request` would send, tokens estimated; with `count` in all as the provider counts them.
+
+    Raises what preparing the edit does.
+    """
+    from repoagent.edit import prepare
+    from repoagent.edit.means import asked_for
+    from repoagent.llm import Part, estimate_tokens
+    from repoagent.llm.naming import shown
+
+    spec = _spec(settings)
+    asked = asked_for(settings, spec)
+    prepared = prepare(worktree, request, settings, asked)
+    if prepared.question:
+        pairs = [("user", Part(prepared.question, "question"))]
+    else:
+        pairs = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
+        pairs += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
+    last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
+    blocks = [
+        Block(role, part, estimate_tokens(part.text), place <= last)
+        for place, (role, part) in enumerate(pairs)
+    ]
+    counted = _by_provider(settings, blocks) if count else None
+    warnings = prepared.gathered.context_files.warnings
+    return Shown(shown(spec), asked.window, tuple(blocks), warnings, bool(prepared.question), counted)
+
+
+def show_texts(found: Shown, terminal: Terminal, *, as_json: bool, count: bool) -> None:
+    """Write the exact texts to standard output, and what they are to standard error."""
+    _warn(found, terminal)
+    if as_json:
+        terminal.result(json.dumps(found.as_object(), indent=2) + "\n")
+        return
+    for block in found.blocks:
+        terminal.result(block.part.text)
+    terminal.note("")
+    for block in found.blocks:
+        breakpoint_ = "  cache breakpoint" if block.part.cache else ""
+        terminal.note(f"{block.tokens:>8,}  {block.role:<6}  {block.part.name}{breakpoint_}")
+    terminal.note(f"{found.tokens:>8,}  tokens in all, estimated")
+    if count:
+        terminal.note(_counted(found))
+
+
+def show_table(found: Shown, terminal: Terminal, *, count: bool) -> None:
+    """Write the blocks as a table: tokens, also as a bar, what of it a provider can cache, where it comes from."""
+    from repoagent.cli.screen.clean import clean, paint
+    from repoagent.cli.screen.glance import bar, columns, shorten
+    from repoagent.cli.screen.terminal import has_utf8
+
+    _warn(found, terminal)
+    plain = not has_utf8(os.environ)
+    width = terminal.width if terminal.shows else 100
+    most = max(1, *(block.tokens for block in found.blocks))
+    figures = max(6, len(f"{found.tokens:,}"))
+    sources = max(4, *(len(block.source) for block in found.blocks))
+    names = [clean(block.part.name) for block in found.blocks]
+    longest = max(5, *map(columns, names)) if names else 5
+    room = width - figures - len("  cached") - 2
+    with_bar = room - BAR - 2 >= LEAST_NAME
+    room -= BAR + 2 if with_bar else 0
+    with_source = room - sources - 2 >= LEAST_NAME
+    room -= sources + 2 if with_source else 0
+    room = max(8, min(room, longest)) if terminal.shows else longest
+
+    def line(name: str, tokens: str, drawn: str, cached: str, source: str) -> str:
+        cells = [name + " " * (room - columns(name)), tokens.rjust(figures)]
+        cells += [drawn] if with_bar else []
+        cells += [cached.ljust(6)]
+        return "  ".join([*cells, source] if with_source else cells).rstrip()
+
+    def write(text: str, *styles: str) -> None:
+        terminal.styled((paint(text, *styles) if terminal.color else text) + "\n")
+
+    write(line("block", "tokens", " " * BAR, "cache", "from"), "bold")
+    for name, block in zip(names, found.blocks, strict=True):
+        drawn = bar(block.tokens / most, BAR, ascii_only=plain)
+        short = shorten(name, room, "." if plain else "…")
+        write(line(short, f"{block.tokens:,}", drawn, "cached" if block.cached else "", block.source))
+        if block.part.cache:
+            label = "cache breakpoint"
+            mark = "-" if plain else "─"
+            write(f"{mark * 2} {label} {mark * max(2, min(width, 60) - len(label) - 4)}", "dim")
+    share = f", {_share(found.tokens / found.window)} of what it takes" if found.window else ""
+    write(line("in all", f"{found.tokens:,}", " " * BAR, "", ""), "bold")
+    if found.asks_first:
+        terminal.note("This small model is asked first which part of the file it is about.", "dim")
+    terminal.note(f"estimated for {found.model}{share}", "dim")
+    if masked := found.masked:
+        what = "1 key or token is" if masked == 1 else f"{masked} keys and tokens are"
+        terminal.note(f"{what} masked; in the diff each is put back", "dim")
+    if count:
+        terminal.note(_counted(found).strip(), "dim")
+
+
+def _share(part: float) -> str:
+    return f"{part:.0%}" if part >= 0.01 else "less than 1%"
+
+
+def _warn(found: Shown, terminal: Terminal) -> None:
+    for warning in found.warnings:
+        terminal.warn(warning)
+
+
+def _counted(found: Shown) -> str:
+    if not found.counted:
+        return "the provider of this model does not count"
+    return f"{found.counted:>8,}  as the provider counts"
+
+
+def _by_provider(settings: Settings, blocks: list[Block]) -> int | None:
+    from repoagent.llm import Message, Request, counted, open_model
+
+    system = tuple(block.part for block in blocks if block.role == "system")
+    message = Message("user", tuple(block.part for block in blocks if block.role == "user"))
+    return counted(open_model(settings), Request(system, (message,)))
+
+
+def _spec(settings: Settings) -> str:
+    """The model whose prompt is shown: nothing is sent, so it needs no key."""
+    from repoagent.llm import DEFAULT_MODEL, chosen
+
+    try:
+        return chosen(settings).spec
+    except ModelError:
+        return DEFAULT_MODEL

@@ -1,0 +1,1 @@
+"""`repoagent edit`: one request, one validated change, one commit; `--again` asks for it anew."""

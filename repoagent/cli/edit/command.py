@@ -1,0 +1,212 @@
+"""`repoagent edit`: one request, one validated change, one commit."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.landing.options import Committing, asking, commit_options, committing, refuse_conflicts
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.program.words import words_in
+from repoagent.errors import Exit, NothingDone, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
+    from repoagent.config import Settings
+    from repoagent.edit import EditRequest, Target
+    from repoagent.repo import WorkTree
+
+EPILOG = """\b
+Examples:
+  repoagent edit src/app.py "return a default when the config file is missing"
+  repoagent edit src/app.py::load tests/test_app.py "..." --check "pytest -q"
+  git log -1 --format=%B | repoagent edit --yes CHANGES.md -
+"""
+
+SETTINGS = {  # option of the command line: key of the configuration
+    "model": "model",
+    "check": "check",
+    "max_turns": "max_turns",
+    "max_tokens": "max_tokens",
+    "max_cost": "max_cost",
+    "scope": "edit.scope",
+    "edit_format": "edit.format",
+    "effort": "effort",
+}
+CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: by their parameters
+file_path = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(cls=Committing, epilog=EPILOG)
+@click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
+@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
+@click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
+@asking
+@click.option("--check", metavar="CMD", help="Commit only if CMD passes; its failure goes to the model.")
+@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Model calls at most.")
+@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens at most, in and out.")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
+@click.option("--create", is_flag=True, help="The files may be new.")
+@click.option("--scope", type=click.Choice(["files", "neighbors", "repo"]), help="What may be changed.")
+@click.option("--read", multiple=True, metavar="FILE", help="Show FILE too, for reading only. Repeatable.")
+@committing
+@click.option(
+    "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", show_default=True,
+    help="Use what was said about the files before, or not.",
+)  # fmt: skip
+@click.option("--again", is_flag=True, help="Take the last edit back, change its request, run anew.")
+@click.option(
+    "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
+    help="What the model is asked for.",
+)  # fmt: skip
+@click.option(
+    "--effort",
+    type=click.Choice(["low", "medium", "high", "xhigh", "max"]),
+    help="How much the model thinks.",
+)
+@click.option(
+    "--reply", type=file_path, metavar="FILE", help="The reply, for --model manual; - is standard input."
+)
+@click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in reading or placing.")
+@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
+@click.option("--show-prompt", is_flag=True, help="Print what would be sent, with its tokens; send nothing.")
+@click.option("--count", is_flag=True, help="With --show-prompt: send it to the provider to be counted.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
+@json_option
+@pass_session
+def command(session: Session, /, **options: Any) -> Exit:
+    """Change FILES as INSTRUCTION says and commit exactly that change.
+
+    FILE may point at a place: FILE:10-40 or FILE::symbol. Without an INSTRUCTION the editor opens; `-` reads it
+    from standard input.
+    """
+    from repoagent.llm import preload
+    from repoagent.repo import layout, open_worktree
+
+    given = SimpleNamespace(**options)
+    _refuse_conflicts(given)
+    session = session._replace(verbose=session.verbose or given.verbose)
+    early = given.model or os.environ.get("REPOAGENT_MODEL")
+    preload(early)  # its import takes long, and runs while git is waited for
+    worktree = open_worktree(Path.cwd())
+    settings, terminal = session.open(
+        layout(worktree), {key: getattr(given, name) for name, key in SETTINGS.items()}
+    )
+    from repoagent.cli.context.prompt import prompt_of, show_texts
+    from repoagent.cli.landing.dialogue import Talk
+    from repoagent.cli.landing.outcome import show_outcome
+    from repoagent.cli.program.settle import settle
+    from repoagent.edit.means import means
+    from repoagent.edit.run import edit
+
+    settle(worktree, terminal)
+    ask = partial(_request, given, worktree, terminal, settings)
+    if given.show_prompt:
+        shown = prompt_of(worktree, ask(), settings, count=given.count)
+        show_texts(shown, terminal, as_json=given.as_json, count=given.count)
+        return Exit.DONE
+    if not (given.yes or given.dry_run or terminal.can_ask):
+        raise UsageError(
+            "there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see"
+        )
+    waiting = terminal.working("reading the repository")
+    # before a person writes a request that could not be sent
+    ready = means(settings, given.record, given.reply, terminal.warn, waiting.progress)
+    request = ask()
+    with waiting as working:
+        talk = Talk(terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=not given.no_commit)
+        outcome = edit(worktree, request, settings, talk, ready)
+    show_outcome(outcome, terminal, as_json=given.as_json, said=talk.said, answered=talk.answered)
+    return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
+
+
+def _refuse_conflicts(given: SimpleNamespace) -> None:
+    """Raise UsageError for options that can't be meant together, and for no argument at all."""
+    if not given.arguments and not given.again:
+        raise UsageError('say which file and what to do: repoagent edit FILE "INSTRUCTION"')
+    refuse_conflicts(given, CONFLICTS)
+
+
+def _request(
+    given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, settings: Settings
+) -> EditRequest:
+    """What the command line asks for. Raises UsageError for what can't be meant."""
+    from dataclasses import replace
+
+    from repoagent.edit import EditRequest, parse_target, split_arguments
+    from repoagent.repo import relative
+
+    cwd = Path.cwd()
+    instead_of = None
+    targets: tuple[Target, ...]
+    if given.again:
+        from repoagent.cli.edit.again import ask_again
+
+        instruction, before = ask_again(worktree, terminal, given.arguments)
+        instead_of, targets = None if before.edit.undone else before.edit.id, before.targets
+    else:
+        files, text = split_arguments(
+            given.arguments, instruction_elsewhere=bool(given.message_file), cwd=cwd, create=given.create
+        )
+        if not files:
+            raise UsageError('say which file it is about: repoagent edit FILE "INSTRUCTION"')
+        named = [parse_target(file, cwd) for file in files]
+        targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
+        instruction = _instruction(text, given, worktree, terminal, targets)
+    return EditRequest(
+        instruction=instruction,
+        targets=targets,
+        instead_of=instead_of,
+        read=tuple(relative(worktree, path, cwd) for path in given.read),
+        create=given.create or given.again,
+        scope=settings.text("edit.scope"),
+        check=settings.text_or_none("check"),
+        strict=given.strict,
+        fresh=given.conversation == "fresh",
+        dry_run=given.dry_run,
+        allow_sensitive=given.allow_sensitive,
+        sensitive=settings.texts("edit.sensitive"),
+        commit=commit_options(given),
+    )
+
+
+def _instruction(
+    text: str | None,
+    given: SimpleNamespace,
+    worktree: WorkTree,
+    terminal: Terminal,
+    targets: tuple[Target, ...],
+) -> str:
+    """The words of the request, from wherever they come. Raises UsageError when there are none."""
+    if given.message_file is not None:
+        text = words_in(given.message_file, "instruction")
+    elif text == "-":
+        text = words_in(Path("-"), "instruction")
+    elif text is None:
+        text = _written(given, worktree, terminal, targets)
+    if not text.strip():
+        raise UsageError("the instruction is empty: nothing was done")
+    return text.strip()
+
+
+def _written(
+    given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, targets: tuple[Target, ...]
+) -> str:
+    """What the person writes in the editor, once it is sure that the files can be edited."""
+    from repoagent.edit.briefing import read_sources
+
+    read_sources(worktree, targets, create=given.create)
+    names = ", ".join(target.path for target in targets)
+    if not terminal.can_ask:
+        raise UsageError(f'say what to do with {names}: repoagent edit FILE "INSTRUCTION" (or - to read it)')
+    head = f"\n# Say what to change in {names}. Lines that begin with # are left out.\n"
+    text = terminal.edit_text(head, ".md") or ""
+    text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
+    if not text.strip():
+        raise NothingDone("no instruction was written: nothing was done")
+    return text

@@ -1,0 +1,1 @@
+"""`repoagent hook`: git's hooks that review each commit or push."""

@@ -1,0 +1,265 @@
+"""The edit's side of the conversation with a person: at a terminal it shows and asks, in a pipe it is silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from repoagent.cli.screen.reply import Fold, Words
+from repoagent.edit import Decision, Proposal, summary
+from repoagent.edit.dialogue import tolerated
+from repoagent.errors import NothingDone, RepoagentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from repoagent.agent import Action, LoopEvent, Observation
+    from repoagent.cli.screen.terminal import Terminal
+    from repoagent.cli.screen.working import Working
+    from repoagent.edit.sensitive import Concern
+    from repoagent.repo import FileChange
+
+CHOICES = {
+    "y": "apply and commit it",
+    "n": "do not; you are asked why, and the model tries again if you say",
+    "e": "edit the diff first",
+    "p": "choose hunk by hunk",
+    "x": "have the model explain it",
+    "q": "stop, nothing is changed",
+}
+ALONE = {letter: CHOICES["q" if letter == "n" else letter] for letter in "ynepq"}  # with no model to tell
+APART = {"y": "make this change too", "n": "stop, nothing is changed"}
+EDIT_HEAD = (
+    "# Change the diff as you like: only what it then says is applied. An empty file changes nothing.\n"
+    "# Line numbers need not be right; these lines are left out.\n"
+)
+ENDS = {"finish", "reject"}
+SILENT = ENDS | {"edit", "think"}
+CHECK_LINES = 12
+OWN_TRAILER = "\nRepoagent-Edit: "
+
+
+@dataclass
+class Talk:
+    """A `Dialogue` over a terminal or a pipe. `yes` answers every question, `by_hunk` asks for each hunk.
+
+    `commits` says that a yes makes a commit, so its message is a part of the question; `model` that there is one, which
+    can be told why not. `said` holds what was told
+    of the edit, `answered` whether the last reply was shown.
+    """
+
+    terminal: Terminal
+    working: Working
+    yes: bool = False
+    by_hunk: bool = False
+    commits: bool = True
+    model: bool = True
+    said: set[str] = field(default_factory=set)
+    answered: bool = False
+    _words: Words = field(default_factory=Words, repr=False)
+    _fold: Fold = field(init=False, repr=False)
+    _explains: bool = field(default=False, repr=False)
+    _shown: tuple[str, str] = field(default=("", ""), repr=False)  # what the person has before their eyes
+
+    def __post_init__(self) -> None:
+        self._fold = Fold(self.terminal.width)
+
+    def text(self, piece: str) -> None:
+        """A piece of the reply: its words; or, with --verbose, all of it."""
+        if not self.terminal.tells:
+            return
+        self.answered = True
+        if self.terminal.verbose:
+            self.working.text(piece)
+            return
+        if self._explains:  # here a diff is a part of the answer
+            self.working.text(self._fold.feed(piece))
+            return
+        hid = self._words.hides
+        self.working.text(self._fold.feed(self._words.feed(piece)))
+        if self._words.hides and not hid:
+            self._end_line()
+            self.working.label("writing the change")
+
+    def void(self, text: str) -> None:
+        self.answered = False
+        if self.terminal.tells:
+            self._end_reply()
+            self.working.note("(that reply broke off and does not count)")
+
+    def event(self, event: LoopEvent) -> None:
+        """Say what is done: actions as the model asks for them, refusals as they come."""
+        if event.kind == "reply":
+            self._end_reply()
+        elif event.kind == "action" and event.action is not None:
+            self._action(event.action)
+        elif event.kind == "observation" and event.observation is not None:
+            self.answered = False
+            seen = event.observation
+            if not seen.ok:
+                self._aside(f"not accepted: {seen.text}" if self.terminal.verbose else _refusal(seen))
+            elif self.terminal.verbose:
+                self._aside(_first_line(seen.text))
+        elif event.kind == "dropped":
+            self._aside("the end of the reply imitated another speaker and was dropped")
+
+    def _action(self, action: Action) -> None:
+        """Say what is about to be done; what only ends the task was among the words."""
+        self.answered = self.answered and action.kind in ENDS
+        shown = (" ".join(action.args.values()) or action.body).strip()
+        if action.kind == "message":
+            self._aside(shown)
+        elif action.kind not in SILENT:
+            self._aside(f"{action.kind} {shown[:120]}".strip())
+
+    def note(self, sentence: str) -> None:
+        if self.terminal.tells or self.terminal.verbose:
+            self.working.label(sentence)
+
+    def say(self, sentence: str) -> None:
+        self.working.note(sentence)
+
+    def quiet(self) -> None:
+        self.working.quiet()
+
+    def output(self, data: bytes) -> None:
+        """What hooks print, as they do in `git commit`; in a pipe only if they say no, which is an error then."""
+        if self.terminal.tells or self.terminal.verbose:
+            self.working.text(data.decode("utf-8", "replace"))
+
+    def decide(self, proposal: Proposal) -> Decision:
+        """Show the diff and ask. Without a person the answer is yes: who calls has seen to `--yes` before."""
+        self.working.quiet()
+        if self.terminal.tells and self._shown != (proposal.diff, proposal.message):
+            self._shown = (proposal.diff, proposal.message)
+            self.terminal.note("")
+            if not self.by_hunk:
+                self.terminal.diff(proposal.diff, aside=True)
+            self._message(proposal)
+            self._remarks(proposal)
+        if self.by_hunk:
+            return self._by_hunk(proposal)
+        if self.yes:
+            return Decision("yes")
+        while True:
+            choices = CHOICES if self.model else ALONE
+            if not self.commits:
+                choices = {**choices, "y": "apply it"}
+            answer = self.terminal.ask("Apply this change", choices)
+            decision = self._decision(answer, proposal)
+            if decision is not None:
+                return decision
+
+    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
+        """Ask about these files alone; `--yes` was said to the change that was asked for, not to them."""
+        if self.yes or not self.terminal.can_ask:
+            return None
+        names = ", ".join(dict.fromkeys(concern.path for concern in concerns))
+        answer = self.terminal.ask(f"Nobody asked for a change of {names}. Make it all the same", APART)
+        return answer == "y"
+
+    def explained(self, text: str) -> None:
+        """The words were shown as they came; why there are none is still to be said."""
+        if self.answered:
+            self._end_reply()
+        else:
+            self.working.note(text)
+        self.answered = self._explains = False
+        self.terminal.note("")
+
+    def _end_line(self) -> None:
+        """The words that the fold holds back, and the end of their line."""
+        self.working.text(self._fold.rest())
+        self._fold = Fold(self.terminal.width)
+        self.working.quiet()
+
+    def _end_reply(self) -> None:
+        if self.terminal.tells:
+            self.working.text(self._fold.feed(self._words.rest()))
+            self._end_line()
+
+    def _decision(self, answer: str, proposal: Proposal) -> Decision | None:
+        """What an answer means; None when the question is to be asked again."""
+        if answer == "y":
+            return Decision("yes")
+        if answer == "q" or (answer == "n" and not self.model):
+            return Decision("no")
+        if answer == "x":
+            self._explains = True
+            return Decision("explain")
+        if answer == "p":
+            return self._by_hunk(proposal)
+        if answer == "e":
+            return self._edited(proposal)
+        return Decision("no", reason=self.terminal.ask_line("Why not, for the model (empty: stop)"))
+
+    def _by_hunk(self, proposal: Proposal) -> Decision:
+        from repoagent.cli.landing.choose_hunks import choose_hunks
+
+        return Decision("yes", changes=tuple(choose_hunks(self.terminal, proposal.changes)))
+
+    def _edited(self, proposal: Proposal) -> Decision | None:
+        text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
+        if text is None:
+            self.terminal.note("the diff was left empty; it is as it was")
+            return None
+        try:
+            return Decision("yes", changes=edited_changes(proposal.changes, text))
+        except RepoagentError as error:
+            self.terminal.note(f"that diff does not fit: {error}")
+            return None
+
+    def _message(self, proposal: Proposal) -> None:
+        """The commit message; of its last paragraph, which is the program's own, nothing."""
+        if not self.commits:
+            return
+        words, _, trailers = proposal.message.strip().rpartition("\n\n")
+        shown = words if OWN_TRAILER in f"\n{trailers}" else proposal.message.strip()
+        self.terminal.note("")
+        for line in shown.split("\n"):
+            self.terminal.note(f"    {line}".rstrip())
+        self.terminal.note("")
+
+    def _remarks(self, proposal: Proposal) -> None:
+        grave = {concern.sentence for concern in proposal.concerns}
+        for remark in proposal.remarks:
+            self.said.add(remark)
+            if remark in grave:
+                self.terminal.warn(remark)
+            else:
+                self.terminal.note(f"note: {remark}")
+        if loose := tolerated(proposal.placements):
+            self.terminal.note(f"placed with tolerance: {summary(loose)}")
+
+    def _aside(self, text: str) -> None:
+        if self.terminal.tells or self.terminal.verbose:
+            self.working.note(text, "dim")
+
+
+def edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
+    """What a person's version of the diff does to the files as they were. Raises PatchRefused."""
+    from repoagent.patch import SourceText, apply_answer
+    from repoagent.repo.change import REGULAR
+
+    body = "".join(line for line in diff.splitlines(keepends=True) if not line.startswith("#"))
+    if not body.strip():
+        raise NothingDone("the diff is empty")
+    texts = {
+        change.old_path: SourceText(change.before, change.old_mode or REGULAR)
+        for change in changes
+        if change.old_path is not None and change.before is not None
+    }
+    new = {change.path for change in changes if change.path not in texts}
+    return apply_answer(body, texts, may_create=lambda path: path in new).changes
+
+
+def _refusal(seen: Observation) -> str:
+    """What a person is told of a setback: of a failed check how its output ends, else what it is."""
+    if seen.kind != "check":
+        return _first_line(seen.text).rstrip(":")
+    first, _, output = seen.text.strip().partition("\n")
+    return "\n".join([first, *output.split("\n")[-CHECK_LINES:]])
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0][:200]

@@ -1,0 +1,1 @@
+"""`repoagent neighbors`: which files change with some files."""

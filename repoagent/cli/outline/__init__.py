@@ -1,0 +1,1 @@
+"""`repoagent outline`: what files define and where."""

@@ -1,0 +1,1 @@
+"""`repoagent recall`: search what was noted, asked, said and summarized."""

@@ -1,0 +1,1 @@
+"""`repoagent review`: what is wrong or missing in a change."""

@@ -1,0 +1,264 @@
+"""`repoagent review`: what history says of a change, and where a model is asked, what that finds on its lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.review.verbs import PATHSPECS, Review, complete
+from repoagent.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
+    from repoagent.config import Settings
+    from repoagent.repo.worktree import WorkTree
+    from repoagent.review.change import Change
+    from repoagent.review.finding import Report
+    from repoagent.review.read.wanted import How, Wanted
+    from repoagent.store import Layout
+
+FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")
+LEVELS = ("note", "warning", "error", "never")
+_STAGED: How = "staged"
+_WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
+file_path = click.Path(path_type=Path, allow_dash=True)
+
+EXAMPLES = """\b
+Examples:
+  repoagent review                        what is staged
+  repoagent review --base main            what the branch has added to main
+  repoagent review v1.0..v1.1 -- src      a range, one folder of it
+  git diff HEAD~3 | repoagent review -    any diff
+  repoagent review --rule fix-prone=off --fail-on warning
+  repoagent review dismiss 4f1c2e         do not tell this one again
+
+\b
+What history says needs no model and no network: a usual partner is missing, a
+file that often needed fixes, an unusual shape, a generated or vendored file
+edited by hand, a changed interface whose callers are untouched. A model is
+asked only with --model or --ask, or where review.model is set; what it says
+about the changed lines is told only if the code that it quotes stands there.
+
+Exit code 1 says that there is a finding of the level of --fail-on or above
+(review.fail_on; error unless that is set), 0 that there is none."""
+
+
+@click.command(cls=Review, epilog=EXAMPLES)
+@click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=complete)
+@click.option("--staged", is_flag=True, help="What is staged: the default.")
+@click.option("--worktree", is_flag=True, help="What the tracked files hold other than HEAD, staged or not.")
+@click.option("--base", metavar="REF", help="What HEAD has added since it parted from REF.")
+@click.option("--commit", metavar="REV", help="One commit.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="How to report."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option(
+    "--also", metavar="FORM=FILE", multiple=True, help="Write it in another form too; may be repeated."
+)
+@click.option(
+    "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL", help="From which level on the exit code is 1."
+)
+@click.option(
+    "--rule", "rules", metavar="ID=LEVEL", multiple=True,
+    help="Set a rule to off, note, warning or error; may be repeated.",
+)  # fmt: skip
+@click.option("--model", metavar="SPEC", help="Ask this model too.")
+@click.option("--ask", is_flag=True, help="Ask the model of review.model, or else that of edits.")
+@click.option("--no-model", is_flag=True, help="Ask no model, whatever is set.")
+@click.option("--strict", is_flag=True, help="Fail when the model can't be asked, instead of warning.")
+@click.option("--fix", is_flag=True, help="Have findings put right; with IDs, those of the last review.")
+@click.option("-y", "--yes", is_flag=True, help="With --fix: apply and commit without asking.")
+@click.option(
+    "--show-prompt", is_flag=True, help="Print what a model would be sent, with its tokens; send nothing."
+)
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
+@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
+@click.option("--reply", type=file_path, metavar="FILE", help="The reply, for --model manual.")
+@click.option("--refresh", is_flag=True, help="Ask anew about what the model has answered before.")
+@click.option("--learn", is_flag=True, help="Learn what is usual here, now; it happens by itself too.")
+@click.option("--background", is_flag=True, hidden=True)
+@json_option
+@pass_session
+@click.pass_context
+def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
+    """Find what is wrong or missing in a change, before it is committed or merged.
+
+    The change is what is staged; or RANGE (A..B), what B has and A has not; or - for a diff on standard input.
+    """
+    given = SimpleNamespace(**options)
+    if given.learn:
+        return _learn(background=given.background)
+    if given.as_json and given.form != "text":
+        raise UsageError(f"--json and --format {given.form} are two forms of the report: take one of them")
+    form = "json" if given.as_json else given.form
+    if form == "text" and given.output not in (None, "-"):
+        raise UsageError("the text is for people: give -o a form for programs with --format, or > FILE")
+    also = _also(given.also)
+    if given.fix and given.words:
+        from repoagent.cli.review.fix import fix_named, is_id
+
+        if all(map(is_id, given.words)):
+            return fix_named(session, given)
+    from repoagent.repo.worktree import layout
+    from repoagent.review.read import open_repository, read_change
+    from repoagent.review.rules import parse_levels
+
+    cwd = Path.cwd()
+    wanted = _wanted(given, ctx.meta.get(PATHSPECS, ()), cwd)
+    levels = parse_levels(given.rules)
+    worktree, head, bare = open_repository(cwd)
+    place = layout(worktree)
+    flags = {**levels, "review.fail_on": given.fail_on, "model": given.model, "max_cost": given.max_cost}
+    settings, terminal = session.open(place, flags)
+    if given.fix:
+        from repoagent.cli.review.fix import refuse_silent
+
+        refuse_silent(terminal, given)
+    change, unseen = read_change(worktree, head, wanted, bare=bare)
+    if given.show_prompt:
+        from repoagent.cli.review.prompt import show_prompt
+
+        return show_prompt(change, (worktree, place, settings), terminal, as_json=given.as_json)
+    given.narrowed = bool(wanted.pathspecs)
+    report = _review(change, (worktree, place, settings), given, terminal, unseen)
+    if report.findings or report.dismissed:
+        _keep(place, report)
+    if form == "text" and given.output in (None, "-"):
+        from repoagent.cli.review.report import show
+
+        show(report, terminal, top=worktree.top)
+    else:
+        from repoagent.review.output import render
+
+        data = render(report, form, top=worktree.top, change=change)
+        _deliver(data, given.output, terminal)
+    for another, path in also:
+        from repoagent.review.output import render
+
+        _deliver(render(report, another, top=worktree.top, change=change), path, terminal)
+    if given.fix:
+        from repoagent.cli.review.fix import Fixing, fix_found
+
+        return fix_found(Fixing(worktree, settings, terminal, given, bool(change.head)), report.findings)
+    return _exit(report, settings)
+
+
+def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Wanted:
+    from repoagent.review.read.wanted import Wanted
+
+    words = list(given.words)
+    value, how = "", _STAGED
+    ways: list[How] = [way for way in _WAYS if getattr(given, way)]
+    if words and words[0] == "-":
+        ways.append("diff")
+        words.pop(0)
+    elif words and _is_range(words[0], cwd):
+        ways.append("range")
+        value = words.pop(0)
+    if len(ways) > 1:
+        named = {"diff": "-", "range": value}
+        raise UsageError(
+            f"{' and '.join(named.get(way, f'--{way}') for way in ways)} name two changes: take one of them"
+        )
+    for word in words:
+        if not os.path.lexists(cwd / word):
+            raise UsageError(
+                f"{word} is neither a range (A..B) nor a file: a revision comes with --commit or --base, a pattern "
+                "for files behind --"
+            )
+    if ways:
+        how = ways[0]
+        value = value or (getattr(given, how) if how in ("base", "commit") else "")
+    diff = sys.stdin.buffer.read() if how == "diff" else b""
+    return Wanted(how, value, (*words, *pathspecs), cwd, diff)
+
+
+def _is_range(word: str, cwd: Path) -> bool:
+    return ".." in word and not word.startswith(("../", "./", "/")) and not os.path.lexists(cwd / word)
+
+
+def _review(
+    change: Change,
+    where: tuple[WorkTree, Layout, Settings],
+    given: SimpleNamespace,
+    terminal: Terminal,
+    unseen: tuple[str, ...],
+) -> Report:
+    from repoagent.review.run import Asked, review
+
+    worktree, place, settings = where
+    desk = None
+    if not given.no_model and (given.model or given.ask or settings.text_or_none("review.model")):
+        from repoagent.review.model import Desk
+
+        with terminal.working("reading the change") as working:
+            desk = Desk(
+                worktree, place, settings, terminal.warn, working.label,
+                record=given.record, reply=given.reply, afresh=given.refresh,
+            )  # fmt: skip
+            asked = Asked(
+                worktree, place, settings, desk, unseen, strict=given.strict, narrowed=given.narrowed
+            )
+            return review(change, asked)
+    return review(change, Asked(worktree, place, settings, desk, unseen, narrowed=given.narrowed))
+
+
+def _keep(place: Layout, report: Report) -> None:
+    """Remember the report, so that `dismiss` can speak of its findings; where nothing may be written, it can't."""
+    from repoagent.errors import Busy, Refused
+    from repoagent.review.record import keep_last
+
+    try:
+        keep_last(place, report)
+    except (Refused, Busy):
+        return
+
+
+def _also(given: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The further forms and the file of each. Raises UsageError."""
+    found = []
+    for text in given:
+        form, equals, path = text.partition("=")
+        if form not in FORMS[1:] or not equals or path in ("", "-"):
+            raise UsageError(f"--also {text}: say FORM=FILE with one of {', '.join(FORMS[1:])}")
+        found.append((form, path))
+    return found
+
+
+def _deliver(data: bytes, output: str | None, terminal: Terminal) -> None:
+    if output in (None, "-"):
+        terminal.result(data.decode("utf-8", "surrogateescape"))
+        return
+    from repoagent.cli.screen.output import write_to
+
+    write_to(Path.cwd() / str(output), data, "-o")
+    terminal.note(f"written to {output}")
+
+
+def _exit(report: Report, settings: Settings) -> int:
+    word = settings.text("review.fail_on")
+    worst = report.worst()
+    if word == "never" or worst is None:
+        return Exit.DONE
+    from repoagent.review.finding import Level
+
+    return Exit.NOTHING if worst >= Level[word.upper()] else Exit.DONE
+
+
+def _learn(*, background: bool) -> int:
+    if background:
+        os.setsid()  # a ^C or the end of the terminal is not meant for us
+        os.nice(10)
+    from repoagent.repo.worktree import layout
+    from repoagent.review.history.learn import learn
+    from repoagent.review.read import open_repository
+
+    worktree, _, _ = open_repository(Path.cwd())
+    return Exit.DONE if learn(worktree, layout(worktree)) is not None else Exit.NOTHING

@@ -1,0 +1,238 @@
+"""A review as a person reads it: each finding with its code, its commits, what is suggested, and how to dismiss it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.cli.screen.clean import one_line, paint
+from repoagent.cli.screen.glance import ago, columns, front, shorten
+from repoagent.cli.screen.terminal import has_utf8
+from repoagent.review.finding import Finding, Level, Report
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
+
+_LEAST = 40  # columns: narrower than this nothing can be read
+_READABLE = 100  # columns of running text
+_COMMITS = 5
+_HEADS = 5  # of findings of which no more is told than that
+_INDENT = "  "
+_STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Level.NOTE: ("bold", "blue")}
+
+
+class Page(NamedTuple):
+    """What is written for: `width` in columns, None for as much as it takes; `where` makes a path relative to the top
+    one that a terminal can open from where the person is."""
+
+    width: int | None
+    color: bool
+    ascii: bool
+    now: float
+    where: Path | None = None
+
+    def paint(self, text: str, *styles: str) -> str:
+        return paint(text, *styles) if self.color else text
+
+
+class Brief(NamedTuple):
+    """For who waits for git: of what history finds `below` a level, all without one, no more than the head is told;
+    `why` says how to see the rest."""
+
+    below: Level | None
+    why: str
+
+
+def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: Brief | None = None) -> None:
+    """Write the report to standard output; what was not looked at and other remarks go to standard error.
+
+    With `top` the paths are written relative to the current folder, so that a terminal can open them. See `Brief`.
+    """
+    page = Page(
+        max(_LEAST, terminal.width) if terminal.shows else None,
+        terminal.color,
+        not has_utf8(os.environ),
+        time.time(),
+        top,
+    )
+    told = lines(report, page, brief)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        told = map(_in_a_log, told)
+    terminal.styled("".join(f"{line}\n" for line in told))
+    for sentence in report.unseen:
+        terminal.warn(f"not looked at: {sentence}")
+    for sentence in report.notes:
+        terminal.note(sentence, "dim")
+
+
+def _in_a_log(line: str) -> str:
+    """A line that GitHub's runner, which looks for commands in all that a step writes, takes for none."""
+    line = line.replace("##[", "## [")
+    return line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line
+
+
+def lines(report: Report, page: Page, brief: Brief | None = None) -> Iterator[str]:
+    """The lines of the report, the sum of it last."""
+    from repoagent.cli.review.frame import frame, suggested
+
+    heads = 0
+    for finding in report.findings:
+        if brief and _is_small(finding, brief):
+            heads += 1
+            if heads <= _HEADS:
+                yield from _head(finding, page)
+            continue
+        yield from _head(finding, page)
+        code = list(frame(report, finding, page))
+        change = suggested(report, finding, page)
+        text = list(_body(finding, page))
+        for part in (code, text, list(_evidence(finding, page)), change):
+            if part:
+                yield ""
+                yield from part
+        yield ""
+    if heads > _HEADS:
+        yield f"and {heads - _HEADS:,} more"
+    for hint in (brief.why if brief and heads else "", "to dismiss one: repoagent review dismiss ID"):
+        if hint and report.findings:
+            yield page.paint(hint, "dim")
+    yield from _wrapped(_sum(report), page, *(() if report.findings else ("green",)))
+
+
+def _is_small(finding: Finding, brief: Brief) -> bool:
+    """Whether its head is enough; what a model found is told whole."""
+    from repoagent.review.rules import RULES
+
+    known = RULES.get(finding.rule)
+    return (
+        known is not None
+        and known.source == "history"
+        and (brief.below is None or finding.level < brief.below)
+    )
+
+
+def _head(finding: Finding, page: Page) -> Iterator[str]:
+    level = finding.level.word
+    head = f"{level} {one_line(finding.rule)}"
+    title = one_line(finding.title) or "(no title)"
+    room = None if page.width is None else page.width
+    first = list(_fitted(f"{head}: {title}", room))
+    styles = _STYLES[finding.level]
+    for place, line in enumerate(first):
+        if not place and line.startswith(head):
+            yield (
+                page.paint(level, *styles)
+                + line[len(level) : len(head)]
+                + page.paint(line[len(head) :], "bold")
+            )
+        else:
+            yield page.paint(line, "bold")
+    name = _path(finding.place.path, page)
+    number = f":{finding.place.start}" if finding.place.start else ""
+    removed = " (removed)" if finding.place.old and number else ""
+    mark = f"[{finding.id}]"
+    if (
+        page.width is not None and columns(name) + len(_INDENT) > 2 * page.width
+    ):  # a shortened path can't be opened
+        name = shorten(name, page.width - len(_INDENT) - len(number) - len(removed), _dots(page))
+    yield _INDENT + page.paint(name + number, "cyan") + removed + "  " + page.paint(mark, "dim")
+
+
+def _path(path: str, page: Page) -> str:
+    if page.where is not None:
+        path = os.path.relpath(page.where / path)
+    return one_line(path)
+
+
+def _body(finding: Finding, page: Page) -> Iterator[str]:
+    room = None if page.width is None else min(page.width, _READABLE) - len(_INDENT)
+    for paragraph in finding.body.strip().replace("\r\n", "\n").split("\n"):
+        if not paragraph.strip():
+            if finding.body.strip():
+                yield ""
+            continue
+        text = one_line(paragraph.expandtabs(4).rstrip())
+        indent = text[: len(text) - len(text.lstrip(" "))][:20]
+        for line in _fitted(text.lstrip(" "), None if room is None else room - len(indent)):
+            yield _INDENT + indent + line
+
+
+def _evidence(finding: Finding, page: Page) -> Iterator[str]:
+    for one in finding.evidence[:_COMMITS]:
+        date = time.strftime("%Y-%m-%d", time.gmtime(max(0, min(one.time, 2**37))))
+        short, since = one_line(one.commit[:10]), ago(max(0.0, page.now - one.time))
+        subject = one_line(one.subject) or "(no subject)"
+        line = f"{_INDENT}{short} {date} {subject}"
+        with_age = f"{line}  ({since})"
+        line = with_age if page.width is None or columns(with_age) <= page.width else line
+        if page.width is not None and columns(line) > page.width:
+            line = front(line, page.width - len(_dots(page))) + _dots(page)
+        start = len(_INDENT) + len(short)
+        yield (
+            _INDENT
+            + page.paint(short, "yellow")
+            + page.paint(line[start : start + 11], "dim")
+            + line[start + 11 :]
+        )
+    if len(finding.evidence) > _COMMITS:
+        more = len(finding.evidence) - _COMMITS
+        yield f"{_INDENT}and {more} more commit{'' if more == 1 else 's'}"
+
+
+def _sum(report: Report) -> str:
+    looked_at = f"{report.files:,} file{'' if report.files == 1 else 's'} looked at"
+    title = one_line(report.title) or "the change"
+    counts = Counter(finding.level for finding in report.findings)
+    told = ", ".join(
+        f"{counts[level]:,} {level.word}{'' if counts[level] == 1 else 's'}"
+        for level in sorted(Level, reverse=True)
+        if counts[level]
+    )
+    more = [looked_at]
+    if report.dismissed:
+        more.append(f"{len(report.dismissed):,} dismissed")
+    if report.dropped:
+        more.append(
+            f"{report.dropped:,} could not be verified and {'was' if report.dropped == 1 else 'were'} dropped"
+        )
+    if report.model:
+        more.append(f"{one_line(report.model)}, {report.tokens:,} tokens{_cost(report.cost)}")
+    return f"{told or 'nothing found'} in {title} ({'; '.join(more)})"
+
+
+def _cost(cost: float | None) -> str:
+    if cost is None:
+        return ""
+    return f", ${cost:.2f}" if cost >= 0.01 or cost == 0 else f", ${cost:.4f}"
+
+
+def _wrapped(text: str, page: Page, *styles: str) -> Iterator[str]:
+    for line in _fitted(text, page.width):
+        yield page.paint(line, *styles)
+
+
+def _fitted(text: str, room: int | None) -> Iterator[str]:
+    """Words in lines of at most `room` columns; a longer word goes on in the next line, so that nothing is lost."""
+    if room is None:
+        yield text
+        return
+    line = ""
+    for word in text.split(" "):
+        if line and columns(line) + 1 + columns(word) > room:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+        while columns(line) > room:
+            start = front(line, room) or line[0]
+            yield start
+            line = line[len(start) :]
+    yield line
+
+
+def _dots(page: Page) -> str:
+    return "..." if page.ascii else "…"

@@ -1,0 +1,113 @@
+"""Questions of a run to the person at the terminal, and the answer where there is none."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from repoagent.agent.approval import Asked, Asker, Verdict
+from repoagent.cli.screen.clean import clean, columns
+from repoagent.cli.screen.terminal import has_utf8
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
+
+_QUESTIONS = {
+    "command": "Run this command",
+    "python": "Run this Python code",
+    "edit": "Make this change",
+    "write": "Write this file",
+    "browse": "Fetch this page",
+    "tool": "Call this tool",
+    "delegate": "Start this child",
+}
+_RUNS = {"command", "python"}
+
+
+def person(terminal: Terminal) -> Asker:
+    """An asker that shows what is asked, whole, and lets the person choose. "q" raises Stopped."""
+
+    def ask(asked: Asked) -> Verdict:
+        _show(terminal, asked)
+        choices = {
+            "y": "yes, this once",
+            "n": "no; you are asked why, and the model is told",
+            "q": "stop the run",
+        }
+        if asked.patterns:
+            choices = {"y": choices["y"], "a": _always(asked), "n": choices["n"], "q": choices["q"]}
+        answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
+        if answer == "q":
+            from repoagent.work.home import Stopped
+
+            raise Stopped("you stopped the run; what it has done so far is kept")
+        if answer == "n":
+            reason = terminal.ask_line("Why not, for the model (empty: no reason)")
+            return Verdict(False, reason=f"the person said no: {reason}" if reason else "the person said no.")
+        return Verdict(True, always=answer == "a")
+
+    return ask
+
+
+def nobody(asked: Asked) -> Verdict:
+    """An asker for where there is no terminal: it refuses, and says how what is asked could be allowed."""
+    said = "there is nobody to ask"
+    if asked.why:
+        said += f" ({asked.why})"
+    if asked.patterns:
+        add = "git config --global --add repoagent.run.allow"
+        rules = ", ".join(f"`{add} {shlex.quote(pattern)}`" for pattern in asked.patterns)
+        return Verdict(False, reason=f"{said}. The user can allow it beforehand: {rules}.", by="nobody")
+    modes = {"edit": " or `--mode auto-edit`", "write": " or `--mode auto-edit`"}.get(asked.kind, "")
+    auto = "`--mode auto`, which runs commands in a sandbox" if asked.kind in _RUNS else "a terminal"
+    return Verdict(False, reason=f"{said}. The user can allow it with {auto}{modes}.", by="nobody")
+
+
+def _show(terminal: Terminal, asked: Asked) -> None:
+    """What wants to be done, every character of it, and what is to be known about it."""
+    terminal.note("")
+    for line in folded(asked.what, max(20, terminal.width - 4)):
+        terminal.note(f"    {line}" if line else "", "bold")
+    terminal.note("")
+    if asked.cwd:
+        terminal.note(f"in the folder {asked.cwd}")
+    if asked.kind in _RUNS and not asked.sandbox:
+        terminal.warn("it runs without a sandbox, with all your rights")
+    elif asked.sandbox:
+        terminal.note(f"in a sandbox ({asked.sandbox})")
+    if asked.why:
+        terminal.note(f"note: {asked.why}")
+    if asked.patterns:
+        terminal.note("always would allow, from now on and in each repository:")
+        for pattern in asked.patterns:
+            for line in folded(pattern, max(20, terminal.width - 4)):
+                terminal.note(f"    {line}")
+
+
+def _always(asked: Asked) -> str:
+    return f"yes, and keep this in your configuration: {'; '.join(asked.patterns)}"
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text`, made clean, in lines of at most `width` columns; nothing is left out. A line that goes on ends in ↩."""
+    mark = "↩" if has_utf8(os.environ) else "\\"
+    lines: list[str] = []
+    for line in text.rstrip("\n").split("\n"):
+        shown = clean(line).expandtabs(8)
+        while columns(shown) > width:
+            cut = _fitting(shown, width - 2)
+            lines.append(f"{shown[:cut]} {mark}")
+            shown = shown[cut:]
+        lines.append(shown)
+    return lines
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters fit into `width` columns; up to a blank, where one is near."""
+    end = 0
+    used = 0
+    while end < len(text) and (used := used + columns(text[end])) <= width:
+        end += 1
+    blank = text.rfind(" ", max(1, end - 20), end)
+    return blank + 1 if blank > 0 else max(1, end)

@@ -1,0 +1,90 @@
+"""How a run ended, for a person and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from repoagent.cli.landing.outcome import spending
+from repoagent.cli.screen.clean import clean
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
+    from repoagent.llm import Usage
+    from repoagent.repo import WorkTree
+    from repoagent.work import RunOutcome
+
+VERSION = 1
+SHOWN = 8  # files
+
+
+def show_run(
+    worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
+) -> None:
+    """Print the run's last word, its commits, and what it used. What was `answered` as it came is not said again."""
+    if as_json:
+        terminal.result(json.dumps(as_object(outcome), indent=2) + "\n")
+        return
+    if outcome.text.strip() and not (answered and terminal.shows):
+        terminal.result(outcome.text.strip() + "\n")
+    for commit in outcome.commits:
+        show_commit(worktree, commit, terminal)
+    if outcome.left:
+        names = ", ".join(map(clean, outcome.left[:SHOWN])) + (" …" if len(outcome.left) > SHOWN else "")
+        terminal.note(f"written, not committed: {names}")
+    terminal.note(f"{outcome.name} · {spent(outcome)}", "dim")
+
+
+def show_commit(worktree: WorkTree, commit: str, terminal: Terminal) -> None:
+    """A commit in a line: its branch, its subject, how much it changes."""
+    branch, subject, stat = described(worktree, commit)
+    terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
+
+
+def described(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
+    """The branch that a commit is the tip of (None: of none), its subject, how much it changes ("2 files +3 -1")."""
+    from repoagent.repo.run import git
+
+    out = git(worktree.top, "show", "--root", "--numstat", "--format=%s", "--end-of-options", commit, "--")
+    subject, _, rows = out.decode("utf-8", "replace").partition("\n")
+    counts = [row.split("\t") for row in rows.split("\n") if row.count("\t") >= 2]
+    added, removed = (sum(int(row[at]) for row in counts if row[at].isdecimal()) for at in (0, 1))
+    files = f"{len(counts)} file{'s' * (len(counts) != 1)}"
+    wanted = ("--count=1", "--format=%(refname:short)", f"--points-at={commit}", "refs/heads")
+    tips = git(worktree.top, "for-each-ref", *wanted)
+    branch = tips.decode("utf-8", "replace").strip()
+    return branch or None, subject, f"{files} +{added} -{removed}"
+
+
+def spent(outcome: RunOutcome) -> str:
+    """Calls, tokens, cost and seconds, in one line."""
+    calls = f"{outcome.turns} call{'s' * (outcome.turns != 1)}"
+    return f"{calls} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
+
+
+def as_object(outcome: RunOutcome) -> dict[str, object]:
+    """The outcome as JSON data; its format has a version."""
+    return {
+        "version": VERSION,
+        "outcome": outcome.kind,
+        "run": outcome.name,
+        "text": outcome.text,
+        "commits": list(outcome.commits),
+        "left": list(outcome.left),
+        "model": outcome.model,
+        "usage": used(outcome.usage, outcome.turns),
+        "cost": outcome.cost,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def used(usage: Usage, calls: int) -> dict[str, object]:
+    """What was used, as JSON data."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "estimated": usage.estimated,
+        "calls": calls,
+    }

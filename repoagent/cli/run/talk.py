@@ -1,0 +1,81 @@
+"""A run's side of the conversation with a person: what an edit shows and asks, and what only a run has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from repoagent.cli.landing.dialogue import Talk
+from repoagent.cli.run.asking import nobody, person
+from repoagent.cli.screen.clean import columns, one_line
+from repoagent.edit import Decision, Proposal
+
+if TYPE_CHECKING:
+    from repoagent.agent import Action, LoopEvent, Observation
+    from repoagent.agent.approval import Asked, Asker, Mode, Verdict
+    from repoagent.cli.screen.terminal import Terminal
+    from repoagent.cli.screen.working import Working
+
+
+@dataclass
+class RunTalk(Talk):
+    """A `work.Talk` over a terminal or a pipe: each command is a line with how it ended, a no without a reason ends
+    the run. `asker` is asked whether something may be done; with `yes` edits are not asked about."""
+
+    asker: Asker = field(default=nobody)
+    _runs: str = ""
+
+    @classmethod
+    def of(cls, terminal: Terminal, working: Working, mode: Mode) -> RunTalk:
+        """The talk of a run in this mode."""
+        asker = person(terminal) if terminal.can_ask else nobody
+        return cls(terminal, working, yes=mode in {"auto", "auto-edit"}, commits=False, asker=asker)
+
+    def decide(self, proposal: Proposal) -> Decision:
+        """Show the diff and ask; nothing is shown of what is committed, for it was shown as it was written."""
+        from repoagent.work.home import Stopped
+
+        if proposal.message:
+            return Decision("yes")
+        if not self.yes and not self.terminal.can_ask:
+            return Decision("no", reason="there is nobody to ask: edits need `--mode auto-edit` here.")
+        decision = super().decide(proposal)
+        if decision.kind == "no" and not decision.reason:
+            raise Stopped("as you said, that change was not made")
+        return decision
+
+    def event(self, event: LoopEvent) -> None:
+        if event.action is not None and event.action.kind in {"run", "python"}:
+            self.answered = False
+            self._runs = _command(event.action)
+            self.note(f"{event.action.kind} {self._runs}")
+            return
+        seen = event.observation
+        if seen is not None and seen.kind == "run" and seen.data.get("exit") is not None:
+            self._ran(seen)
+            if not self.terminal.verbose:
+                return
+        super().event(event)
+
+    def approve(self, asked: Asked) -> Verdict:
+        self.working.quiet()
+        return self.asker(asked)
+
+    def progress(self, what: str, data: dict[str, object]) -> None:
+        pass
+
+    def _ran(self, seen: Observation) -> None:
+        """The command, its exit code and its time; of a refusal the first line was said."""
+        took = seen.data.get("seconds")
+        time = f", {took:.1f} s" if isinstance(took, float) and took >= 0.1 else ""
+        end = f" → exit {seen.data['exit']}{time}" if seen.data.get("exit") is not None else ""
+        room = max(20, self.terminal.width - columns(end) - 4)
+        shown = one_line(self._runs)
+        if columns(shown) > room:
+            shown = shown[: room - 2] + " …"
+        self._aside(f"run {shown}{end}")
+
+
+def _command(action: Action) -> str:
+    first, _, more = action.body.strip().partition("\n")
+    return first + (" …" if more else "")

@@ -1,0 +1,267 @@
+"""The terminal, or the pipes in its place: what may be shown where, and questions to the person.
+
+Standard output is the result, standard error is everything else. A terminal is shown `clean` text, colours
+and questions; a pipe gets the exact bytes of the result, and no progress.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from repoagent.cli.screen.clean import clean, paint
+from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repoagent.cli.screen.working import Working
+
+
+class Unwritable(RepoagentError):
+    """Standard output took nothing more: a full disk."""
+
+    exit_code = Exit.INTERNAL
+
+
+class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
+    """`reads`, `shows`, `tells`: whether a person is at standard input, before standard output and error.
+
+    `color` and `color_err` say whether output and error may be coloured; `moves` whether what was written to
+    standard error can be overwritten; `width` is in columns. `pages` is the command whose output may go into a pager;
+    `warned` is what `warn` has said.
+    """
+
+    reads: bool
+    shows: bool
+    tells: bool
+    color: bool
+    color_err: bool
+    moves: bool
+    width: int
+    verbose: bool = False
+    pages: str = ""
+    warned: set[str] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        color: str = "auto",
+        *,
+        env: Mapping[str, str] | None = None,
+        verbose: bool = False,
+        pages: str = "",
+    ) -> Terminal:
+        """The terminal as the standard streams and the environment say; `color` is auto, always or never. `pages` is
+        the name of the command when its output may be long: a person then gets it in a pager."""
+        env = os.environ if env is None else env
+        reads, shows, tells = (_is_terminal(stream) for stream in (sys.stdin, sys.stdout, sys.stderr))
+        paging = not shows and _in_pager(env)
+        dumb = env.get("TERM", "dumb") == "dumb"
+        ci = env.get("CI", "").lower() not in {"", "0", "false"}
+        plain = dumb or bool(env.get("NO_COLOR"))
+
+        def coloured(terminal: bool) -> bool:
+            return color == "always" or (color == "auto" and terminal and not plain)
+
+        return cls(
+            reads=reads and not ci,
+            shows=shows or paging,
+            tells=tells,
+            color=coloured(shows or paging),
+            color_err=coloured(tells),
+            moves=tells and not dumb and not ci,
+            width=_width(env),
+            verbose=verbose,
+            warned=set(),
+            pages=pages if shows and not ci and not dumb else "",
+        )
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is somebody to ask."""
+        return self.reads and self.tells
+
+    def result(self, text: str) -> None:
+        """Write a part of the result to standard output: clean on a terminal, the exact bytes into a pipe."""
+        self._page()
+        _write(sys.stdout, clean(text) if self.shows else text, exact=not self.shows)
+
+    def styled(self, text: str) -> None:
+        """Write a part of the result that is clean already, and painted as `color` says."""
+        self._page()
+        _write(sys.stdout, text)
+
+    def diff(self, diff: str, *, aside: bool = False) -> None:
+        """Write a unified diff: for a person as git shows it, the exact bytes into a pipe.
+
+        It is the result unless it stands `aside`, on standard error, as part of a question.
+        """
+        terminal, color = (self.tells, self.color_err) if aside else (self.shows, self.color)
+        if not aside:
+            self._page()
+        if not terminal and not color:
+            _write(sys.stderr if aside else sys.stdout, diff, exact=True)
+            return
+        from repoagent.cli.screen.diffview import render
+
+        shown = render(diff, color=color, columns=self.width if terminal else None)
+        _write(sys.stderr if aside else sys.stdout, shown)
+
+    def note(self, text: str, *styles: str) -> None:
+        """A line to the person on standard error, in these styles of `text.paint`; no part of the result."""
+        shown = clean(text)
+        _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
+
+    def warn(self, text: str) -> None:
+        """A warning on standard error; the same one is said once."""
+        if self.warned is not None:
+            if text in self.warned:
+                return
+            self.warned.add(text)
+        head = paint("warning:", "yellow") if self.color_err else "warning:"
+        _write(sys.stderr, f"{head} {clean(text)}\n")
+
+    def detail(self, text: str) -> None:
+        """A note for those who said --verbose."""
+        if self.verbose:
+            self.note(text)
+
+    def working(self, label: str) -> Working:
+        """A context that shows that something is going on; see `working.Working`."""
+        from repoagent.cli.screen.working import Working
+
+        return Working(self, label)
+
+    def ask(self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False) -> str:
+        """Ask on standard error until one of `choices` (a letter: what it does) is typed; returns the letter.
+
+        What was typed before the question stood there is thrown away (it can't be meant as its answer) unless
+        `typed_ahead`. `?` and whatever is no answer show what the letters do. Raises UsageError when there is
+        nobody to ask, NothingDone at the end of input.
+        """
+        if not self.can_ask:
+            raise UsageError(f"there is no terminal to ask on: {question}")
+        _leave_pager()
+        if not typed_ahead:
+            _forget_input()
+        prompt = f"{clean(question)} [{','.join([*choices, '?'])}]? "
+        while True:
+            _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
+            line = sys.stdin.readline()
+            if not line:
+                _write(sys.stderr, "\n")
+                raise NothingDone("no answer was given; nothing was changed")
+            answer = line.strip().lower()
+            letter = answer[:1] if answer in {"yes", "no"} else answer
+            if letter in choices:
+                return letter
+            for letter, meaning in {**choices, "?": "show this help"}.items():
+                self.note(f"{letter} - {meaning}", "bold", "red")
+
+    def ask_line(self, question: str) -> str:
+        """Ask for a line of words; "" for none. Raises UsageError when there is nobody to ask."""
+        if not self.can_ask:
+            raise UsageError(f"there is no terminal to ask on: {question}")
+        _leave_pager()
+        prompt = f"{clean(question)}: "
+        _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
+        return sys.stdin.readline().strip()
+
+    def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
+        """Let the person edit a text in their editor; None when that failed or left nothing. See `editor`."""
+        from repoagent.cli.screen.editor import edit_text
+
+        _leave_pager()
+        return edit_text(self, initial, suffix, cwd=cwd)
+
+    def _page(self) -> None:
+        if self.pages:
+            from repoagent.cli.screen import pager
+
+            pager.start(self.pages, self.width)
+
+
+def in_own_pager() -> bool:
+    """Whether what is written to standard output goes into a pager that we have started."""
+    if "repoagent.cli.screen.pager" not in sys.modules:
+        return False
+    from repoagent.cli.screen import pager
+
+    return pager.is_running()
+
+
+def _in_pager(env: Mapping[str, str]) -> bool:
+    """Whether what is written to standard output is read by a person in a pager, of ours or of git's."""
+    if in_own_pager():
+        return True
+    if env.get("GIT_PAGER_IN_USE") is None:
+        return False
+    from repoagent.cli.screen import pager
+
+    return pager.is_git_s(env)
+
+
+def _leave_pager() -> None:
+    """A question can't be answered in it."""
+    if in_own_pager():
+        from repoagent.cli.screen import pager
+
+        pager.finish()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def has_utf8(env: Mapping[str, str]) -> bool:
+    """Whether characters beyond ASCII can be shown. Python itself takes UTF-8 where the locale is C, so that has to be
+    asked for too."""
+    ctype = env.get("LC_CTYPE", "")
+    chosen = env.get("LC_ALL") or ("" if ctype == "C.UTF-8" else ctype) or env.get("LANG") or ""
+    if chosen and "utf" not in chosen.lower():
+        return False
+    return "utf" in (sys.stdout.encoding or "").lower()
+
+
+def _width(env: Mapping[str, str]) -> int:
+    if env.get("COLUMNS", "").isdecimal() and int(env["COLUMNS"]) > 0:
+        return int(env["COLUMNS"])
+    for descriptor in (1, 2, 0):
+        try:
+            return os.get_terminal_size(descriptor).columns or 80
+        except OSError:
+            continue
+    return 80
+
+
+def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
+    """Write and flush; `exact` gives back the bytes that surrogateescape hid, whatever the locale is."""
+    encoding = "utf-8" if exact else stream.encoding or "utf-8"
+    try:
+        data = text.encode(encoding, "surrogateescape" if exact else "backslashreplace")
+    except UnicodeEncodeError:  # half of a UTF-16 pair, which stands for no byte
+        data = text.encode(encoding, "backslashreplace")
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)  # or Python tries what is left once more when it ends
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        name = "standard output" if stream is sys.stdout else "standard error"
+        raise Unwritable(f"{name} could not be written: {error.strerror}") from error
+
+
+def _forget_input() -> None:
+    import termios
+
+    try:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    except termios.error:  # no terminal that can do it
+        pass

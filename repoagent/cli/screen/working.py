@@ -1,0 +1,114 @@
+"""What a person sees while a model is waited for: a moving line, then the model's own words as they come."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from repoagent import trace
+from repoagent.cli.screen.clean import clean, paint
+
+if TYPE_CHECKING:
+    from rich.status import Status
+    from rich.text import Text
+
+    from repoagent.cli.screen.terminal import Terminal
+
+
+class Working:
+    """A context in which `label` says what is done and `text` shows what a model writes, on standard error.
+
+    On a terminal that can't move its cursor a label is a line; in a pipe nothing is shown, or with --verbose
+    the labels.
+    """
+
+    styles: tuple[str, ...] = ("dim",)  # of the model's words
+
+    def __init__(self, terminal: Terminal, label: str) -> None:
+        self._terminal = terminal
+        self._first = label
+        self._status: Status | None = None
+        self._inside_line = False
+        self._phase = ("", 0.0)  # what is done now, and since when, where it is traced
+
+    def __enter__(self) -> Working:
+        self.label(self._first)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.quiet()
+        self._next_phase("")
+
+    def label(self, label: str) -> None:
+        """Say what is done now."""
+        from repoagent.cli.screen.terminal import in_own_pager
+
+        self.quiet()
+        self._next_phase(label)
+        if in_own_pager():  # a person reads there, and the line can't be moved
+            return
+        if self._terminal.moves:
+            from rich.console import Console
+
+            console = Console(stderr=True, no_color=not self._terminal.color_err, highlight=False)
+            spinner = "dots" if console.encoding.startswith("utf") else "line"
+            self._status = console.status(_Since(clean(label), time.monotonic()), spinner=spinner)
+            self._status.start()
+        elif self._terminal.tells or self._terminal.verbose:
+            self._terminal.note(label)
+
+    def progress(self, label: str, part: float) -> None:
+        """Say how much of what is done now is done, 0 to 1; only where a line can be overwritten."""
+        if self._status is not None:
+            self._status.update(_Since(f"{clean(label)}: {part:.0%}", time.monotonic()))
+
+    def text(self, piece: str) -> None:
+        """Show a piece of what a model writes."""
+        if not self._terminal.tells or not piece:
+            return
+        if self._status is not None:
+            self.quiet()
+        shown = clean(piece.replace("\r\n", "\n"))
+        sys.stderr.write(paint(shown, *self.styles) if self._terminal.color_err else shown)
+        sys.stderr.flush()
+        self._inside_line = not piece.endswith("\n")
+
+    def note(self, text: str, *styles: str) -> None:
+        """A line to the person, in between; see `Terminal.note`."""
+        self.quiet()
+        self._terminal.note(text, *styles)
+
+    def quiet(self) -> None:
+        """End the moving line, or the line that the model has begun."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        if self._inside_line:
+            sys.stderr.write("\n")
+            self._inside_line = False
+
+    def _next_phase(self, label: str) -> None:
+        before, began = self._phase
+        self._phase = (label, trace.begin() if label else 0.0)
+        trace.end(began, "phase", before)
+
+
+@dataclass(frozen=True)
+class _Since:
+    """A label with the seconds since `start`; rich asks for it again at each frame."""
+
+    label: str
+    start: float
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        seconds = int(time.monotonic() - self.start)
+        return Text(
+            f"{self.label} ({seconds} s)" if seconds else self.label, no_wrap=True, overflow="ellipsis"
+        )

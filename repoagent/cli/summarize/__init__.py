@@ -1,0 +1,1 @@
+"""`repoagent summarize`: what a file is for."""

@@ -1,0 +1,217 @@
+"""`repoagent summarize`: what a file is for, its main parts, and what to know before changing it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
+    from repoagent.config import Settings
+    from repoagent.memory.summaries import File, FileSummary, Shelf
+    from repoagent.repo import WorkTree
+
+FEW = 5  # calls that are made without a question
+LEAST_WORDS, MOST_WORDS = 20, 2_000
+EPILOG = """\b
+Examples:
+  repoagent summarize src/app.py
+  repoagent summarize src/*.py --words 60 --yes
+  git show v2.0:src/app.py | repoagent summarize -
+"""
+file_path = click.Path(path_type=Path, allow_dash=True)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=file_path)
+@click.option(
+    "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N", default=150, show_default=True,
+    help="How long a summary is, roughly.",
+)  # fmt: skip
+@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
+@click.option("--refresh", is_flag=True, help="Ask anew for what a model wrote; your corrections stay.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many calls are paid for.")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
+@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
+@click.option("--reply", type=file_path, metavar="FILE", help="The reply, for --model manual.")
+@json_option
+@pass_session
+def command(session: Session, /, **options: Any) -> None:
+    """Say what FILE is for, which its main parts are, and what to know before changing it.
+
+    A large file is read segment by segment, and what was said of them is joined. Every answer is kept under the hash
+    of what was asked about: only what has changed is paid for again. FILE may be - for standard input.
+    """
+    from repoagent.memory.summaries import Shelf, known, plan
+    from repoagent.repo.worktree import layout
+
+    given = SimpleNamespace(**options)
+    worktree = _worktree()
+    place = None if worktree is None else layout(worktree)
+    given.top = str(Path.cwd() if worktree is None else worktree.top)
+    flags = {"model": given.model, "max_cost": given.max_cost}
+    settings, terminal = session.open(place, flags)
+    if not given.model and (model := settings.text_or_none("summary.model")):
+        settings, terminal = session.open(place, {**flags, "model": model})
+    files = [file for file in _files(worktree, given.files) if _says_something(file, terminal)]
+    if not files:
+        raise NothingDone("there is nothing to summarize")
+    shelf = Shelf(place, given.refresh, terminal.warn)
+    if plan(files, shelf, words=given.words).calls == 0:
+        _show([known(file, shelf, words=given.words) for file in files], given, terminal, None)
+        return
+    _ask(files, shelf, given, settings, terminal)
+
+
+def _ask(
+    files: list[File], shelf: Shelf, given: SimpleNamespace, settings: Settings, terminal: Terminal
+) -> None:
+    """Have the model summarize what is not known. Raises what the model and the limits raise; what was paid for until
+    then is kept, and shown as far as whole files are done."""
+    from repoagent.cli.screen.paying import about, agree, as_object, ready_for, report
+    from repoagent.llm.naming import shown
+    from repoagent.memory.summaries import plan, summarize
+
+    waiting = terminal.working("asking the model")
+    ready = ready_for(settings, terminal, waiting, record=given.record, reply=given.reply)
+    takes = ready.context_tokens
+    todo = plan(files, shelf, words=given.words, context_tokens=takes)
+    what = f"{todo.asked} of {todo.parts} segments" if todo.parts > len(files) else _counted(todo.asked)
+    if not todo.asked:
+        what = "what is known of the segments"
+    sentence = f"{shown(ready.model.spec)} would summarize {what} "
+    sentence += about(todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
+    agree(terminal, sentence, few=given.yes or todo.calls <= FEW, less="name fewer files")
+    done: list[FileSummary] = []
+    book = ready.meter.book
+    try:
+        with waiting as working:
+            for file in files:
+                if book is not None:
+                    ready.meter.book = book.about("summarize", given.top, (file.path or "-",))
+                done.append(
+                    summarize(
+                        file, shelf, ready.model, ready.meter,
+                        words=given.words, context_tokens=takes, output_tokens=ready.max_output_tokens,
+                        on_part=lambda path, part, of: working.label(_doing(path, part, of)),
+                        on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+                    )
+                )  # fmt: skip
+    except RepoagentError:
+        if done and not given.as_json:
+            _show(done, given, terminal, None)
+        raise
+    except KeyboardInterrupt:
+        if shelf.layout is not None and ready.meter.usage.total:
+            terminal.note("stopped; what the model has answered is kept, run it again to go on")
+        raise
+    _show(done, given, terminal, {"model": shown(ready.model.spec), **as_object(ready)})
+    report(terminal, ready)
+
+
+def _show(
+    found: list[FileSummary], given: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None
+) -> None:
+    from repoagent.cli.summarize.table import VERSION, sentence, show, to_dict
+
+    if given.as_json:
+        value = {"version": VERSION, "files": [to_dict(one) for one in found], "asked": paid}
+        terminal.result(json.dumps(value, indent=2) + "\n")
+        return
+    show(found, terminal)
+    if terminal.tells or terminal.verbose:
+        for one in found:
+            terminal.note(sentence(one), "dim")
+
+
+def _doing(path: str, part: int, of: int) -> str:
+    if of == 1:
+        return f"summarizing {path}"
+    if part == of:
+        return f"joining what was said of {path}"
+    return f"summarizing {path}: {part} of {of} segments"
+
+
+def _counted(files: int) -> str:
+    return f"{files} file{'s' * (files > 1)}"
+
+
+def _says_something(file: File, terminal: Terminal) -> bool:
+    if file.text(0, len(file.data)).strip():
+        return True
+    terminal.warn(f"{file.path or 'standard input'} is empty: there is nothing to say of it")
+    return False
+
+
+def _worktree() -> WorkTree | None:
+    """The work tree we are in; None outside of one, where nothing is kept."""
+    from repoagent.repo.worktree import NoWorkTree, open_worktree
+
+    try:
+        return open_worktree(Path.cwd())
+    except NoWorkTree:
+        return None
+
+
+def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
+    """What is to be summarized, each file once. Raises UsageError for what is not there, Refused for what may not be
+    sent, or is no text."""
+    from repoagent.edit.scope import holds_secrets
+    from repoagent.memory.summaries import File
+
+    found: dict[str, File] = {}
+    for name in names:
+        if str(name) == "-":
+            file = File("", sys.stdin.buffer.read())
+        else:
+            file = _outside(name) if worktree is None else _inside(worktree, name)
+            if len(names) > 1 and holds_secrets(file.path):  # a * of the shell may have named it
+                raise Refused(
+                    f"{name} has a name that usually holds secrets: name it alone if it is really meant"
+                )
+        if not file.encoding:
+            raise Refused(f"{file.path or 'standard input'} is binary; only text can be summarized")
+        found.setdefault(file.path, file)
+    return list(found.values())
+
+
+def _inside(worktree: WorkTree, name: Path) -> File:
+    from repoagent.edit.scope import LFS_POINTER, gate
+    from repoagent.memory.summaries import File
+    from repoagent.repo.source import read_source
+    from repoagent.repo.worktree import relative
+
+    path = relative(worktree, name, Path.cwd())
+    if reason := gate(worktree.top, [path])(path):
+        raise Refused(reason)
+    if (worktree.top / path).is_dir() and not (worktree.top / path).is_symlink():
+        raise UsageError(f"{name} is a folder: name files in it")
+    source = read_source(worktree, path)
+    if source.data is None:
+        raise UsageError(f"there is no file {path}: check the name")
+    if source.data.startswith(LFS_POINTER):
+        raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
+    if source.binary:
+        raise Refused(f"{path} is binary; only text can be summarized")
+    return File(path, source.data)
+
+
+def _outside(name: Path) -> File:
+    from repoagent.memory.summaries import File
+
+    try:
+        return File(str(name), name.read_bytes())
+    except IsADirectoryError as error:
+        raise UsageError(f"{name} is a folder: name files in it") from error
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {name}: check the name") from error
+    except OSError as error:
+        raise UsageError(f"{name} can't be read: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""`repoagent text`: a prompt and files in, text out."""

@@ -1,0 +1,66 @@
+"""`repoagent context`: what a person and a program see of the prompt."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.cli.screen.clean import columns
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script, run, script
+
+__all__ = ["run", "script"]  # fixtures
+
+
+@pytest.mark.soak
+def test_what_can_not_be_shown_is_said(repo: GitRepo, run: Run) -> None:
+    assert run("context").code == 2
+    assert "there is no file gone.py" in run("context", "gone.py", "with some words").err
+    repo.write("bin.dat", b"a\0b")
+    assert "binary" in run("context", "bin.dat").err
+    repo.write(".repoagentignore", "a.txt\n")
+    assert run("context", "a.txt").code == 3
+
+
+@pytest.mark.soak
+def test_it_is_what_an_edit_sends_and_needs_no_model(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.commit("rules", **{"AGENTS.md": "Be kind.\n"})
+    nobody = {"REPOAGENT_MODEL": "anthropic/claude-sonnet-5-5"}
+    found = run("context", "src/app.py", "greet with a comma", "--json", env=nobody).json
+    same = run("edit", "src/app.py", "greet with a comma", "--show-prompt", "--json", env=nobody).json
+    assert found["version"] == 1 and found["blocks"] == same["blocks"]
+    assert found["tokens"] == sum(block["tokens"] for block in found["blocks"])
+    assert [block["name"] for block in found["blocks"] if block["cache"]] == [
+        "protocol", "context AGENTS.md", "file src/app.py",
+    ]  # fmt: skip
+    assert [block["name"] for block in found["blocks"] if not block["cached"]] == ["request"]
+    full = run("context", "src/app.py", "greet with a comma", "--full", env=nobody)
+    assert full.out == "".join(block["text"] for block in found["blocks"])
+    assert script.prompts == [] and not (repo.top / ".repoagent/memory").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("wide", ["40", "60", "100"])
+def test_the_table_fits(repo: GitRepo, run: Run, wide: str) -> None:
+    name = "src/" + "a long name of a file " * 4 + "é.py"
+    repo.commit("long", **{name: "x = 1\n"})
+    done = run("--color", "always", "context", name, env={"COLUMNS": wide})
+    assert done.code == 0, done.err
+    assert "request" in done.out and "in all" in done.out
+    piped = run("context", name)
+    assert f"file {name}" in piped.out and "\x1b" not in piped.out
+
+
+def test_a_merge_in_progress_does_not_matter(repo: GitRepo, run: Run) -> None:
+    repo.write(".git/MERGE_HEAD", repo.head() + "\n")
+    done = run("context", "src/app.py")
+    assert done.code == 0, done.err
+    assert all(columns(line) < 100 for line in done.out.splitlines())
+
+
+@pytest.mark.soak
+def test_how_many_keys_are_masked_is_said(repo: GitRepo, run: Run) -> None:
+    key = "glp" + "at-" + "u8jzPde0IgxLd6GncfBA"
+    repo.commit("key", **{"c.py": f"A = '{key}'\nB = '{key}'\nC = '<<secret 00000000>>'\n"})
+    done = run("context", "c.py")
+    assert "1 key or token is masked" in done.err
+    assert key not in run("context", "c.py", "--full").out

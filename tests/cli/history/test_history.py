@@ -1,0 +1,424 @@
+"""`repoagent history` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.program.app import cli
+from repoagent.cli.program.exits import run
+from repoagent.cli.screen.clean import columns
+from tests.cli.applying import Done, program
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.history.summaries.conftest import Program, model
+
+__all__ = ["model"]
+
+Ask = Callable[..., Done]
+APP = "def greet(name):\n    return 'hello ' + name\n\n\ndef main():\n    print(greet('world'))\n"
+
+
+@pytest.fixture
+def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`repoagent history ARGS` in this process, at the top or in `cwd`."""
+
+    def ask(*arguments: str, cwd: Path | None = None) -> Done:
+        monkeypatch.chdir(cwd or repo.top)
+        code = run(cli, "repoagent", ["history", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return ask
+
+
+def grow(repo: GitRepo, count: int, path: str = "a.txt") -> None:
+    for number in range(count):
+        repo.commit(f"change {number}", **{path: f"{number}\n"})
+
+
+def subjects(done: Done) -> list[str]:
+    assert done.code == 0, done.err
+    return [commit["subject"] for commit in done.json["commits"]]
+
+
+# --- what it shows
+
+
+def test_people_and_steps(repo: GitRepo, ask: Ask) -> None:
+    repo.commit("greet well", **{"src/app.py": APP.replace("'hello '", "'hi '")})
+    repo.git("config", "user.name", "dependabot[bot]")
+    repo.commit("bump", **{"src/app.py": APP})
+    done = ask("src/app.py")
+    assert done.code == 0 and done.err == ""
+    lines = done.out.splitlines()
+    assert lines[0] == "src/app.py: 3 commits"
+    assert re.fullmatch(r"Ada Tester  2  \d{4}-\d\d-\d\d +█+", lines[2])
+    assert lines[3] == "bots: dependabot[bot] 1"
+    day, short, author, subject = lines[5].split()[:4]
+    assert (short, author, subject) == (repo.head()[:7], "dependabot[bot]", "bump") and day.startswith("20")
+    assert lines[5].endswith("+1 −1") and lines[6].strip() == "changes greet"
+    assert lines[-1].strip() == "added; with greet, main"
+
+
+def test_the_mailmap_is_used(repo: GitRepo, ask: Ask) -> None:
+    repo.commit("map", **{".mailmap": "Ada Lovelace <ada@example.com>\n"})
+    assert "Ada Lovelace  1" in ask("a.txt").out
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", [20, 130, 500])
+def test_every_width_is_kept(repo: GitRepo, ask: Ask, width: int) -> None:
+    repo.git("config", "user.name", "Ёлка 名前 " * 8)
+    grow(repo, 2, "src/app.py")
+    repo.commit("a subject that is " + "long " * 60, **{"src/app.py": APP})
+    with Screen([*PROGRAM, "history", "src/app.py"], repo.top, width=width) as window:
+        assert window.end() == 0
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", window.seen).splitlines()
+    assert max(map(columns, lines)) <= max(60, min(width, 200))
+    assert any("adds greet, main" in line for line in lines)
+
+
+def test_colours_only_on_a_terminal(repo: GitRepo, ask: Ask) -> None:
+    assert "\x1b" not in ask("a.txt").out
+    with Screen([*PROGRAM, "history", "a.txt"], repo.top, width=80) as window:
+        assert window.end() == 0
+        assert "\x1b[33m" in window.seen
+    with Screen([*PROGRAM, "history", "a.txt"], repo.top, width=80, env={"NO_COLOR": "1"}) as window:
+        assert window.end() == 0
+        assert "\x1b" not in window.seen
+
+
+def test_nothing_that_a_terminal_obeys(repo: GitRepo, ask: Ask) -> None:
+    path = "e\x1b[2Jvil\n.py"
+    repo.write(path, "def f():\n    pass\n")
+    repo.git("config", "user.name", "Eve\x1b]0;owned\x07\x9b31m")
+    repo.commit("a \x1b[31mred\x1b[m subject\u202e", **{path: "def f():\n    return 1\n"})
+    for arguments in ((path,), (path, "--budget", "500")):
+        done = ask(*arguments)
+        assert done.code == 0
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.out + done.err)
+    assert done.out.count("\n") == 2
+
+
+def test_json(repo: GitRepo, ask: Ask) -> None:
+    grow(repo, 3)
+    found = ask("a.txt", "--json", "--limit", "2").json
+    assert found["version"] == 1 and found["path"] == "a.txt" and found["revision"] == repo.head()
+    assert [commit["subject"] for commit in found["commits"]] == ["change 2", "change 1"]
+    assert found["partial"] is True and found["people"]["commits"] == 4
+    assert found["asked"] is None
+
+
+def test_a_budget_is_what_a_prompt_says(repo: GitRepo, ask: Ask) -> None:
+    grow(repo, 9)
+    done = ask("a.txt", "--budget", "100")
+    assert done.out.startswith("10 commits by Ada Tester 10; last ")
+    assert len(done.out.encode()) <= 430
+    assert done.out.endswith("commits left out)\n")
+    assert ask("a.txt", "--budget", "9", "--json").code == 2
+
+
+def test_at_a_revision_and_under_an_old_name(repo: GitRepo, ask: Ask) -> None:
+    grow(repo, 2)
+    repo.git("tag", "v1")
+    repo.git("mv", "a.txt", "new.txt")
+    repo.commit("move")
+    assert subjects(ask("new.txt", "--json")) == ["move", "change 1", "change 0", "first commit"]
+    assert subjects(ask("a.txt", "--json", "--at", "v1")) == ["change 1", "change 0", "first commit"]
+    assert "as a.txt:" in ask("new.txt").out
+    assert ask("new.txt", "--at", "v1").code == 1  # it is there now, and was not then
+
+
+def test_from_a_folder_inside(repo: GitRepo, ask: Ask) -> None:
+    assert subjects(ask("app.py", "--json", cwd=repo.top / "src")) == ["first commit"]
+    assert ask("../a.txt", cwd=repo.top / "src").code == 0
+
+
+def test_an_absolute_limit_and_older_commits(repo: GitRepo, ask: Ask) -> None:
+    grow(repo, 4)
+    done = ask("a.txt", "--limit", "2")
+    assert done.err == "3 older commits: say --limit to see more\n"
+    assert ask("a.txt", "--limit", "0").code == 2
+
+
+# --- bad input
+
+
+def test_a_path_outside(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
+    done = ask(str(tmp_path / "elsewhere"))
+    assert done.code == 2 and "is outside the work tree" in done.err and done.err.count("\n") == 1
+
+
+def test_a_file_that_never_was(repo: GitRepo, ask: Ask) -> None:
+    done = ask("nope.py")
+    assert (done.code, done.err) == (
+        2, "repoagent: there is no file nope.py, and git has no commit of it: check the name\n"
+    )  # fmt: skip
+    assert "error" in json.loads(ask("nope.py", "--json").out)
+
+
+def test_untracked_and_staged(repo: GitRepo, ask: Ask) -> None:
+    repo.write("new.py", "x\n")
+    done = ask("new.py")
+    assert (done.code, done.err) == (1, "repoagent: git has no commit of new.py: it is not tracked\n")
+    repo.git("add", "new.py")
+    assert "staged and not committed" in ask("new.py").err
+    (repo.top / "folder").mkdir()
+    assert ask("folder").code == 1
+
+
+def test_a_deleted_file_and_one_that_moved(repo: GitRepo, ask: Ask) -> None:
+    grow(repo, 1, "gone.txt")
+    repo.git("rm", "-q", "gone.txt")
+    short = repo.commit("remove it")[:7]
+    done = ask("gone.txt")
+    assert done.code == 0 and f"deleted in {short}" in done.err
+    assert [line.strip() for line in done.out.splitlines()][-3:-1][1].startswith("20")
+    repo.git("mv", "a.txt", "moved.txt")
+    short = repo.commit("move it")[:7]
+    assert f"moved to moved.txt in {short}" in ask("a.txt").err
+    assert any("moved to moved.txt" in note for note in ask("a.txt", "--json").json["notes"])
+
+
+def test_a_directory_and_all(repo: GitRepo, ask: Ask) -> None:
+    repo.commit("two", **{"src/b.py": "x = 1\n", "src/c.py": "x = 1\n"})
+    done = ask("src", "--json")
+    assert done.json["directory"] is True and subjects(done) == ["two", "first commit"]
+    assert ask(".").code == 0 and subjects(ask(".", "--json")) == ["two", "first commit"]
+
+
+def test_not_a_repository_and_no_commit(
+    tmp_path: Path, make_repo: Callable[[str], GitRepo], ask: Ask
+) -> None:
+    done = ask("x.py", cwd=tmp_path)
+    assert done.code == 2 and "is in no git work tree" in done.err
+    empty = make_repo("empty")
+    empty.write("x.py", "x\n")
+    done = ask("x.py", cwd=empty.top)
+    assert (done.code, done.err) == (1, "repoagent: there is no commit yet, so there is no history\n")
+
+
+@pytest.mark.parametrize("revision", ["nope", "HEAD~99", "-x", "--all", "HEAD:a.txt", "", "a..b"])
+def test_an_unknown_revision(repo: GitRepo, ask: Ask, revision: str) -> None:
+    done = ask("a.txt", f"--at={revision}")
+    assert done.code == 2 and f"there is no commit {revision}" in done.err
+
+
+def test_odd_names(repo: GitRepo, ask: Ask) -> None:
+    for path in ("-x.py", ":(top)y.py", "a\nb.py", "[a]*.py", os.fsdecode(b"caf\xe9.py"), "--json"):
+        repo.write(path, "x = 1\n")
+        repo.commit("odd")
+        assert subjects(ask("--json", "--", path)) == ["odd"]
+    done = ask("--json", "--", os.fsdecode(b"caf\xe9.py"))
+    assert done.json["path"] == "caf\udce9.py"
+
+
+def test_a_shallow_clone_says_so(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
+    grow(repo, 3)
+    subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), tmp_path / "shallow"], check=True)
+    done = ask("a.txt", cwd=tmp_path / "shallow")
+    assert done.code == 0 and "this clone is shallow" in done.err
+    assert done.out.startswith("a.txt: the last 2 commits\n")
+
+
+def test_a_linked_work_tree(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
+    grow(repo, 1)
+    repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"), "HEAD^")
+    assert subjects(ask("a.txt", "--json", cwd=tmp_path / "linked")) == ["first commit"]
+
+
+def test_quick_path_loads_little(repo: GitRepo) -> None:
+    code = (
+        "import sys; from repoagent.cli.program.app import cli; from repoagent.cli.program.exits import run;"
+        "run(cli, 'repoagent', ['history', 'a.txt']);"
+        "print([m for m in ('git', 'rich', 'anthropic', 'sqlite3', 'unidiff', 'repoagent.llm') if m in sys.modules])"
+    )
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repo.top, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# --- summaries
+
+
+def lines(done: Done) -> list[str | None]:
+    assert done.code == 0, done.err
+    return [commit["summary"] for commit in done.json["commits"]]
+
+
+def test_a_few_commits_are_summarized_without_a_question(repo: GitRepo, ask: Ask, model: Program) -> None:
+    grow(repo, 2)
+    done = ask("a.txt", "--model", model.spec, "--json")
+    assert lines(done) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
+    assert done.json["asked"]["summarized"] == 3 and done.json["asked"]["calls"] == 1
+    assert "says 1.1 in call 0" in ask("a.txt").out  # kept, and shown without a model
+    assert lines(ask("a.txt", "--model", "command:false", "--json")) == lines(done)
+    assert len(model.prompts) == 1
+    assert repo.status() == ""
+
+
+def test_the_configured_model_and_no_model(repo: GitRepo, ask: Ask, model: Program) -> None:
+    done = ask("a.txt", "--summarize")
+    assert done.code == 4 and "no model is configured" in done.err
+    repo.git("config", "repoagent.summary.model", model.spec)
+    assert lines(ask("a.txt", "--summarize", "--json")) == ["says 1.1 in call 0"]
+    repo.git("config", "--unset", "repoagent.summary.model")
+    done = ask("a.txt", "--summarize", "--json")  # nothing is missing, so nobody has to be there
+    assert lines(done) == ["says 1.1 in call 0"] and done.json["asked"] is None
+
+
+def test_many_commits_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> None:
+    grow(repo, 6)
+    done = ask("a.txt", "--model", model.spec)
+    assert done.code == 2 and done.out == ""
+    assert "would summarize 7 commits in 1 call" in done.err and "say --yes" in done.err
+    assert model.prompts == []
+    assert ask("a.txt", "--model", model.spec, "--yes").code == 0
+    assert len(model.prompts) == 1
+
+
+@pytest.mark.soak
+def test_a_person_is_asked(repo: GitRepo, model: Program) -> None:
+    grow(repo, 6)
+    repo.git("config", f"repoagent.models.{model.spec}.input", "1000000")
+    repo.git("config", f"repoagent.models.{model.spec}.output", "0")
+    with Screen([*PROGRAM, "history", "a.txt", "--model", model.spec], repo.top, width=100) as window:
+        assert "about $" in window.expect("Go on")
+        window.send("n\n")
+        assert window.end() == 1
+        assert "no model was asked" in window.seen
+    assert model.prompts == []
+    with Screen([*PROGRAM, "history", "a.txt", "--model", model.spec], repo.top, width=100) as window:
+        window.expect("Go on")
+        window.send("y\n")
+        window.expect("says 7.1 in call 0")
+        assert window.end() == 0
+
+
+def test_limits_hold_and_are_written_down(repo: GitRepo, ask: Ask, model: Program) -> None:
+    key = f"repoagent.models.{model.spec}"
+    repo.git("config", f"{key}.input", "10")
+    repo.git("config", f"{key}.output", "10")
+    done = ask("a.txt", "--model", model.spec, "--max-cost", "0.000001")
+    assert done.code == 5 and "--max-cost" in done.err and model.prompts == []
+    assert ask("a.txt", "--model", model.spec, "--max-cost", "1").code == 0
+    spent = "".join(path.read_text() for path in Path(os.environ["HOME"]).rglob("spent/*.jsonl"))
+    assert '"run":"history"' in spent and '"a.txt"' in spent
+
+
+@pytest.mark.soak
+def test_a_failing_model_shows_what_there_is(repo: GitRepo, ask: Ask, model: Program) -> None:
+    grow(repo, 12)
+    model.answers("if count: sys.exit('out of order')")
+    done = ask("a.txt", "--model", model.spec, "--yes")
+    assert done.code == 4 and "says 1.1 in call 0" in done.out and "out of order" in done.err
+    done = ask("README.md", "--model", "command:false", "--json")
+    assert done.code == 4 and json.loads(done.out)["error"]["kind"] == "no_model"
+
+
+def test_garbled_lines_are_said(repo: GitRepo, ask: Ask, model: Program) -> None:
+    grow(repo, 2)
+    model.answers("lines = lines[2:]")
+    done = ask("a.txt", "--model", model.spec)
+    assert done.code == 0 and "of 1 commit the lines were missing or garbled" in done.err
+    model.answers("lines = ['I am sorry.']")
+    done = ask("a.txt", "--model", model.spec)
+    assert done.code == 4 and "gave no line that could be used" in done.err
+
+
+@pytest.mark.soak
+def test_shared_as_notes_and_read_in_a_new_clone(
+    repo: GitRepo, ask: Ask, model: Program, tmp_path: Path
+) -> None:
+    grow(repo, 2)
+    done = ask("a.txt", "--model", model.spec, "--share")
+    assert done.code == 0 and "added to 3 notes" in done.err
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", repo.top.as_uri(), clone], check=True)
+    fetch = ["git", "fetch", "-q", "origin", "+refs/notes/repoagent:refs/notes/remotes/origin/repoagent"]
+    subprocess.run(fetch, cwd=clone, check=True)
+    assert lines(ask("a.txt", "--json", cwd=clone)) == [None] * 3
+    found = ask("a.txt", "--json", "--share", "--model", "command:false", cwd=clone)
+    assert lines(found) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
+    assert lines(ask("a.txt", "--json", cwd=clone)) == lines(found)
+
+
+def test_who_can_not_share_still_has_them(
+    repo: GitRepo, ask: Ask, model: Program, clean_environment: Path
+) -> None:
+    (clean_environment / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
+    done = ask("a.txt", "--model", model.spec, "--share")
+    assert done.code == 0 and "says 1.1 in call 0" in done.out
+    assert "kept here and not shared" in done.err and "user.name" in done.err
+
+
+def test_a_recording_is_played_again(repo: GitRepo, ask: Ask, model: Program, tmp_path: Path) -> None:
+    cassette = tmp_path / "cassette.jsonl"
+    first = lines(ask("a.txt", "--model", model.spec, "--record", str(cassette), "--json"))
+    for file in (repo.top / ".repoagent/summaries").rglob("*.json"):
+        file.unlink()
+    assert lines(ask("a.txt", "--model", f"replay:{cassette}", "--json")) == first
+    assert len(model.prompts) == 1
+
+
+def test_the_prompt_of_an_edit_has_them(repo: GitRepo, ask: Ask, model: Program) -> None:
+    assert ask("a.txt", "--model", model.spec).code == 0
+    done = program(repo.top, "edit", "--show-prompt", "--model", "command:cat", "a.txt", "do it")
+    assert done.code == 0 and "\n1 commit by Ada Tester 1; last " in done.out
+    assert "first commit — says 1.1 in call 0, +10 −0" in done.out
+
+
+@pytest.mark.soak
+def test_interrupted_what_is_done_is_kept(repo: GitRepo, ask: Ask, model: Program) -> None:
+    grow(repo, 12)
+    model.answers("if count: import time; time.sleep(60)")
+    with Screen(
+        [*PROGRAM, "history", "a.txt", "--yes", "--model", model.spec], repo.top, width=100
+    ) as window:
+        window.expect("10 of 13 commits")
+        while len(model.prompts) < 2:
+            pass
+        window.send("\x03")
+        assert window.end() == 130
+        assert "stopped; what the model said of 10 commits is kept" in window.seen
+    assert len([line for line in lines(ask("a.txt", "--json")) if line]) == 10
+
+
+def test_an_odd_name_is_seen_as_it_is(repo: GitRepo, ask: Ask) -> None:
+    repo.commit("odd", **{"a\n  b\t.txt": "some text\n" * 9})
+    repo.git("mv", "a\n  b\t.txt", "c.txt")
+    repo.commit("move")
+    lines = ask("c.txt").out.splitlines()
+    assert "as a^J  b^I.txt:" in lines
+    done = ask("c.txt", "--at=HEAD~1")
+    assert done.code == 1 and "there is no c.txt at HEAD~1, and no commit before it" in done.err
+    assert ask("a\n  b\t.txt", "--at=HEAD~1").out.startswith("a^J  b^I.txt: 1 commit\n")
+
+
+def test_a_git_directory_has_none(ask: Ask) -> None:
+    done = ask(".git/config")
+    assert done.code == 3 and ".git/config is in a git directory" in done.err
+
+
+def test_ascii_where_the_locale_has_no_more(repo: GitRepo) -> None:
+    repo.commit("long " * 60, **{"a.txt": "1\n"})
+    done = subprocess.run(
+        [*PROGRAM, "history", "a.txt", "--limit=1"],
+        cwd=repo.top, env={**os.environ, "LC_ALL": "C"}, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.isascii() and b"####" in done.stdout and b"+1 -10" in done.stdout
+    assert done.stderr == b"1 older commit: say --limit to see more\n"
+
+
+def test_the_lines_stand_beside_the_subjects(repo: GitRepo, ask: Ask) -> None:
+    repo.commit("short", **{"a.txt": "1\n"})
+    assert re.search(r"short {9}\+1 −10$", ask("a.txt", "--limit=1").out, re.MULTILINE)

@@ -1,0 +1,448 @@
+"""`repoagent hook`: put in place by a person, run by git, beside the edits of our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.applying import Done, program
+from tests.conftest import GitRepo
+from tests.program import run as run_program
+from tests.program import start
+
+PATHS = ("a.py", "test_a.py")
+PARTNER = "partner-missing: test_a.py"
+
+
+def _stream(rounds: int) -> bytes:
+    """Commits as git fast-import reads them, the last an hour ago: pairs of files that always change together."""
+    pairs = [PATHS, *((f"src/{name}.py", f"tests/test_{name}.py") for name in "bcdefgh")]
+    out = []
+    for number in range(rounds * len(pairs)):
+        when = int(time.time()) - 3600 * (rounds * len(pairs) - number)
+        out.append(
+            f"commit refs/heads/main\ncommitter Ada Tester <ada@example.com> {when} +0000\ndata 2\nx\n"
+        )
+        text = "".join(f"line {n}\n" for n in range(10)) + f"{number}\n"
+        out += [f"M 100644 inline {path}\ndata {len(text)}\n{text}\n" for path in pairs[number % len(pairs)]]
+    return "".join(out).encode()
+
+
+@pytest.fixture
+def history(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> GitRepo:
+    """A repository whose two files always change together, with its index; a copy of one that is made once."""
+    template = tmp_path_factory.getbasetemp() / "together"
+    if not template.exists():
+        template.mkdir()
+        made = GitRepo(template)
+        made.git("init", "-q")
+        made.git("fast-import", "--quiet", stdin=_stream(40))
+        made.git("reset", "-q", "--hard")
+        shutil.rmtree(template / ".git/hooks")
+        assert program(template, "review", "--learn").code == 0
+    shutil.copytree(template, tmp_path / "repo")
+    repo = GitRepo(tmp_path / "repo")
+    repo.git("update-index", "-q", "--refresh")
+    return repo
+
+
+def change(repo: GitRepo, *paths: str) -> None:
+    for path in paths:
+        repo.write(path, repo.read(path) + b"changed\n")
+
+
+def stage(repo: GitRepo, *paths: str) -> None:
+    change(repo, *paths)
+    repo.git("add", *paths)
+
+
+def hook(repo: GitRepo, *arguments: str, stdin: bytes = b"", **env: str) -> Done:
+    done = run_program(["hook", "run", *arguments], repo.top, stdin=stdin, env=env)
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def git(repo: GitRepo, *arguments: str, cwd: Path | None = None, **env: str) -> Done:
+    done = subprocess.run(
+        ["git", *arguments], cwd=cwd or repo.top, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_what_is_staged_is_looked_at_and_the_index_is_not_touched(history: GitRepo) -> None:
+    stage(history, "a.py")
+    change(history, "test_a.py")  # in the work tree alone: it will not be in the commit
+    os.utime(history.top / "a.py")  # git itself would refresh the index now
+    before = (history.read(".git/index"), (history.top / ".git/index").stat().st_mtime_ns)
+    done = hook(history, "pre-commit")
+    assert done.code == 0 and PARTNER in done.out
+    assert (history.read(".git/index"), (history.top / ".git/index").stat().st_mtime_ns) == before
+    assert not list((history.top / ".git").glob("*.lock"))
+
+
+def test_findings_of_the_level_stop_git_and_say_how_to_go_on(history: GitRepo) -> None:
+    stage(history, "a.py")
+    done = hook(history, "pre-commit", "--fail-on", "warning")
+    assert done.code == 6 and PARTNER in done.out
+    assert "to see why" not in done.out and "In 40 of the last 40 commits" in done.out
+    assert "the commit was stopped; to go past this: git commit --no-verify" in done.err
+
+
+@pytest.mark.soak
+def test_findings_can_be_dismissed_or_stop_nothing(history: GitRepo) -> None:
+    stage(history, "a.py")
+    assert hook(history, "pre-commit", "--fail-on", "never").code == 0
+    told = hook(history, "pre-commit", "--fail-on", "warning", "--json")
+    (finding,) = told.json["reports"][0]["findings"]
+    assert told.code == 6 and told.json["hook"] == "pre-commit" and finding["path"] == "a.py"
+    assert program(history.top, "review", "dismiss", finding["id"]).code == 0
+    assert hook(history, "pre-commit", "--fail-on", "warning").code == 0
+
+
+def test_what_stops_nothing_is_told_in_a_line_or_two(history: GitRepo) -> None:
+    """Who commits did not ask for a page; what stops the commit is explained, and the rest can be looked up."""
+    stage(history, "a.py")
+    told = hook(history, "pre-commit").out.splitlines()
+    assert told[0].startswith("warning partner-missing: ") and told[1].startswith("  a.py  [")
+    assert told[2] == "to see why: repoagent review --commit HEAD" and len(told) == 5
+    history.git("commit", "-qm", "alone")
+    assert "In 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
+
+
+@pytest.mark.soak
+def test_a_shallow_clone_is_not_told_with_each_commit(history: GitRepo, tmp_path: Path) -> None:
+    url = history.top.as_uri()
+    subprocess.run(["git", "clone", "-q", "--depth", "3", url, tmp_path / "clone"], check=True)
+    clone = GitRepo(tmp_path / "clone")
+    stage(clone, *PATHS)
+    assert "shallow" in program(clone.top, "review").err
+    done = hook(clone, "pre-commit", GIT_INDEX_FILE=".git/index")
+    assert "shallow" not in done.err + done.out
+
+
+def test_the_learner_holds_nothing_open_and_goes_on_alone(history: GitRepo) -> None:
+    """The reader of a pipe that whoever runs git has left open would wait for its end."""
+    shutil.rmtree(history.top / ".repoagent")
+    for name in (
+        "repoagent",
+        "click",
+        "json",
+        "sqlite3",
+    ):  # what a repository holds is not run by being looked at
+        history.write(f"{name}.py", f"open({str(history.top / 'was-run')!r}, 'w')\n")
+    stage(history, *PATHS)
+    reading, writing = os.pipe()
+    done = subprocess.run(
+        [Path(sys.executable).with_name("repoagent"), "hook", "run", "pre-commit"],
+        cwd=history.top, pass_fds=(writing,), capture_output=True, text=True, check=False,
+        env={**os.environ, "CI": "", "GIT_INDEX_FILE": ".git/index"},
+    )  # fmt: skip
+    began = time.monotonic()
+    os.close(writing)
+    assert done.returncode == 0 and "in the background" in done.stderr
+    with os.fdopen(reading, "rb") as file:
+        assert file.read() == b"" and time.monotonic() - began < 0.1
+    habits = history.top / ".repoagent/reviews/habits.json"
+    for _ in range(200):
+        if habits.exists():
+            break
+        time.sleep(0.05)
+    assert habits.exists() and not (history.top / "was-run").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "arguments", [["pre-commit"], ["commit-msg", ".git/MSG"], ["pre-push", "origin", "url"]]
+)
+def test_nothing_to_say_is_said_by_nothing(history: GitRepo, arguments: list[str]) -> None:
+    history.write(".git/MSG", "message\n")
+    assert hook(history, *arguments) == Done(0, "", "")
+    stage(history, *PATHS)
+    done = hook(history, *arguments)
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_the_message_of_the_commit_can_say_that_it_is_meant(history: GitRepo) -> None:
+    stage(history, "a.py")
+    history.write(".git/MSG", "Subject\n\nReview-Ignore: partner-missing test_a.py\n")
+    assert PARTNER not in hook(history, "commit-msg", ".git/MSG").out
+
+
+@pytest.mark.soak
+def test_what_git_cuts_off_a_message_says_nothing_and_a_wrong_rule_is_told(history: GitRepo) -> None:
+    stage(history, "a.py")
+    history.write(".git/MSG", "Subject\n\n# Review-Ignore: partner-missing\n")
+    assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
+    cut = "# ------------------------ >8 ------------------------\nReview-Ignore: partner-missing\n"
+    history.write(".git/MSG", f"Subject\n\n{cut}")
+    assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
+    history.write(".git/MSG", "Subject\n\nReview-Ignore: partners-missing\nReview-Ignore:\n")
+    told = hook(history, "commit-msg", ".git/MSG").err
+    assert (
+        "no rule 'partners-missing'; there are: partner-missing" in told and "there is no rule in it" in told
+    )
+
+
+def test_what_is_pushed_is_looked_at(history: GitRepo) -> None:
+    base = history.head()
+    stage(history, "a.py")
+    history.git("commit", "-qm", "alone")
+    line = f"refs/heads/main {history.head()} refs/heads/main {base}\n"
+    done = hook(history, "pre-push", "origin", "url", "--fail-on", "warning", stdin=line.encode())
+    assert done.code == 6 and PARTNER in done.out and "1 warning in main, as it is pushed" in done.out
+    assert "git push --no-verify" in done.err
+    gone = f"(delete) {'0' * 40} refs/heads/main {base}\n"
+    assert hook(history, "pre-push", "origin", "url", stdin=gone.encode()) == Done(0, "", "")
+
+
+@pytest.mark.soak
+def test_the_range_that_pre_commit_names_is_looked_at(history: GitRepo) -> None:
+    base = history.head()
+    stage(history, "a.py")
+    history.git("commit", "-qm", "alone")
+    done = hook(history, "pre-commit", PRE_COMMIT_FROM_REF=base, PRE_COMMIT_TO_REF="HEAD")
+    assert PARTNER in done.out
+
+
+@pytest.mark.soak
+def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
+    stage(history, "a.py")
+    done = hook(
+        history,
+        "pre-commit",
+        "--only",
+        "partner-missing",
+        REPOAGENT_REVIEW__MODEL="anthropic/claude-sonnet-5-5",
+    )
+    assert PARTNER in done.out and "model" not in done.err
+    assert PARTNER not in hook(history, "pre-commit", "--only", "fix-prone").out
+    assert "there is no rule 'nothing'" in hook(history, "pre-commit", "--only", "nothing").err
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("anthropic/claude-sonnet-5-5", "there is no key for Anthropic's models"),
+        ("command:false", "is not whole"),
+    ],
+)
+def test_a_model_that_can_t_be_asked_is_a_line_and_no_hindrance(
+    history: GitRepo, model: str, sentence: str
+) -> None:
+    stage(history, *PATHS)
+    done = hook(history, "pre-commit", REPOAGENT_REVIEW__MODEL=model)
+    assert done.code == 0 and done.out == "" and sentence in done.err and done.err.count("\n") <= 2, done.err
+    strict = hook(history, "pre-commit", "--strict", REPOAGENT_REVIEW__MODEL=model)
+    assert strict.code == 4
+
+
+@pytest.mark.soak
+def test_a_wrong_setting_or_no_repository_is_a_line_and_no_hindrance(
+    history: GitRepo, tmp_path: Path
+) -> None:
+    stage(history, "a.py")
+    done = hook(history, "pre-commit", REPOAGENT_REVIEW__FAIL_ON="sometimes")
+    assert done.code == 0 and "not reviewed: " in done.err and done.err.count("\n") == 1
+    assert hook(history, "pre-commit", "--strict", REPOAGENT_REVIEW__FAIL_ON="sometimes").code == 2
+    (tmp_path / "none").mkdir()
+    outside = program(tmp_path / "none", "hook", "run", "pre-commit")
+    assert outside.code == 0 and "not reviewed: " in outside.err
+
+
+@pytest.mark.soak
+def test_interrupted_is_interrupted(history: GitRepo) -> None:
+    stage(history, *PATHS)
+    running = start(
+        ["hook", "run", "pre-commit"],
+        history.top,
+        env={"REPOAGENT_REVIEW__MODEL": f"command:{_waits(history)}"},
+    )
+    for _ in range(200):
+        if (history.top / "waiting").exists():
+            break
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    running.communicate()
+    assert running.wait() == 130
+
+
+def _waits(repo: GitRepo) -> str:
+    repo.write("waits", f"#!/bin/sh\ntouch '{repo.top}/waiting'\nexec sleep 30\n").chmod(0o755)
+    return str(repo.top / "waits")
+
+
+@pytest.mark.soak
+def test_install_status_and_uninstall(history: GitRepo) -> None:
+    status = program(history.top, "hook", "status", "--json")
+    assert [one["state"] for one in status.json["hooks"]] == ["none"] * 3
+    done = program(history.top, "hook", "install", "--commit-msg", "--pre-push")
+    assert done.code == 0 and done.err.count("was installed") == 2 and done.out == ""
+    assert program(history.top, "hook", "status").out.splitlines()[1:] == [
+        "pre-commit  none", "commit-msg  of repoagent", "pre-push    of repoagent",
+    ]  # fmt: skip
+    done = program(history.top, "hook", "uninstall", "--json")
+    assert len(done.json["done"]) == 2 and not list((history.top / ".git/hooks").iterdir())
+    assert "there is no hook of repoagent here" in program(history.top, "hook", "uninstall").err
+    history.hook("pre-commit", "# File generated by pre-commit\n")
+    refused = program(history.top, "hook", "install")
+    assert refused.code == 3 and ".pre-commit-config.yaml" in refused.err
+
+
+@pytest.fixture
+def hooked(history: GitRepo) -> GitRepo:
+    """The same with a hook that stops at a warning. It runs this checkout, whatever is installed."""
+    history.git("config", "repoagent.review.fail-on", "warning")
+    assert program(history.top, "hook", "install").code == 0
+    return history
+
+
+def test_git_commit_runs_it(hooked: GitRepo) -> None:
+    stage(hooked, "a.py")
+    before = hooked.head()
+    stopped = git(hooked, "commit", "-m", "alone")
+    assert stopped.code == 1 and PARTNER in stopped.err and hooked.head() == before
+    assert git(hooked, "commit", "--no-verify", "-m", "alone").code == 0
+
+
+@pytest.mark.soak
+def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
+    """Each builds its own index, which is what has to be looked at."""
+    reset = ("reset", "-q", "--hard")
+    change(hooked, *PATHS)
+    assert git(hooked, "commit", "-am", "both").code == 0
+    change(hooked, "a.py")
+    assert PARTNER in git(hooked, "commit", "-am", "alone").err
+    hooked.git(*reset)
+    stage(hooked, *PATHS)
+    assert PARTNER in git(hooked, "commit", "a.py", "-m", "a part").err  # test_a.py stays staged
+    assert git(hooked, "commit", "a.py", "test_a.py", "-m", "both parts").code == 0
+    change(hooked, *PATHS)
+    patch = subprocess.run(
+        ["git", "commit", "-pm", "one hunk"],
+        cwd=hooked.top,
+        input=b"y\nn\n",
+        capture_output=True,
+        check=False,
+    )
+    assert PARTNER in patch.stderr.decode()
+    hooked.git(*reset)
+    stage(hooked, "a.py")
+    hooked.git("commit", "-q", "--no-verify", "--date=2026-01-01T12:00:00", "-m", "alone")
+    stage(hooked, "test_a.py")
+    assert git(hooked, "commit", "--amend", "--no-edit").code == 0
+    (hooked.top / "sub").mkdir()
+    stage(hooked, "a.py")
+    inside = git(hooked, "commit", "-m", "alone", cwd=hooked.top / "sub")
+    assert PARTNER in inside.err
+    hooked.git(*reset)
+    hooked.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    linked = GitRepo(tmp_path / "linked")
+    stage(linked, "a.py")
+    assert PARTNER in git(linked, "commit", "-m", "alone").err
+    elsewhere = git(
+        linked,
+        "--git-dir",
+        f"{linked.top}/.git",
+        "--work-tree",
+        str(linked.top),
+        "commit",
+        "-m",
+        "x",
+        cwd=tmp_path,
+    )
+    assert PARTNER in elsewhere.err
+    assert git(hooked, "commit", "--allow-empty", "-m", "empty").code == 0
+
+
+@pytest.mark.soak
+def test_a_merge_is_what_both_sides_did(hooked: GitRepo) -> None:
+    hooked.git("switch", "-qc", "topic")
+    stage(hooked, "a.py")
+    hooked.git("commit", "-q", "--no-verify", "-m", "alone")
+    hooked.git("switch", "-q", "main")
+    hooked.write("other", "x")
+    hooked.git("add", "other")
+    hooked.git("commit", "-q", "--no-verify", "-m", "other")
+    hooked.git("merge", "-q", "--no-commit", "topic")
+    done = git(hooked, "commit", "-m", "merge")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.soak
+def test_an_edit_of_ours_commits_through_it(hooked: GitRepo) -> None:
+    """The edit holds index.lock, and its memory, while git runs the hook."""
+    hooked.git("config", "repoagent.review.fail-on", "never")
+    diff = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-line 0\n+line zero\n line 1\n"
+    began = time.monotonic()
+    done = program(hooked.top, "apply", "--yes", stdin=diff.encode())
+    assert done.code == 0, done.err
+    assert "partner-missing" in (hooked.top / ".repoagent/reviews/last.json").read_text()  # it did run
+    assert time.monotonic() - began < 20
+    assert hooked.status() == "" and "line zero" in hooked.git("show", "HEAD:a.py")
+
+
+@pytest.mark.soak
+def test_a_stopped_edit_of_ours_leaves_all_as_it_was(hooked: GitRepo) -> None:
+    diff = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-line 0\n+line zero\n line 1\n"
+    before = (hooked.head(), hooked.read("a.py"))
+    done = program(hooked.top, "apply", "--yes", stdin=diff.encode())
+    assert done.code == 6 and PARTNER in done.err
+    assert (hooked.head(), hooked.read("a.py"), hooked.status()) == (*before, "")
+
+
+@pytest.mark.soak
+def test_without_an_index_a_commit_does_not_wait(hooked: GitRepo) -> None:
+    shutil.rmtree(hooked.top / ".repoagent")
+    stage(hooked, "a.py")
+    began = time.monotonic()
+    assert git(hooked, "commit", "-m", "alone").code in (0, 1)
+    assert time.monotonic() - began < 5  # a busy machine; the figure itself is measured in bench/
+
+
+@pytest.mark.soak
+def test_the_program_pre_commit_runs_both_hooks(history: GitRepo, clean_environment: Path) -> None:
+    manifest = Path(__file__).parents[3] / ".pre-commit-hooks.yaml"
+    import yaml
+
+    local = []
+    for one in yaml.safe_load(manifest.read_text()):
+        one["language"] = "system"
+        one["entry"] = one["entry"].replace("repoagent", f"{sys.executable} -m repoagent", 1)
+        del one["minimum_pre_commit_version"]
+        local.append(one)
+    history.write(".pre-commit-config.yaml", yaml.safe_dump({"repos": [{"repo": "local", "hooks": local}]}))
+    history.git("add", ".pre-commit-config.yaml")
+    history.git("commit", "-qm", "config")
+    subprocess.run(
+        [sys.executable, "-m", "pre_commit", "install"], cwd=history.top, check=True, capture_output=True
+    )
+    stage(history, "a.py")
+    change(history, "test_a.py")  # pre-commit puts it away and brings it back
+    history.git("config", "repoagent.review.fail-on", "warning")
+    stopped = git(history, "commit", "-m", "alone")
+    assert stopped.code == 1 and stopped.err.count(PARTNER) == 2
+    assert history.read("test_a.py").endswith(b"changed\n")
+    history.git("config", "repoagent.review.fail-on", "error")
+    done = git(history, "commit", "-m", "alone")
+    assert done.code == 0 and done.err.count(PARTNER) == 2  # told although it stops nothing
+    change(history, "a.py")
+    assert git(history, "commit", "-am", "both").code == 0
+
+
+@pytest.mark.soak
+def test_one_review_can_be_written_in_several_forms(history: GitRepo) -> None:
+    stage(history, "a.py")
+    wrong = program(history.top, "review", "--also", "text=x")
+    assert wrong.code == 2 and "say FORM=FILE with one of json, sarif" in wrong.err
+    done = program(history.top, "review", "--also", "markdown=r.md", "--also", "json=r=1.json")
+    assert done.code == 0 and PARTNER in done.out
+    assert history.read("r.md").startswith(b"<!-- repoagent-review -->")
+    assert json.loads(history.read("r=1.json"))["findings"][0]["rule"] == "partner-missing"

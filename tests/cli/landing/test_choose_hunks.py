@@ -1,0 +1,87 @@
+"""Choosing hunk by hunk, on a real terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.screens import Screen, python
+
+CODE = r"""
+import sys
+from repoagent.cli.landing.choose_hunks import choose_hunks
+from repoagent.cli.screen.terminal import Terminal
+from repoagent.errors import RepoagentError
+from repoagent.repo.change import FileChange
+
+def text(**changed):
+    return "".join(changed.get(f"l{n}", str(n)) + "\n" for n in range(1, 31)).encode()
+
+R, X = "100644", "100755"
+changes = [
+    FileChange("one", "one", text(), text(l3="three", l15="fifteen", l17="seventeen"), R, X),
+    FileChange(None, "two\x1b", None, b"new\n", None, R),
+]
+try:
+    for change in choose_hunks(Terminal.open(), changes):
+        lines = [a.decode() for a, b in zip(change.after.split(), text().split()) if a != b]
+        print("TOOK", change.path == "one" and "one" or "two", change.mode, *lines)
+except RepoagentError as error:
+    print("ERROR", type(error).__name__)
+"""
+
+# what is typed: what is then taken
+ANSWERS = {
+    "y y y y": ["TOOK one 100755 three fifteen seventeen", "TOOK two 100644 new"],
+    "n n n n": [],
+    "q": [],
+    "y q": ["TOOK one 100755"],
+    "a n": ["TOOK one 100755 three fifteen seventeen"],
+    "d y": ["TOOK two 100644 new"],
+    "n n s n y n": ["TOOK one 100644 seventeen"],
+    "n y s y n n": ["TOOK one 100644 three fifteen"],
+    "j j j y y n n": ["TOOK one 100755", "TOOK two 100644 new"],
+    "k y n n n": ["TOOK two 100644 new"],
+    "n ? x y n n": ["TOOK one 100644 three"],
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("typed", ANSWERS)
+def test_what_is_typed_is_what_is_taken(tmp_path: Path, typed: str) -> None:
+    with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:
+        for letter in typed.split():
+            screen.expect("?]? ")
+            screen.send(f"{letter}\n")
+        screen.end()
+    assert [line for line in screen.seen.splitlines() if line.startswith(("TOOK", "ERROR"))] == ANSWERS[typed]
+
+
+def test_what_a_person_sees(tmp_path: Path) -> None:
+    with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:
+        assert "old mode 100644\nnew mode 100755\n" in screen.expect(
+            "(1/4) Apply this mode change [y,n,q,a,d,j,k,?]? "
+        )
+        screen.send("y\n")
+        seen = screen.expect("(2/4) Apply this hunk [y,n,q,a,d,j,k,?]? ")
+        assert "@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n" in seen
+        assert "diff --git" not in seen
+        screen.send("y\n")
+        screen.expect("(3/4) Apply this hunk [y,n,q,a,d,j,k,s,?]? ")
+        screen.send("s\n")
+        assert "split into 2 hunks\n@@ -12,5 +12,5 @@" in screen.expect("(3/5) Apply this hunk")
+        screen.send("d\n")
+        seen = screen.expect("(5/5) Apply this file [y,n,q,a,d,?]? ")
+        assert "diff --git" in seen
+        assert "+new\n" in seen
+        assert "\x1b" not in screen.seen
+
+
+def test_the_end_of_input_takes_nothing(tmp_path: Path) -> None:
+    with Screen(python(CODE), tmp_path) as screen:
+        screen.expect("?]? ")
+        screen.send("y\n")
+        screen.expect("?]? ")
+        screen.send("\x04")
+        screen.expect("ERROR NothingDone")

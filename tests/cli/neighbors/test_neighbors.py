@@ -1,0 +1,296 @@
+"""`repoagent neighbors`, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from repoagent.cli.screen.clean import columns
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.program import run
+
+
+def neighbors(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    done = run(["neighbors", *arguments], cwd, env=env)
+    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+
+
+def as_json(cwd: Path, *arguments: str) -> dict[str, object]:
+    done = neighbors(cwd, *arguments, "--json")
+    assert done.returncode == 0, done.stdout
+    found = json.loads(done.stdout)
+    assert found["version"] == 1
+    return dict(found)
+
+
+def rows(found: dict[str, object]) -> dict[str, dict[str, object]]:
+    listed = found["neighbors"]
+    assert isinstance(listed, list)
+    return {row["path"]: row for row in listed}
+
+
+@pytest.fixture
+def pair(repo: GitRepo) -> GitRepo:
+    """`core.py` changes with its test, less often with a page, once with a stray file."""
+    for number in range(4):
+        repo.commit(f"pair {number}", **{"core.py": f"{number}", "tests/test_core.py": f"{number}"})
+    repo.commit("page", **{"core.py": "x", "docs.md": "x"})
+    return repo
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nope.py"], "there is no file nope.py, and git knows none of that name"),
+        (["../x.py"], "../x.py is outside the work tree"),
+        (["."], "that is the whole work tree: name files or a folder in it"),
+        (["empty"], "empty holds no file that git knows"),
+        (["core.py", "--at", "nope"], "there is no commit nope"),
+        (["core.py", "--at", "--all"], "there is no commit --all"),
+        (["core.py", "--at", "HEAD:core.py"], "there is no commit HEAD:core.py"),
+        (["core.py", "--limit", "0"], "--limit 0 leaves nothing to show"),
+        (["core.py", "--min-score", "1.5"], "--min-score 1.5 is no score"),
+        (["core.py", "--min-score", "nan"], "--min-score nan is no score"),
+        (["core.py", "-o", "no/folder/x.html"], "there is no folder"),
+        (["core.py", "-o", "tests"], "tests is a folder"),
+        (["-dash"], "no such option"),
+        ([], "missing argument 'FILE...'"),
+    ],
+)
+def test_wrong_calls_are_one_sentence(pair: GitRepo, arguments: list[str], sentence: str) -> None:
+    (pair.top / "empty").mkdir()
+    done = neighbors(pair.top, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.soak
+def test_what_is_no_work_tree_is_said(tmp_path: Path, pair: GitRepo) -> None:
+    done = neighbors(tmp_path, "x.py")
+    assert done.returncode == 2 and "is in no git work tree" in done.stderr
+    pair.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    done = neighbors(tmp_path / "bare.git", "core.py")
+    assert done.returncode == 2 and "bare repository" in done.stderr
+    done = neighbors(pair.top, ".git/config")
+    assert done.returncode == 3 and "in a git directory" in done.stderr
+
+
+def test_the_table_says_what_how_often_and_that_it_is_a_hint(pair: GitRepo) -> None:
+    done = neighbors(pair.top, "core.py")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith("neighbors of core.py (its last 5 commits looked at)")
+    head = next(line for line in lines if line.startswith("file"))
+    assert head.split() == ["file", "score", "together", "rate", "last", "why"]
+    first, second = (lines[lines.index(head) + number] for number in (1, 2))
+    partners = {line.split()[0]: line for line in (first, second)}
+    assert "4 of 5" in partners["tests/test_core.py"] and "high" in partners["tests/test_core.py"]
+    assert "1 of 5" in partners["docs.md"] and "low" in partners["docs.md"]
+    assert lines[-1] == "changed with this file; a place to look, not something that must change"
+    assert "\x1b" not in done.stdout and done.stderr == ""
+
+
+def test_explain_shows_the_commits_by_mailmap(pair: GitRepo) -> None:
+    pair.commit("map", **{".mailmap": "Ada Lovelace <ada@example.com>\n"})
+    lines = neighbors(pair.top, "core.py", "--explain").stdout.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("tests/test_core.py"))
+    behind = lines[start + 1 : start + 5]
+    short = pair.git("log", "-1", "--format=%h", "--grep=pair 3").strip()
+    date = pair.git("log", "-1", "--format=%cs", "--grep=pair 3").strip()
+    assert behind[0] == f"    {date} {short} Ada Lovelace: pair 3"
+    assert [line.rpartition(": ")[2] for line in behind] == ["pair 3", "pair 2", "pair 1", "pair 0"]
+
+
+def test_json_has_full_ids_dates_and_every_byte_of_a_name(pair: GitRepo) -> None:
+    odd = os.fsdecode(b"odd \xff\n.py")
+    commit = pair.commit("odd", **{"core.py": "odd", odd: "1"})
+    found = as_json(pair.top, "core.py")
+    row = rows(found)[odd]
+    assert row["evidence"] == [commit]
+    assert str(row["last"]).endswith("Z") and row["together"] == 1 and row["commits"] == 6
+    assert found["commit"] == commit and found["paths"] == ["core.py"] and found["commits"] == 6
+    told = rows(as_json(pair.top, "core.py", "--explain"))[odd]["evidence"]
+    assert isinstance(told, list)
+    assert told[0]["commit"] == commit and told[0]["author"] == "Ada Tester" and told[0]["subject"] == "odd"
+
+
+def test_names_never_act_on_whoever_reads_the_table(pair: GitRepo) -> None:
+    for name in ("a\x1b[31m.py", "b\nline.py", "c\u202egnp.exe"):
+        pair.commit("odd", **{name: "1", "core.py": name})
+    out = neighbors(pair.top, "core.py").stdout
+    assert "a^[[31m.py" in out and "b^Jline.py" in out and "c<U+202E>gnp.exe" in out
+    assert "\x1b" not in out and "\u202e" not in out
+
+
+def test_names_of_a_dash_and_a_line_break_can_be_asked_for(pair: GitRepo) -> None:
+    for number in range(2):
+        pair.commit("odd", **{"-dash.py": f"{number}", "new\nline.py": f"{number}"})
+    assert "-dash.py" in rows(as_json(pair.top, "new\nline.py"))
+    done = neighbors(pair.top, "--json", "--", "-dash.py")
+    assert "new\nline.py" in rows(json.loads(done.stdout))
+
+
+def test_an_error_is_json_too_where_json_was_asked_for(pair: GitRepo) -> None:
+    for arguments, sentence in (
+        (["core.py", "--json", "--format", "svg"], "two forms of the answer"),
+        (["nope.py", "--json"], "there is no file nope.py"),
+    ):
+        done = neighbors(pair.top, *arguments)
+        assert (done.returncode, done.stderr) == (2, "")
+        assert sentence in json.loads(done.stdout)["error"]["message"]
+
+
+def test_a_folder_and_several_files(pair: GitRepo) -> None:
+    found = as_json(pair.top, "tests")
+    assert found["paths"] == ["tests/"] and next(iter(rows(found))) == "core.py"
+    found = as_json(pair.top, "core.py", "tests/test_core.py")
+    assert "core.py" not in rows(found) and "tests/test_core.py" not in rows(found)
+    assert "docs.md" in rows(found)
+    found = as_json(pair.top / "tests", "test_core.py", "../tests/test_core.py")
+    assert found["paths"] == ["tests/test_core.py"]
+
+
+@pytest.mark.soak
+def test_only_what_is_alive_at_the_revision(pair: GitRepo) -> None:
+    pair.git("tag", "old")
+    pair.git("rm", "-q", "tests/test_core.py")
+    pair.commit("drop it")
+    assert "tests/test_core.py" not in rows(as_json(pair.top, "core.py"))
+    assert "tests/test_core.py" in rows(as_json(pair.top, "core.py", "--at", "old"))
+    assert "docs.md" not in rows(as_json(pair.top, "core.py", "--at", "old~1"))
+    out = neighbors(pair.top, "core.py", "--at", "old").stdout
+    assert "core.py at old (its last 5 commits" in out
+
+
+def test_a_deleted_file_has_its_last_neighbors(pair: GitRepo) -> None:
+    pair.git("rm", "-q", "core.py")
+    pair.commit("drop it")
+    found = as_json(pair.top, "core.py")
+    assert next(iter(rows(found))) == "tests/test_core.py"
+    assert str(found["note"]).startswith("core.py was deleted on ")
+
+
+def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo) -> None:
+    pair.write("lib/core.c", "new")
+    pair.write("lib/near.c", "1")
+    pair.git("add", "lib/near.c")
+    pair.git("commit", "-qm", "near")
+    found = as_json(pair.top, "lib/core.c")
+    assert found["state"] == "names" and "is not in git yet" in str(found["note"])
+    candidates = rows(found)
+    assert {"core.py", "tests/test_core.py", "lib/near.c"} <= set(candidates)
+    assert str(candidates["core.py"]["reasons"]).startswith("['name'")
+    assert "folder" in str(candidates["lib/near.c"]["reasons"])
+    assert candidates["core.py"]["together"] == 0 and candidates["core.py"]["last"] is None
+    out = neighbors(pair.top, "lib/core.c").stdout
+    assert out.startswith("nothing has changed with lib/core.c (no commit of it found), ")
+    assert "candidates that have not changed with it; a place to look" in out
+
+
+def test_a_branch_without_a_commit(make_repo) -> None:  # type: ignore[no-untyped-def]
+    repo: GitRepo = make_repo("unborn")
+    repo.write("core.py", "1")
+    repo.write("test_core.py", "1")
+    assert neighbors(repo.top, "core.py").returncode == 0
+    repo.git("add", "-A")
+    found = as_json(repo.top, "core.py")
+    assert found["commit"] is None and found["state"] == "names" and list(rows(found)) == ["test_core.py"]
+
+
+def test_a_file_with_one_commit(repo: GitRepo) -> None:
+    found = as_json(repo.top, "a.txt")
+    assert "a.txt has one commit" in str(found["note"])
+    assert {"README.md", "src/app.py"} <= set(rows(found))
+    assert {row["rate"] for row in rows(found).values()} <= {"low", None}
+
+
+@pytest.mark.soak
+def test_nothing_found_is_an_answer(repo: GitRepo) -> None:
+    repo.commit("alone", **{"own/alone.zig": "1"})
+    done = neighbors(repo.top, "own/alone.zig")
+    assert done.returncode == 0
+    assert done.stdout.startswith("nothing has changed with own/alone.zig (its one commit looked at)")
+    assert all(row["together"] == 0 for row in rows(as_json(repo.top, "own/alone.zig")).values())
+    done = neighbors(repo.top, "own/alone.zig", "--min-score", "0.9")
+    assert (done.returncode, done.stdout.count("\n")) == (0, 2)
+    assert as_json(repo.top, "own/alone.zig", "--min-score", "0.9")["neighbors"] == []
+
+
+def test_limit_and_least_score(pair: GitRepo) -> None:
+    assert len(rows(as_json(pair.top, "core.py", "-n", "1"))) == 1
+    scores = [row["score"] for row in rows(as_json(pair.top, "core.py")).values()]
+    assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
+    middle = scores[1]
+    kept = rows(as_json(pair.top, "core.py", "--min-score", str(middle))).values()
+    assert len(kept) < len(scores) and all(row["score"] >= middle for row in kept)  # type: ignore[operator]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_it_fits_the_terminal_whatever_the_names(pair: GitRepo, width: int) -> None:
+    names = ["very/" * 30 + "deep.py", "文件夹/" * 20 + "文件.md", "e\u0301" * 80, "n" * 150]
+    for name in names:
+        pair.commit("A subject that is longer than any terminal " * 6, **{name: "1", "core.py": name})
+    command = [*PROGRAM, "neighbors", "core.py", "--explain"]
+    with Screen(command, pair.top, width=width, env={"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}) as screen:
+        assert screen.end() == 0
+    lines = screen.seen.split("\n")
+    assert max(columns(line) for line in lines) <= width
+    assert any("…" in line and "deep.py" in line for line in lines)
+    assert any("文件.md" in line for line in lines)
+
+
+def test_colours_are_for_terminals_only(pair: GitRepo) -> None:
+    with Screen([*PROGRAM, "neighbors", "core.py"], pair.top, env={"LC_ALL": "C.UTF-8"}) as screen:
+        assert screen.end() == 0
+    assert "\x1b[32m" in screen.seen and "█" in screen.seen
+    with Screen([*PROGRAM, "neighbors", "core.py"], pair.top, env={"LC_ALL": "C"}) as screen:
+        assert screen.end() == 0
+    assert "###" in screen.seen and screen.seen.isascii()
+
+
+@pytest.mark.soak
+def test_a_picture_is_written_whole_and_never_through_a_link(pair: GitRepo, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (pair.top / "out.svg").symlink_to(victim)
+    done = neighbors(pair.top, "core.py", "--format", "svg", "-o", "out.svg")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert victim.read_text() == "mine" and not (pair.top / "out.svg").is_symlink()
+    root = ElementTree.parse(pair.top / "out.svg").getroot()
+    titles = [title.text or "" for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert any("Ada Tester: pair 3" in title for title in titles)
+    on_stdout = neighbors(pair.top, "core.py", "--format", "svg").stdout
+    assert on_stdout == (pair.top / "out.svg").read_text(encoding="utf-8")
+    page = neighbors(pair.top, "core.py", "--format", "html").stdout
+    assert page.startswith("<!DOCTYPE html>") and "pair 3" in page
+    assert neighbors(pair.top, "core.py", "--format", "dot").stdout.startswith("graph neighbors {")
+
+
+@pytest.mark.soak
+def test_the_table_can_be_written_to_a_file(pair: GitRepo) -> None:
+    done = neighbors(pair.top, "core.py", "-o", "out.txt")
+    assert done.returncode == 0 and "written to out.txt" in done.stderr
+    assert (pair.top / "out.txt").read_text(encoding="utf-8") == neighbors(pair.top, "core.py").stdout
+
+
+def test_what_is_slow_is_not_imported(pair: GitRepo) -> None:
+    code = (
+        "import sys; sys.argv = ['repoagent', 'neighbors', 'core.py']\n"
+        "from repoagent.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sorted({'rich', 'git', 'tree_sitter', 'unidiff', 'anthropic', 'asyncio', 'json'}"
+        " & {*sys.modules}), 'end')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=pair.top, capture_output=True, check=True)
+    assert done.stdout.decode().splitlines()[-1] == "end"

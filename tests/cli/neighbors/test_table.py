@@ -1,0 +1,127 @@
+"""The table of neighbors as text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.cli.neighbors.table import Style, table
+from repoagent.cli.screen.clean import clean, columns
+from repoagent.cli.screen.glance import ago, bar, shorten
+from repoagent.history.cochange.score import Neighbor
+from repoagent.history.evidence import Told
+from repoagent.history.neighbors import Neighborhood
+
+NOW = 1_800_000_000.0
+DAY = 86_400
+
+
+def neighborhood(*names: bytes, together: int = 3, commits: int = 300) -> Neighborhood:
+    rows = tuple(
+        Neighbor(
+            n, name, 0.9 / (1 + n), together, commits, 1_799_000_000, (7,), ("together", "through", "name")
+        )
+        for n, name in enumerate(names)
+    )
+    return Neighborhood((b"core.c",), "HEAD", "a" * 40, rows, "whole", "a note", commits, {7: "c" * 40})
+
+
+TOLD = {"c" * 40: Told("c" * 40, "ccccccc", "Ada\x1b[2J", "2026-01-02T00:00:00Z", "Fix\n\x07it " * 30)}
+
+
+def plain(width: int | None, *, only_ascii: bool = False) -> Style:
+    return Style(width, color=False, ascii=only_ascii)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "long", "short"),
+    [
+        (-5, "just now", "now"),
+        (59, "just now", "now"),
+        (60, "1 minute ago", "1m"),
+        (7_300, "2 hours ago", "2h"),
+        (DAY, "1 day ago", "1d"),
+        (13 * DAY, "13 days ago", "13d"),
+        (21 * DAY, "3 weeks ago", "3w"),
+        (59 * DAY, "8 weeks ago", "8w"),
+        (100 * DAY, "3 months ago", "3mo"),
+        (366 * DAY, "1 year ago", "1y"),
+        (30 * 366 * DAY, "30 years ago", "30y"),
+    ],
+)
+def test_how_long_ago(seconds: float, long: str, short: str) -> None:
+    assert (ago(seconds), ago(seconds, short=True)) == (long, short)
+
+
+def test_a_bar_grows_with_the_score_and_is_never_empty_for_something() -> None:
+    assert bar(0, 4) == "    " and bar(1, 4) == "████" and bar(9, 4) == "████"
+    assert bar(0.5, 4) == "██  " and bar(0.001, 4) == "▏   " and bar(0.4, 4) == "█▋  "
+    assert bar(0.5, 4, ascii_only=True) == "##  " and bar(0.001, 4, ascii_only=True) == "#   "
+
+
+@given(st.text(max_size=60), st.integers(4, 60))
+def test_a_shortened_path_fits_and_keeps_its_end(text: str, room: int) -> None:
+    path = clean(text).replace("\n", "^J").replace("\t", "^I")
+    short = shorten(path, room)
+    assert columns(short) <= room
+    if columns(path) <= room:
+        assert short == path
+    else:
+        assert path.endswith(short.rpartition("…")[2])
+
+
+def test_the_name_of_a_file_is_kept_when_it_fits() -> None:
+    assert shorten("some/long/way/down/to/file_name.py", 20) == "some/l…/file_name.py"
+    assert shorten("文件夹/文件夹/文件夹/文件.md", 16).endswith("/文件.md")
+
+
+NAME = st.one_of(
+    st.binary(min_size=1, max_size=200),
+    st.text(min_size=1, max_size=80).map(lambda t: t.encode("utf-8", "replace")),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(NAME, min_size=1, max_size=5), st.integers(60, 200), st.booleans(), st.booleans())
+def test_any_names_fit_any_width_and_nothing_acts_on_the_terminal(
+    names: list[bytes], width: int, only_ascii: bool, behind: bool
+) -> None:
+    text = table(neighborhood(*names), TOLD if behind else {}, plain(width, only_ascii=only_ascii), NOW)
+    lines = text.split("\n")
+    assert max(map(columns, lines)) <= width
+    assert text == clean(text) and "\t" not in text
+    assert sum("3 of 300" in line for line in lines) == len(names)
+
+
+def test_columns_stand_under_each_other() -> None:
+    text = table(neighborhood("文件.md".encode(), b"short.py", "e\u0301.py".encode()), {}, plain(100), NOW)
+    head, *rows = [line for line in text.split("\n") if line.startswith("file") or "3 of 300" in line]
+    end = head.index("together") + len("together")
+    assert len(rows) == 3
+    for row in rows:
+        assert columns(row[: row.index("3 of 300") + len("3 of 300")]) == end
+
+
+def test_in_a_pipe_names_are_whole_and_numbers_are_there() -> None:
+    long = b"a/" * 200 + b"end.py"
+    text = table(neighborhood(long), {}, plain(None), NOW)
+    assert (
+        long.decode() in text and "0.90" in text and "1% low" in text and "together, shared partners" in text
+    )
+
+
+def test_a_candidate_has_no_numbers_that_it_did_not_earn() -> None:
+    row = Neighbor(1, b"near.c", 0.02, 0, 0, None, (), ("folder",))
+    found = Neighborhood((b"new.c",), "HEAD", "a" * 40, (row,), "names")
+    (line,) = [line for line in table(found, {}, plain(80), NOW).split("\n") if line.startswith("near.c")]
+    assert line.split()[-5:] == ["–", "–", "–", "same", "folder"]
+
+
+def test_colours_do_not_move_the_columns() -> None:
+    found = neighborhood(b"src/a.c", b"b.c")
+    painted = table(found, TOLD, Style(90, color=True, ascii=False), NOW)
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", painted)
+    assert bare == table(found, TOLD, plain(90), NOW) and bare != painted

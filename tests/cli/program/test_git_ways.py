@@ -1,0 +1,65 @@
+"""What git users expect of any command: -C, --, --end-of-options, -z, odd names, any folder."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from repoagent.cli.program.exits import _git_s_way
+from tests.conftest import GitRepo
+from tests.program import run
+
+ODD = ["-dash.py", "two\nlines.py", "ñandú.py", os.fsdecode(b"latin\xe9.py"), 'quo"te.py']
+
+
+@pytest.fixture
+def odd(repo: GitRepo) -> GitRepo:
+    for n in range(3):
+        for name in ODD:
+            repo.write(f"src/{name}", f"{n}\n")
+        repo.commit(f"change {n}")
+    return repo
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["outline", "--end-of-options", "-x"], ["outline", "--", "-x"]),
+        (["outline", "--", "--end-of-options"], ["outline", "--", "--end-of-options"]),
+        (["review", "--end-of-options", "main..x", "--", "-p"], ["review", "main..x", "--", "-p"]),
+        (["outline", "--end-of-options", "-x", "--", "-y"], ["outline", "--", "-x", "-y"]),
+        (["outline", "x"], ["outline", "x"]),
+    ],
+)
+def test_the_end_of_options(given: list[str], meant: list[str]) -> None:
+    assert _git_s_way(given) == meant
+
+
+def test_names_for_a_script_are_exact_and_from_the_top_in_every_folder(odd: GitRepo) -> None:
+    odd.git("config", "core.quotepath", "true")
+    expected = {os.fsencode(f"src/{name}") for name in ODD[1:]}
+    for mark in ("--", "--end-of-options"):
+        done = run(["neighbors", "-z", mark, "-dash.py"], odd.top / "src")
+        assert {*done.stdout.split(b"\0")[: len(expected)]} == expected and done.stdout.endswith(b"\0")
+    found = json.loads(run(["-C", "src", "neighbors", "--json", "--", "-dash.py"], odd.top).stdout)
+    assert {os.fsencode(row["path"]) for row in found["neighbors"]} >= expected
+
+
+def test_a_person_sees_one_line_for_each_name(odd: GitRepo) -> None:
+    table = run(["neighbors", "--", "src/-dash.py"], odd.top).stdout.decode()
+    for shown in ("src/two^Jlines.py", "src/ñandú.py", "src/latin<E9>.py", 'src/quo"te.py'):
+        assert f"\n{shown} " in table
+    done = run(["neighbors", "a.txt", "-z", "--format", "html"], odd.top)
+    assert (done.returncode, done.stdout) == (2, b"")  # two forms of an answer
+
+
+def test_options_of_git_reach_us_through_its_environment(odd: GitRepo, tmp_path: os.PathLike[str]) -> None:
+    env = {"GIT_DIR": str(odd.top / ".git"), "GIT_WORK_TREE": str(odd.top)}
+    done = run(
+        ["neighbors", f"{odd.top}/src/ñandú.py", "-z"], tmp_path, env=env
+    )  # as `git --git-dir --work-tree` does
+    assert b"src/latin\xe9.py\0" in done.stdout
+    config = {"GIT_CONFIG_PARAMETERS": "'repoagent.maxturns'='4'"}  # and `git -c`
+    assert run(["config", "get", "max_turns"], odd.top, env=config).stdout == b"4\n"

@@ -1,0 +1,70 @@
+"""The start: it is quick because it imports next to nothing."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAIN = "import sys; sys.argv[0] = 'repoagent'; from repoagent.cli import main; main()"
+HEAVY = {"anthropic", "asyncio", "git", "rich", "subprocess", "tomlkit", "tree_sitter", "unidiff"}
+BARE = """\
+import click
+
+@click.command()
+@click.version_option("1.0", prog_name="bare")
+def bare():
+    "Nothing."
+
+bare()
+"""
+
+
+def modules(*arguments: str) -> set[str]:
+    code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {MAIN}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], ["edt"], []])
+def test_what_needs_no_command_imports_none(arguments: list[str]) -> None:
+    loaded = modules(*arguments)
+    assert "repoagent.cli.program.app" in loaded
+    assert not loaded & HEAVY
+    commands = {f"repoagent.cli.{name}" for name in ("edit", "undo", "config", "init", "completion")}
+    assert not loaded & commands
+
+
+def test_a_command_imports_itself_only() -> None:
+    loaded = modules("config", "--help")
+    assert "repoagent.cli.config" in loaded
+    assert not loaded & {
+        "repoagent.cli.init",
+        "repoagent.cli.edit.command",
+        "anthropic",
+        "git",
+        "rich",
+        "asyncio",
+    }
+
+
+def test_version_takes_less_than_one_and_a_half_bare_click_programs(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.py"
+    bare.write_text(BARE)
+
+    def seconds(*command: str) -> float:
+        """CPU time: other tests run beside this one."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *command, "--version"], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    seconds("-c", MAIN)  # writes the byte code
+    pairs = [(seconds("-c", MAIN), seconds(str(bare))) for _ in range(9)]
+    assert statistics.median(ours / theirs for ours, theirs in pairs) < 1.5

@@ -1,0 +1,110 @@
+"""`repoagent recall`, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.screen.clean import columns
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.program import run
+
+
+def recall(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    done = run(["recall", *arguments], cwd, env=env)
+    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+
+
+def note(repo: GitRepo, file: str, text: str) -> None:
+    folder = f".repoagent/memory/{file.replace('/', '-')}-1a2b"
+    repo.write(f"{folder}/identity.json", json.dumps({"version": 1, "path": file}))
+    repo.write(f"{folder}/notes.md", f"# Notes\n\n- 2026-11-01: {text}\n")
+
+
+@pytest.fixture
+def remembered(repo: GitRepo) -> GitRepo:
+    note(
+        repo,
+        "src/app.py",
+        "the cache is shared by all readers, so readConfig must not change what it gives back",
+    )
+    note(repo, "src/naïve dir/b.py", "kein Cache\x1b[31m")
+    return repo
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ([""], 2, "the query is empty: say what to search for"),
+        (["  "], 2, "the query is empty"),
+        (["?!"], 2, "there is no word in the query '?!'"),
+        (["cache", "-n", "0"], 2, "--limit 0 leaves nothing to show"),
+        (["cache", "--kind", "nope"], 2, "'nope' is not one of"),
+        (["cache", "--file", "../x"], 2, "../x is outside the work tree"),
+        (["nowhere"], 1, "nothing that is remembered fits 'nowhere'"),
+        (
+            ["cache", "--kind", "edits"],
+            1,
+            "nothing that is remembered (of this kind, about these files) fits 'cache'",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    remembered: GitRepo, arguments: list[str], code: int, sentence: str
+) -> None:
+    done = recall(remembered.top, *arguments)
+    assert (done.returncode, done.stdout) == (code, "") and sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 3
+
+
+def test_nothing_is_remembered_yet(repo: GitRepo, tmp_path: Path) -> None:
+    done = recall(repo.top, "cache")
+    assert done.returncode == 1 and "nothing is remembered in this repository yet" in done.stderr
+    assert not (repo.top / ".repoagent").exists()
+    (tmp_path / "bare").mkdir()
+    done = recall(tmp_path / "bare", "cache")
+    assert done.returncode == 2 and "in no git work tree" in done.stderr
+
+
+def test_in_a_pipe_it_is_plain(remembered: GitRepo) -> None:
+    done = recall(remembered.top / "src", "read_config", "--file", ".")
+    assert done.returncode == 0 and done.stdout.splitlines() == [
+        "src/app.py  note  2026-11-01",
+        "    the cache is shared by all readers, so readConfig must not change what it gives back",
+        "    .repoagent/memory/src-app.py-1a2b/notes.md:3",
+    ]
+    assert done.stderr == ""
+
+
+def test_what_came_with_a_file_does_not_act_on_a_terminal(remembered: GitRepo) -> None:
+    done = recall(remembered.top, "kein")
+    assert "\x1b" not in done.stdout and "^[[31m" in done.stdout and "src/naïve dir/b.py" in done.stdout
+
+
+def test_as_data(remembered: GitRepo) -> None:
+    found = json.loads(recall(remembered.top, "chached readers", "--json", "-n", "1").stdout)
+    assert found["version"] == 1 and found["instead"] == {"chached": "cache"}
+    (hit,) = found["hits"]
+    assert [hit["snippet"][start:end] for start, end in hit["marks"]] == ["cache", "readers"]
+    assert (hit["file"], hit["kind"], hit["date"], hit["line"]) == ("src/app.py", "note", "2026-11-01", 3)
+    assert Path(hit["path"]).read_text().splitlines()[2].endswith(hit["snippet"])
+    done = recall(remembered.top, "nowhere", "--json")
+    assert done.returncode == 1 and json.loads(done.stdout)["hits"] == []
+
+
+@pytest.mark.parametrize("width", [30, 60, 100])
+def test_on_a_terminal_it_fits_and_shows_what_fits(remembered: GitRepo, width: int) -> None:
+    command = [*PROGRAM, "recall", "cache readConfig", "-n", "1"]
+    with Screen(command, remembered.top, width=width, env={"LC_ALL": "C.UTF-8"}) as screen:
+        assert screen.end() == 0
+    text = screen.seen
+    assert "\x1b[1;31mreadConfig\x1b[m" in text
+    lines = re.sub("\x1b\\[[0-9;]*m", "", text).splitlines()
+    assert max(map(columns, lines)) <= max(40, width)

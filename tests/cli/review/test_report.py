@@ -1,0 +1,202 @@
+"""A review as a person sees it: in narrow and wide terminals, in pipes, with hostile text."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from repoagent.cli.review.report import Brief, Page, lines, show
+from repoagent.cli.screen.clean import clean, columns
+from repoagent.cli.screen.terminal import Terminal
+from repoagent.review.finding import Evidence, Level, Place, Report, Suggestion
+from tests.review.output.samples import HOSTILE, finding, report, reports
+
+NOW = 1_700_000_000 + 86_400 * 3
+PAINT = re.compile("\x1b\\[[0-9;]*m")
+
+
+def page(width: int | None = None, *, color: bool = False, ascii: bool = False) -> Page:
+    return Page(width, color, ascii, NOW)
+
+
+def text(given: Report, how: Page | None = None) -> str:
+    return "".join(f"{line}\n" for line in lines(given, how or page()))
+
+
+def test_a_finding_with_all_its_parts() -> None:
+    shown = "".join(f"{line.rstrip()}\n" for line in lines(report(finding()), page()))
+    assert (
+        shown
+        == f"""\
+error security: The name is run by a shell.
+  src/find.py:4  [{finding().id}]
+
+   2 │
+   3 │ def find(name):
+ > 4 │         return os.popen('find ' + name)
+   5 │
+   6 │ last = 'é😀'
+
+  Any name with a semicolon runs a program.
+
+  1a2b1a2b1a 2023-11-14 Add find  (3 days ago)
+
+  suggested:
+  @@ -1,6 +1,6 @@
+   import os
+
+   def find(name):
+  -        return os.popen('find ' + name)
+  +        return run(['find', name])
+
+   last = 'é😀'
+  \\ No newline at end of file
+
+to dismiss one: repoagent review dismiss ID
+1 error in the staged change (2 files looked at)
+"""
+    )
+
+
+def test_nothing_found_is_one_line_that_says_what_was_looked_at() -> None:
+    assert text(report()) == "nothing found in the staged change (2 files looked at)\n"
+    assert text(Report("main..topic", 1)) == "nothing found in main..topic (1 file looked at)\n"
+
+
+def test_the_last_line_counts() -> None:
+    warning = finding(level=Level.WARNING, key="w")
+    given = report(
+        finding(), warning, finding(level=Level.WARNING), dismissed=(warning,), dropped=2,
+        model="m/x", tokens=1200, cost=0.0042,
+    )  # fmt: skip
+    assert text(given).splitlines()[-1] == (
+        "1 error, 2 warnings in the staged change (2 files looked at; 1 dismissed; 2 could not be verified and were "
+        "dropped; m/x, 1,200 tokens, $0.0042)"
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(reports())
+def test_any_text_is_harmless_and_fits(given: Report) -> None:
+    for width, color in ((60, False), (100, True)):
+        for line in lines(given, page(width, color=color)):
+            bare = PAINT.sub("", line) if color else line
+            assert clean(bare) == bare and "\n" not in bare and "\t" not in bare
+            of_a_path = any(bare.endswith(f"[{one.id}]") for one in given.findings)
+            assert columns(bare) <= width or of_a_path
+    piped = list(lines(given, page()))
+    assert not any("\x1b" in line for line in piped)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_text_acts_on_nothing(hostile: str) -> None:
+    path = hostile.replace("\0", "")
+    one = finding(
+        title=hostile, body=hostile, place=Place(path, 1, 1), evidence=(Evidence(hostile, 2**70, hostile),)
+    )
+    shown = text(
+        Report(hostile, 1, [one], by_file={path: hostile.encode("utf-8", "surrogateescape")}, model=hostile)
+    )
+    assert clean(shown) == shown
+    assert hostile in shown or not hostile.isprintable()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: int) -> None:
+    long = b"x = '" + b"y" * 300 + b"'\n\tz\xff = 1\n"
+    one = finding(place=Place("a.py", 1, 1), suggestion=None)
+    shown = text(Report("it", 1, [one], by_file={"a.py": long}), page(width))
+    (code,) = [line for line in shown.splitlines() if line.startswith(" > 1")]
+    assert columns(code) == width and code.endswith("…")
+    assert "   2 │         z<FF> = 1" in shown.splitlines()
+
+
+def test_only_ascii_where_nothing_else_can_be_shown() -> None:
+    shown = text(report(finding(place=Place("src/find.py", 1, 3))), page(60, ascii=True))
+    assert " > 3 | def find(name):" in shown and "│" not in shown and "…" not in shown
+
+
+def test_of_many_lines_the_first_and_the_last_are_shown() -> None:
+    source = b"".join(b"line %d\n" % n for n in range(1, 41))
+    given = Report("it", 1, [finding(place=Place("a", 3, 38), suggestion=None)], by_file={"a": source})
+    shown = text(given).splitlines()
+    assert " > 11 │ line 11" in shown and "     │ … 24 more lines" in shown and " > 36 │ line 36" in shown
+    assert not any(line.startswith((" > 12", " > 35")) for line in shown)
+
+
+def test_removed_lines_are_quoted_with_their_old_numbers() -> None:
+    one = finding(
+        place=Place("src/find.py", 40, 41, old=True), quote="def old():\n    pass\n", suggestion=None
+    )
+    shown = text(report(one)).splitlines()
+    assert " - 40 │ def old():" in shown and " - 41 │     pass" in shown
+    assert f"  src/find.py:40 (removed)  [{one.id}]" in shown
+
+
+def test_a_whole_file_has_no_frame_and_many_commits_are_counted() -> None:
+    commits = tuple(Evidence(f"{n:040x}", NOW - 3600 * n, f"Change {n}") for n in range(1, 8))
+    one = finding(place=Place("src/find.py"), suggestion=None, evidence=commits, body="")
+    shown = text(report(one))
+    assert "│" not in shown and f"  src/find.py  [{one.id}]\n" in shown
+    assert "Change 5" in shown and "Change 6" not in shown and "  and 2 more commits\n" in shown
+
+
+def test_a_narrow_terminal_leaves_the_age_out_and_cuts_the_subject() -> None:
+    one = finding(
+        evidence=(Evidence("ab" * 20, NOW - 90, "A subject that is rather long for such a terminal"),)
+    )
+    assert "  ababababab 2023-11-17 A subject that is rather long for s…\n" in text(report(one), page(60))
+
+
+@pytest.mark.parametrize(
+    "suggestion",
+    [None, Suggestion(Place("src/find.py", 9, 9), "x\n"), Suggestion(Place("other.py", 1, 1), "x\n")],
+)
+def test_a_suggestion_that_does_not_fit_is_not_shown(suggestion: Suggestion | None) -> None:
+    assert "suggested" not in text(report(finding(suggestion=suggestion)))
+
+
+def test_paths_can_be_opened_from_where_the_person_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path / "docs")
+    given = report(finding(), unseen=("big.c: too large\x1b",), notes=("be patient",))
+    show(given, Terminal.open("never"), top=tmp_path)
+    out, err = capsys.readouterr()
+    assert f"\n  ../src/find.py:4  [{finding().id}]\n" in out
+    assert err == "warning: not looked at: big.c: too large^[\nbe patient\n"
+    assert os.sep + str(tmp_path) not in out
+
+
+def test_colour_only_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    show(report(finding()), Terminal.open("always"))
+    coloured = capsys.readouterr().out
+    assert "\x1b[1;31merror\x1b[m" in coloured and "\x1b[36msrc/find.py:4\x1b[m" in coloured
+    show(report(finding()), Terminal.open("auto", env={"TERM": "xterm"}))
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_in_the_log_of_a_runner_nothing_is_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    body = "::add-mask::x\n\n  ::stop-commands::y\n##[add-matcher]z"
+    show(report(finding(body=body, title="##[error]x", suggestion=None)), Terminal.open("never"))
+    out = capsys.readouterr().out
+    assert not any(line.lstrip().startswith("::") for line in out.splitlines()) and "##[" not in out
+
+
+def test_of_many_small_findings_a_few_heads_are_told() -> None:
+    many = [finding(rule="fix-prone", level=Level.NOTE, place=Place(f"f{number}.py")) for number in range(8)]
+    model = finding(rule="correctness", level=Level.NOTE)
+    given = report(*many, model)
+    told = [*lines(given, page(), Brief(Level.ERROR, "to see why: look"))]
+    assert sum(line.startswith("note fix-prone") for line in told) == 5
+    assert "and 3 more" in told and "to see why: look" in told
+    assert "  Any name with a semicolon runs a program." in told  # what a model found is told whole
+    assert "and 3 more" not in [*lines(given, page(), Brief(Level.NOTE, "to see why: look"))]

@@ -1,0 +1,93 @@
+"""What a person is asked before something is done, and what is said where there is nobody."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.agent.approval import Asked
+from repoagent.cli.run.asking import folded, nobody
+from repoagent.cli.screen.clean import columns
+from tests.cli.screens import Screen
+
+CODE = """
+import sys
+from repoagent.agent.approval import Asked
+from repoagent.cli.run.asking import person
+from repoagent.cli.screen.terminal import Terminal
+from repoagent.errors import RepoagentError
+try:
+    print(person(Terminal.open())({asked}))
+except RepoagentError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def screen(asked: str, cwd: Path, width: int = 60) -> Screen:
+    return Screen([sys.executable, "-c", CODE.format(asked=asked)], cwd, width=width)
+
+
+def test_a_command_is_shown_whole_and_nothing_in_it_acts(tmp_path: Path) -> None:
+    command = "echo " + "x" * 150 + " \\x1b[2J\\u202e; rm -rf /the/end"
+    with screen(f'Asked("command", "{command}", why="it is odd", cwd="sub")', tmp_path) as shown:
+        shown.expect("Run this command [y,n,q,?]? ")
+        assert "\x1b[2J" not in shown.seen and "^[[2J<U+202E>" in shown.seen
+        assert (
+            "".join(part.strip() for part in shown.seen.split("↩")).count("x" * 50)
+            and "/the/end" in shown.seen
+        )
+        for said in ("without a sandbox", "note: it is odd", "in the folder sub"):
+            assert said in shown.seen
+        shown.send("n\n")
+        shown.expect("Why not")
+        shown.send("use make\n")
+        shown.expect("allowed=False, always=False, reason='the person said no: use make'")
+
+
+def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
+    with screen(
+        'Asked("command", "make; pytest -q", ("make", "pytest *"), sandbox="landlock")', tmp_path
+    ) as shown:
+        shown.expect("[y,a,n,q,?]? ")
+        assert "    make\n    pytest *\n" in shown.seen and "in a sandbox (landlock)" in shown.seen
+        shown.send("?\n")
+        shown.expect("keep this in your configuration: make; pytest *")
+        shown.send("a\n")
+        shown.expect("allowed=True, always=True")
+
+
+def test_q_stops_the_run(tmp_path: Path) -> None:
+    with screen('Asked("edit", "a.txt")', tmp_path) as shown:
+        shown.expect("Make this change [y,n,q,?]? ")
+        assert "sandbox" not in shown.seen
+        shown.send("q\n")
+        shown.expect("Stopped you stopped the run")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (Asked("command", "make 'a b'", ("make 'a b'",)), "run.allow 'make '\"'\"'a b'\"'\"''`"),
+        (
+            Asked("command", "eval $x", why="it is opaque"),
+            "(it is opaque). The user can allow it with `--mode auto`",
+        ),
+        (Asked("edit", "a.txt"), "`--mode auto-edit`"),
+        (Asked("browse", "https://x"), "a terminal"),
+    ],
+)
+def test_where_nobody_is_it_says_how_it_can_be_allowed(asked: Asked, said: str) -> None:
+    verdict = nobody(asked)
+    assert not verdict.allowed and said in verdict.reason and verdict.by == "nobody"
+
+
+@given(st.text(st.sampled_from("ab  €\t漢\x1b\u202e-"), max_size=200), st.integers(20, 60))
+def test_nothing_is_left_out_of_what_is_folded(text: str, width: int) -> None:
+    lines = folded(text, width)
+    assert all(columns(line) <= width for line in lines)
+    whole = "".join(line[:-2] if line.endswith((" ↩", " \\")) else line for line in lines)
+    assert whole == folded(text, 10_000)[0]

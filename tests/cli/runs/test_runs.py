@@ -1,0 +1,273 @@
+"""`repoagent runs`: what is listed fits and is clean, and what is asked of a run reaches it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repoagent.cli.completing.values import runs as completed
+from repoagent.cli.program.app import cli
+from repoagent.cli.program.exits import run as run_here
+from repoagent.cli.runs.table import lines
+from repoagent.cli.screen.clean import columns
+from repoagent.llm import Turn
+from repoagent.llm.conversation import append
+from repoagent.store import Layout
+from repoagent.work.home import Home, Record, Run, runs, tree
+from repoagent.work.home.record import moment, to_dict
+from tests.cli.applying import Done
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+
+Ask = Callable[..., Done]
+ALIVE = """
+import sys
+from pathlib import Path
+from repoagent.cli.program.signals import listen
+from repoagent.llm.model import Usage
+from repoagent.store import Layout
+from repoagent.work.home import About, Home, living
+listen()
+top = Path(sys.argv[1])
+with living(Home(Layout(top / ".repoagent", top / ".git"), "alive"), About("work on it")) as live:
+    live.turn(turns=3, doing="runs make test", usage=Usage(1000, 200), cost=0.5)
+    print("alive", flush=True)
+    for line in sys.stdin:
+        print(live.control(), flush=True)
+    live.ended("limit", "the limit of $2")
+"""
+
+
+@pytest.fixture
+def layout(repo: GitRepo) -> Layout:
+    return Layout(repo.top / ".repoagent", repo.top / ".git")
+
+
+@pytest.fixture
+def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`repoagent runs ARGUMENTS` in this process."""
+
+    def ask(*arguments: str) -> Done:
+        monkeypatch.chdir(repo.top)
+        code = run_here(cli, "repoagent", ["runs", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return ask
+
+
+@pytest.fixture
+def alive(repo: GitRepo) -> Iterator[subprocess.Popen[str]]:
+    """The run `alive`, in a process of its own; for each line it is given it asks what is wanted."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ALIVE, str(repo.top)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "alive\n"
+    yield process
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def past(layout: Layout, name: str, **more: Any) -> Home:
+    home = Home(layout, name)
+    home.folder.mkdir(parents=True)
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
+    record = Record(
+        started=at, begun=at, ended=at, state="done", prompt="make it", tokens=9, turns=2, text="made"
+    )
+    home.record.write_text(json.dumps({"version": 1, **to_dict(record), **more}))
+    return home
+
+
+def test_none_yet(ask: Ask) -> None:
+    done = ask()
+    assert (done.code, done.out) == (1, "") and "no run here yet" in done.err
+    assert ask("--json").json["runs"] == [] and ask("--json").code == 1
+    assert ask("--live").code == 1 and ask("show", "x").code == 2
+
+
+def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout) -> None:
+    past(layout, "run-20260102-030405-abcdef", cost=0.25)
+    past(layout, "child", parent="run-20260102-030405-abcdef", state="failed", text="it does not fit")
+    past(layout, "odd", cost=None)
+    found = ask()
+    assert found == ask("list") and found.code == 0
+    head, *rows = found.out.splitlines()
+    assert head.split() == [
+        "run",
+        "began",
+        "state",
+        "turns",
+        "cost",
+        "asked",
+        "now,",
+        "or",
+        "how",
+        "it",
+        "ended",
+    ]
+    assert re.fullmatch(r"abcdef +\S.* ago +✓ done +2 +\$0\.2500 +make it +made", rows[0])
+    assert re.fullmatch(r"└ child .*✗ failed .*it does not fit", rows[1])
+    assert re.search(r" \? +make it", rows[2])
+    told = ask("--json", "-n", "2").json
+    assert told["version"] == 1 and told["of"] == 3 and [one["name"] for one in told["runs"]] == [
+        "run-20260102-030405-abcdef", "odd",
+    ]  # fmt: skip
+    assert ask("--live").code == 1 and ask("list", "--live", "--json").json["runs"] == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
+@pytest.mark.parametrize("utf8", [True, False])
+def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
+    layout = Layout(Path("/nowhere"), Path("/nowhere"))
+    states = ("running", "paused", "done", "answered", "rejected", "limit", "stopped", "failed", "killed",
+              "elsewhere", "conversation", "unreadable")  # fmt: skip
+    found = [
+        Run(
+            Home(layout, "日本語" * 9 + str(number)),
+            Record(
+                prompt="words\x1b[31m " * number * 4, text="ended\n" * 9, doing="does " * 30, turns=10**number,
+                cost=10.0**number, tokens=1, host="h" * 60, parent="日本語" * 9 + str(number - 1),
+            ),
+            state, 1.0, "broken" * 30 if state == "unreadable" else "",
+        )
+        for number, state in enumerate(states[:4] + states[4:])
+    ]  # fmt: skip
+    shown = list(lines(tree(found[:4]) + [(0, run) for run in found[4:]], width, color=False, utf8=utf8))
+    assert len(shown) == 13 and all("\x1b" not in line for line in shown)
+    if width >= 80:  # dollars by the billion take their room
+        assert max(map(columns, shown)) <= width, shown
+    plain = [*lines([(0, run) for run in found[:4]], None, color=True, utf8=utf8)]
+    assert all(line.count("\x1b[m") == 1 for line in plain)
+
+
+def test_a_page_about_a_run(ask: Ask, layout: Layout) -> None:
+    home = past(
+        layout, "task", model="m", limits={"cost": 2.0, "turns": None}, commits=["a" * 40], state="limit"
+    )
+    past(layout, "child", parent="task")
+    home.plan.write_text("- [x] read\n- [ ] write\x1b[31m\n")
+    append(home.conversation, Turn("user", "make it"), Turn("assistant", "\x1b[2J\n".join("made")))
+    page = ask("show", "task").out
+    for part in ("◆ limit", "made", "cost 2.0", "a" * 12, "child", "- [x] read", "write^[[31m", "user", "^[[2J",
+                 "repoagent run --resume task", ".repoagent/runs/task/", ".repoagent/conversations/task.md"):  # fmt: skip
+        assert part in page, part
+    assert "\x1b" not in page and "turns None" not in page
+    told = ask("show", "task", "--json", "--turns", "1").json
+    assert told["run"]["state"] == "limit" and [one["name"] for one in told["children"]] == ["child"]
+    assert [turn["role"] for turn in told["turns"]] == ["assistant"] and told["plan"].startswith("- [x] read")
+    home.conversation.write_text("broken")
+    home.plan.unlink()
+    home.plan.symlink_to("/etc/passwd")
+    page = ask("show", "task").out
+    assert "can't be read" in page and "root:" not in page
+
+
+@pytest.mark.soak
+def test_a_run_is_steered(
+    ask: Ask, alive: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "● running" in ask("--live").out and "runs make test" in ask("show", "last").out
+    done = ask("message", "last", "leave", "the tests")
+    assert done.code == 0 and "told alive; it reads it before its next call" in done.out
+    assert ask("show", "alive", "--json").json["unread"] == 1 and "1 message" in ask("show", "alive").out
+    (tmp_path / "in").write_text("from a file\n")
+    with (tmp_path / "in").open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert ask("message", "alive", "-", "--json").json["file"].endswith(".md")
+    assert said(alive) == "['leave the tests', 'from a file\\n']"
+    assert ask("pause", "alive").out.startswith("asked alive to pause")
+    assert "it is paused, and reads it after" in ask("message", "alive", "more").out
+    assert ask("pause", "alive").code == 1
+    assert ask("resume", "alive").out == "alive goes on\n" and ask("resume", "alive").code == 1
+    assert ask("wait", "alive", "--timeout", "0.1").code == 7
+    assert ask("delete", "alive", "--yes").code == 7
+    assert said(alive) == "['more']"
+    assert alive.stdin is not None
+    alive.stdin.close()
+    done = ask("wait", "alive")
+    assert done.code == 5 and done.out == "alive: limit, the limit of $2\n"
+    for command in (["stop"], ["pause"], ["resume"], ["message", "x"]):
+        done = ask(command[0], "alive", *command[1:])
+        assert done.code == 3 and "not alive (limit): `repoagent run --resume alive" in done.err
+
+
+def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
+    done = ask("stop", "alive")
+    assert done.code == 0 and "--now ends it at once" in done.out
+    assert ask("--live", "--json").json["runs"][0]["state"] == "running"  # until it asks
+    done = ask("stop", "alive", "--now", "--json")
+    assert done.code == 0 and done.json["ended"] == ["alive"] and done.json["runs"][0]["state"] == "stopped"
+    assert ask("wait", "alive").code == 130
+
+
+def test_a_killed_run_says_how_to_go_on(ask: Ask, alive: subprocess.Popen[str]) -> None:
+    alive.kill()
+    alive.wait()
+    assert re.search(r"✗ killed .*was at: runs make test", ask().out)
+    assert "repoagent run --resume alive" in ask("show", "alive").out
+    assert ask("wait", "alive").code == 130
+    doctor = run_here(cli, "repoagent", ["doctor"])
+    assert doctor == 0
+
+
+def test_of_another_machine_nothing_is_claimed(ask: Ask, layout: Layout) -> None:
+    past(layout, "there", ended="", state="running", host="build-7", boot="x")
+    assert "? elsewhere" in ask().out
+    done = ask("wait", "there")
+    assert done.code == 3 and "build-7" in done.err
+    assert "is on build-7, and reads it if it is alive" in ask("message", "there", "hello").out
+    assert "not ended from here" in ask("stop", "there", "--now").out
+
+
+def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None:
+    name = "run-20260102-030405-abcdef"
+    home = past(layout, name)
+    append(home.conversation, Turn("user", "precious"))
+    assert ask("delete", "abcdef").code == 2 and home.folder.exists()
+    with Screen([*PROGRAM, "runs", "delete", "abcdef"], repo.top) as screen:
+        screen.expect("Delete run-20260102-030405-abcdef (done: make it)")
+        screen.send("n\n")
+        assert screen.end() == 1
+    assert home.folder.exists()
+    done = ask("delete", "abcdef", "--yes")
+    assert done.code == 0 and f"runs delete --undo {name}" in done.out and not home.folder.exists()
+    assert "is back" in ask("delete", "--undo", name).out
+    assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
+
+
+def test_names_are_completed_and_nothing_is_touched(
+    layout: Layout, repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repo.top)
+    past(layout, "run-20260102-030405-abcdef")
+    past(layout, "broken").record.write_text("{")
+    assert dict(completed("")) == {
+        "run-20260102-030405-abcdef": "make it", "broken": "", "last": "the newest",
+    }  # fmt: skip
+    assert dict(completed("abc")) == {"abcdef": "make it"} and (layout.runs / "broken" / "run.json").exists()
+    monkeypatch.chdir("/")
+    assert list(completed("")) == []
+
+
+def test_times_that_a_person_wrote() -> None:
+    assert moment("2026-01-02") == moment("2026-01-02T00:00:00+00:00") > 0
+    assert moment("") == moment("soon") == 0.0
+    assert runs(Layout(Path("/nowhere"), Path("/nowhere"))) == []

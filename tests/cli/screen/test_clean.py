@@ -1,0 +1,72 @@
+"""What a terminal is shown can't act on it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.cli.screen.clean import clean, columns, paint
+
+ANY = st.text(st.characters())  # surrogates too
+
+
+@given(ANY)
+def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
+    shown = clean(text)
+    for character in shown:
+        assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
+        assert unicodedata.bidirectional(character) not in {
+            "LRE",
+            "RLE",
+            "LRO",
+            "RLO",
+            "PDF",
+            "LRI",
+            "RLI",
+            "FSI",
+            "PDI",
+        }
+
+
+@given(ANY, ANY)
+def test_pieces_are_cleaned_as_the_whole_is(one: str, other: str) -> None:
+    assert clean(one) + clean(other) == clean(one + other)
+
+
+@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"])))
+def test_plain_text_stays(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred", "^[[31mred"),
+        ("\x1b]52;c;aGk=\x07", "^[]52;c;aGk=^G"),
+        ("\x9b2J", "<U+009B>2J"),
+        ("a\rb\x08\x7f", "a^Mb^H^?"),
+        ("\udcff\udc80", "<FF><80>"),
+        ("if a\u202e\u2066 then", "if a<U+202E><U+2066> then"),
+        ("hid\U000e0041den\u200b", "hid<U+E0041>den<U+200B>"),
+        ("tab\tline\n", "tab\tline\n"),
+        ("Grüße 你好 👩\u200d💻", "Grüße 你好 👩\u200d💻"),
+    ],
+)
+def test_how_it_is_shown(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "wide"), [("abc", 0, 3), ("\t", 1, 7), ("你好", 0, 4), ("e\u0301", 0, 1), ("", 5, 0)]
+)
+def test_columns(text: str, start: int, wide: int) -> None:
+    assert columns(text, start) == wide
+
+
+def test_paint_ends_what_it_begins() -> None:
+    assert paint("a", "bold", "red") == "\x1b[1;31ma\x1b[m"
+    assert paint("", "red") == ""
+    assert paint("a") == "a"

@@ -1,0 +1,153 @@
+"""Long output in git's pager: when, which one, how a run in it ends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.screen.pager import choose
+from tests.cli.screens import PROGRAM, Screen, python
+from tests.conftest import GitRepo
+from tests.program import run
+
+MARK = "sed s/^/P:/"
+
+
+def shown(repo: GitRepo, *arguments: str, **env: str) -> tuple[str, int]:
+    """What a person sees of a run, and its exit code."""
+    with Screen([*PROGRAM, *arguments], repo.top, env={"GIT_PAGER": MARK, **env}) as screen:
+        code = screen.end()
+    return screen.seen, code
+
+
+def test_long_output_is_paged_on_a_terminal_only(repo: GitRepo) -> None:
+    seen, code = shown(repo, "outline", "src/app.py")
+    assert (seen.count("P:"), code) == (2, 0)
+    assert "greet" in seen
+    assert "P:" not in shown(repo, "--no-pager", "outline", "src/app.py")[0]
+    assert "P:" not in shown(repo, "outline", "src/app.py", "--json")[0]
+    assert b"P:" not in run(["outline", "src/app.py"], repo.top, env={"GIT_PAGER": MARK}).stdout
+
+
+@pytest.mark.soak
+def test_colours_are_kept_and_less_is_told_what_git_tells_it(repo: GitRepo) -> None:
+    seen, _ = shown(repo, "outline", "src/app.py", GIT_PAGER='echo "[$LESS|$LV]"; cat')
+    assert "[FRX|-c]" in seen
+    assert "\x1b[" in seen
+    assert "[S|" in shown(repo, "outline", "src/app.py", GIT_PAGER='echo "[$LESS|$LV]"; cat', LESS="S")[0]
+
+
+@pytest.mark.soak
+def test_what_is_said_beside_it_comes_in_its_place(repo: GitRepo) -> None:
+    repo.write("b.unknown", "x\n")
+    repo.git("add", "-A")
+    seen, _ = shown(repo, "outline", ".")
+    assert "P:\x1b[2mleft out 1 file" in seen  # standard error is the terminal too, so it is read there
+
+
+@pytest.mark.parametrize(
+    ("config", "env", "expected"),
+    [
+        ({}, {}, None),
+        ({}, {"PAGER": "most"}, "most"),
+        ({}, {"PAGER": ""}, ""),
+        ({"core.pager": "delta -s"}, {"PAGER": "most"}, "delta -s"),
+        ({"core.pager": "delta"}, {"GIT_PAGER": "more"}, "more"),
+        ({"core.pager": "delta"}, {"GIT_PAGER": "cat"}, ""),
+        ({"pager.repoagent": "false"}, {"GIT_PAGER": "more"}, ""),
+        ({"pager.repoagent": "true"}, {"GIT_PAGER": "more"}, "more"),
+        ({"pager.repoagent": "tig"}, {"GIT_PAGER": "more"}, "tig"),
+        ({"pager.repoagent": "off", "pager.repoagent-memory-show": "on"}, {"PAGER": "most"}, "most"),
+        ({"pager.repoagent-memory-list": "off"}, {"PAGER": "most"}, "most"),
+    ],
+)
+def test_it_is_the_pager_that_git_would_take(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, str],
+    env: dict[str, str],
+    expected: str | None,
+) -> None:
+    for number, (key, value) in enumerate(config.items()):  # as `git -c` would, but for its own environment
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(config)))
+    monkeypatch.chdir(tmp_path)
+    found = choose("memory show", {"PATH": os.environ["PATH"], **env})
+    assert found in ("pager", "less") if expected is None else (found or "") == expected
+
+
+def test_outside_of_a_repository_it_is_the_one_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert choose("doctor", {"PAGER": "most"}) == "most"
+
+
+def test_a_pager_that_is_not_there_hides_nothing(repo: GitRepo) -> None:
+    seen, code = shown(repo, "outline", "src/app.py", GIT_PAGER="no-such-pager")
+    assert "warning: the pager no-such-pager can't be run: No such file or directory\n" in seen
+    assert "greet" in seen and code == 0
+
+
+def test_the_exit_code_is_that_of_the_command(repo: GitRepo) -> None:
+    repo.write("empty.py", "")
+    seen, code = shown(repo, "outline", "empty.py", "src/app.py", "--kind", "heading")
+    assert code == 1, seen
+    seen, code = shown(repo, "outline", "src/app.py", "--kind", "nonsense")
+    assert code == 2 and "P:" not in seen  # nothing was written yet: the error needs no pager
+
+
+def test_leaving_the_pager_early_is_as_in_git(repo: GitRepo) -> None:
+    repo.write("long.py", "".join(f"def function_{n}(): pass\n" for n in range(4000)))
+    seen, code = shown(repo, "outline", "long.py", GIT_PAGER="head -1")
+    assert (seen.count("function_"), code) == (1, 141)
+
+
+@pytest.mark.soak
+def test_control_c_is_the_pager_s_and_it_is_waited_for(repo: GitRepo) -> None:
+    pager = 'trap "" INT; cat; echo shown; sleep 0.7; echo left'
+    with Screen([*PROGRAM, "outline", "src/app.py"], repo.top, env={"GIT_PAGER": pager}) as screen:
+        screen.expect("shown")
+        screen.send("\x03")
+        screen.expect("left")
+        screen.end()
+    assert "Traceback" not in screen.seen
+
+
+@pytest.mark.soak
+def test_a_question_is_asked_after_the_pager(repo: GitRepo) -> None:
+    code = (
+        "from repoagent.cli.screen.terminal import Terminal; t = Terminal.open(pages='x')\n"
+        "t.result('one\\n'); print(t.ask('Go on', {'y': 'do'})); t.styled('two\\n')\n"
+        "from repoagent.cli.screen.pager import finish; finish()"
+    )
+    with Screen(python(code), repo.top, env={"GIT_PAGER": MARK}) as screen:
+        screen.expect("P:one")
+        screen.expect("Go on [y,?]? ")
+        screen.send("y\n")
+        screen.expect("P:two")
+        screen.end()
+    assert "P:Go" not in screen.seen
+
+
+@pytest.mark.soak
+def test_short_output_and_a_dumb_terminal_have_no_pager(repo: GitRepo) -> None:
+    assert "P:" not in shown(repo, "config", "get", "max_turns")[0]
+    assert "P:" not in shown(repo, "outline", "src/app.py", TERM="dumb")[0]
+
+
+@pytest.mark.soak
+def test_git_s_own_pager_gets_colours_and_git_below_us_gives_none(repo: GitRepo) -> None:
+    env = {"GIT_PAGER_IN_USE": "true", "TERM": "xterm"}
+    repo.git("config", "color.ui", "auto")
+    for n in range(3):
+        repo.write("a.txt", f"{n}\n")
+        repo.write("b.txt", f"{n}\n")
+        repo.commit(f"change {n}")
+    out = run(["neighbors", "a.txt"], repo.top, env=env).stdout.decode()
+    assert "b.txt" in out and "\x1b[" in out
+    plain = run(["neighbors", "a.txt", "--json"], repo.top, env=env).stdout
+    assert plain == run(["neighbors", "a.txt", "--json"], repo.top).stdout

@@ -1,0 +1,92 @@
+"""A reply as it is shown while it comes: the same words however it is cut into pieces, and folded between words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.cli.screen.clean import columns
+from repoagent.cli.screen.reply import Fold, Words
+
+PARTS = st.sampled_from(
+    [
+        "words ",
+        "`code` is",
+        "\n",
+        "```diff\n-a\n+b\n```\n",
+        "```\nplain\n```\n",
+        "~~~src/a.py\nx\n~~~\n",
+        "<commit>\n",
+        "Subject\n",
+        "</commit>\n",
+        '<read path="a"/>\n',
+        "<b> no tag\n",
+        "  ",
+        "``",
+        "a < b\n",
+        "<finish>done</finish>\n",
+        "~",
+    ]
+)
+
+
+def shown(reply: str, sizes: list[int]) -> str:
+    words, at, out = Words(), 0, ""
+    for size in [*sizes, len(reply)]:
+        out += words.feed(reply[at : at + size])
+        at += size
+    return out + words.rest()
+
+
+@given(parts=st.lists(PARTS, max_size=12), sizes=st.lists(st.integers(1, 9), max_size=40))
+def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
+    reply = "".join(parts)
+    assert shown(reply, sizes) == shown(reply, [])
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("I do.\n```diff\n-a\n```\nDone.\n", "I do.\nDone.\n"),
+        ("I do.\n````src/a.py\n```\nx\n````\nDone.", "I do.\nDone."),
+        ("See:\n```python\nx = 1\n```\n", "See:\n```python\nx = 1\n```\n"),
+        ("<commit>\nFix\n\nWhy.\n</commit>\nSo.\n", "So.\n"),
+        ("<commit>Fix</commit>\nSo.\n", "So.\n"),
+        ('<read path="a.py"/>\nNext\n', "Next\n"),
+        ("<finish>It is done.</finish>\n", "It is done.\n"),
+        ("I do.\n<finish>It is done.</finish>", "I do.\nIt is done."),
+        ('<search_memory query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
+        ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
+        ("`x` is\n``", "`x` is\n``"),
+        ("```diff\n-a\n", ""),
+    ],
+)
+def test_what_is_shown(reply: str, expected: str) -> None:
+    assert shown(reply, []) == expected
+
+
+def test_it_says_when_an_edit_is_being_written() -> None:
+    words = Words()
+    words.feed("So.\n<commit>\nFix\n</commit>\n")
+    assert not words.hides
+    words.feed("```diff\n-a\n")
+    assert words.hides
+    words.feed("```\n")
+    assert not words.hides
+
+
+@given(
+    text=st.text(st.sampled_from("ab é漢\t\n\x1b"), max_size=120),
+    sizes=st.lists(st.integers(1, 9), max_size=40),
+    width=st.integers(6, 20),
+)
+def test_a_fold_keeps_all_words_within_the_width(text: str, sizes: list[int], width: int) -> None:
+    fold, at, out = Fold(width), 0, ""
+    for size in [*sizes, len(text)]:
+        out += fold.feed(text[at : at + size])
+        at += size
+    out += fold.rest()
+    assert out.split() == text.split()
+    for line in out.replace("\x1b", "^[").split("\n"):
+        assert columns(line) <= width or len(line.split()) <= 1

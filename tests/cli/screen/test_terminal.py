@@ -1,0 +1,243 @@
+"""What is shown where: on a real terminal, in a pipe, with NO_COLOR, in CI, on a dumb terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.screen.terminal import Terminal
+from repoagent.errors import UsageError
+from tests.cli.screens import Screen, python
+
+OPEN = "from repoagent.cli.screen.terminal import Terminal; import sys; t = Terminal.open()\n"
+ASK = OPEN + (
+    "from repoagent.errors import RepoagentError\n"
+    "try: print('got', t.ask('Apply this change', {'y': 'do it', 'n': 'leave it', 'X': 'explain'}))\n"
+    "except RepoagentError as e: print(type(e).__name__, e)\n"
+)
+
+
+def piped(code: str, **env: str) -> tuple[bytes, bytes]:
+    done = subprocess.run(
+        python(OPEN + code),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        env={**os.environ, **env},
+    )
+    return done.stdout, done.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("env", "color", "on_terminal", "in_pipe"),
+    [
+        ({}, "auto", True, False),
+        ({"NO_COLOR": "1"}, "auto", False, False),
+        ({"NO_COLOR": ""}, "auto", True, False),
+        ({"TERM": "dumb"}, "auto", False, False),
+        ({}, "never", False, False),
+        ({"NO_COLOR": "1"}, "always", True, True),
+    ],
+)
+def test_when_it_is_coloured(
+    tmp_path: Path, env: dict[str, str], color: str, on_terminal: bool, in_pipe: bool
+) -> None:
+    code = OPEN + f"t = Terminal.open({color!r}); print(t.color, t.color_err)"
+    with Screen(python(code), tmp_path, env=env) as screen:
+        assert screen.end() == 0
+    assert screen.seen == f"{on_terminal} {on_terminal}\n"
+    out, _ = piped(f"t = Terminal.open({color!r}); print(t.color, t.color_err)", **env)
+    assert out.decode() == f"{in_pipe} {in_pipe}\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "shown"),
+    [
+        ({}, "True True"),
+        ({"CI": "true"}, "False False"),
+        ({"CI": "0"}, "True True"),
+        ({"TERM": "dumb"}, "True False"),
+    ],
+)
+def test_when_it_may_ask_and_move_the_cursor(tmp_path: Path, env: dict[str, str], shown: str) -> None:
+    with Screen(python(OPEN + "print(t.can_ask, t.moves)"), tmp_path, env=env) as screen:
+        screen.end()
+    assert screen.seen.strip() == shown
+
+
+def test_the_width_is_the_terminal_s_unless_columns_says_otherwise(tmp_path: Path) -> None:
+    for env, width in (({}, "60"), ({"COLUMNS": "40"}, "40"), ({"COLUMNS": "x"}, "60")):
+        with Screen(python(OPEN + "print(t.width)"), tmp_path, env=env, width=60) as screen:
+            screen.end()
+        assert screen.seen.strip() == width
+
+
+ODD = r"'a\x1b[31m\udcff\r\n'"
+
+
+def test_a_pipe_gets_exact_bytes_and_a_terminal_clean_text(tmp_path: Path) -> None:
+    assert piped(f"t.result({ODD})") == (b"a\x1b[31m\xff\r\n", b"")
+    with Screen(python(OPEN + f"t.result({ODD}); t.note({ODD}); t.warn({ODD})"), tmp_path) as screen:
+        screen.end()
+    clean = "a^[[31m<FF>^M\n"
+    assert screen.seen == f"{clean}{clean}\n\x1b[33mwarning:\x1b[m {clean}\n"
+
+
+@pytest.mark.parametrize("env", [{}, {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}])
+def test_no_locale_and_no_text_makes_it_fail(env: dict[str, str]) -> None:
+    out, err = piped(r"t.result('\xe9\udcff\n'); t.result('\ud83d\n'); t.note('\xe9\udcff')", **env)
+    assert out == b"\xc3\xa9\xff\n\\ud83d\n"
+    assert err in (b"\xc3\xa9<FF>\n", b"\\xe9<FF>\n")
+
+
+def test_a_diff_in_a_pipe_is_the_diff() -> None:
+    diff = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\udcff\n+b\x1b\n"
+    assert piped(f"t.diff({diff!r})")[0] == os.fsencode(diff)
+    coloured, _ = piped(f"t = Terminal.open('always'); t.diff({diff!r})")
+    assert b"\x1b[32mb^[\x1b[m\n" in coloured
+
+
+def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) -> None:
+    with Screen(python(ASK), tmp_path) as screen:
+        for typed in ("maybe", "?", ""):
+            screen.expect("Apply this change [y,n,X,?]? ")
+            screen.send(f"{typed}\n")
+            screen.expect("n - leave it")
+        screen.expect("Apply this change [y,n,X,?]? ")
+        screen.send("Yes\n")
+        screen.expect("got y")
+        assert screen.end() == 0
+
+
+@pytest.mark.soak
+def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None:
+    code = "import time\nprint('working', flush=True); time.sleep(0.5)\n" + ASK
+    with Screen(python(code), tmp_path) as screen:
+        screen.expect("working")
+        screen.send("y\n")
+        screen.expect("]? ")
+        screen.send("n\n")
+        screen.expect("got n")
+
+
+def test_the_end_of_input_is_no_yes(tmp_path: Path) -> None:
+    with Screen(python(ASK), tmp_path) as screen:
+        screen.expect("]? ")
+        screen.send("\x04")
+        screen.expect("NothingDone no answer was given")
+
+
+def test_without_a_terminal_nothing_is_asked(tmp_path: Path) -> None:
+    out, err = piped(ASK.removeprefix(OPEN))
+    assert (out, err) == (b"UsageError there is no terminal to ask on: Apply this change\n", b"")
+
+
+def test_a_question_stays_out_of_a_piped_result(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with Screen(python(ASK), tmp_path, stdout=write) as screen:
+        os.close(write)
+        screen.expect("]? ")
+        screen.send("y\n")
+        screen.end()
+    with os.fdopen(read) as result:
+        assert result.read() == "got y\n"
+
+
+WORK = OPEN + (
+    "import time\n"
+    "with t.working('asking the model') as w:\n"
+    "    time.sleep(1.2)\n"
+    r"    for piece in ('Hel', 'lo\x1b[2J\n', 'wor', 'ld'): w.text(piece)" "\n"
+    "    w.label('checking'); w.note('by the way')\n"
+    "t.result('done\\n')"
+)  # fmt: skip
+
+QUICK = WORK.replace("sleep(1.2)", "sleep(0)")
+
+
+@pytest.mark.soak
+def test_work_in_progress_on_a_terminal(tmp_path: Path) -> None:
+    with Screen(python(WORK), tmp_path) as screen:
+        screen.end()
+    assert "asking the model (1 s)" in screen.seen
+    assert "\x1b[2mHel\x1b[m\x1b[2mlo^[[2J\n\x1b[m\x1b[2mwor\x1b[m\x1b[2mld\x1b[m\n" in screen.seen
+    assert screen.seen.endswith("by the way\ndone\n")
+    assert screen.seen.count("\x1b[?25l") == screen.seen.count("\x1b[?25h")  # the cursor is back
+
+
+def test_work_in_progress_on_a_dumb_terminal_is_plain_lines(tmp_path: Path) -> None:
+    with Screen(python(QUICK), tmp_path, env={"TERM": "dumb"}) as screen:
+        screen.end()
+    assert screen.seen == "asking the model\nHello^[[2J\nworld\nchecking\nby the way\ndone\n"
+
+
+def test_work_in_progress_leaves_nothing_in_a_pipe() -> None:
+    assert piped(QUICK.removeprefix(OPEN)) == (b"done\n", b"by the way\n")
+
+
+def test_an_interrupt_brings_the_cursor_back(tmp_path: Path) -> None:
+    code = OPEN + "import time\nwith t.working('asking'):\n    time.sleep(60)"
+    with Screen(python(code), tmp_path) as screen:
+        screen.expect("asking")
+        screen.send("\x03")
+        screen.end()
+    assert screen.seen.rindex("\x1b[?25h") > screen.seen.rindex("\x1b[?25l")
+
+
+EDIT = r"out = t.edit_text('one\r\n\udcff\n', '.diff'); print(ascii(out))"
+
+
+@pytest.mark.parametrize(
+    ("editor", "result"),
+    [
+        ("true", r"'one\r\n\udcff\n'"),
+        ("printf more >>", r"'one\r\n\udcff\nmore'"),
+        ("false", "None"),
+        (">", "None"),
+        ("printf ' ' >", "None"),
+        ('case "$1" in *.diff) ;; *) false ;; esac; true', r"'one\r\n\udcff\n'"),
+    ],
+)
+def test_the_editor_is_run_as_git_runs_it(tmp_path: Path, editor: str, result: str) -> None:
+    script = tmp_path / "editor"
+    script.write_text(f'#!/bin/sh\n{editor} "$1"\n')
+    script.chmod(0o755)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    out, err = piped(EDIT, GIT_EDITOR=str(script), TMPDIR=str(temporary))
+    assert (out.decode().strip(), err) == (result, b"")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("variable", ["GIT_EDITOR", "VISUAL", "EDITOR"])
+def test_the_editor_is_the_one_git_would_use(tmp_path: Path, clean_environment: Path, variable: str) -> None:
+    (clean_environment / ".gitconfig").write_text("")
+    out, _ = piped(EDIT, **{variable: "printf 'chosen' >"}, TERM="xterm")
+    assert out == b"'chosen'\n"
+
+
+def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    env = {"GIT_EDITOR": "echo seen on the screen; true"}
+    with Screen(python(OPEN + EDIT), tmp_path, env=env, stdout=write) as screen:
+        os.close(write)
+        screen.end()
+    assert "seen on the screen" in screen.seen
+    with os.fdopen(read) as result:
+        assert "screen" not in result.read()
+
+
+def test_without_an_editor_it_says_what_to_set(clean_environment: Path) -> None:
+    (clean_environment / ".gitconfig").write_text("")
+    code = "from repoagent.errors import UsageError\ntry: t.edit_text('x')\nexcept UsageError as e: print(e)"
+    assert b"set EDITOR" in piped(code, TERM="dumb")[0]
+
+
+def test_ask_in_process_without_a_person() -> None:
+    terminal = Terminal(False, False, False, False, False, False, 80)
+    with pytest.raises(UsageError):
+        terminal.ask("Really", {"y": "yes"})

@@ -1,0 +1,219 @@
+"""`repoagent split`, as a person runs it; joining is in test_join.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repoagent.cli.screen.clean import columns
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.program import run
+
+SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
+
+
+def split(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+    done = run(["split", *arguments], cwd, stdin=stdin)
+    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+
+
+def as_json(cwd: Path, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
+    done = split(cwd, *arguments, "--json", stdin=stdin)
+    assert done.returncode == 0, done.stdout
+    found = json.loads(done.stdout)
+    assert found["version"] == 1
+    return dict(found)
+
+
+@pytest.fixture
+def code(repo: GitRepo) -> GitRepo:
+    repo.commit("code", **{"src/code.py": SOURCE})
+    return repo
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code_", "sentence"),
+    [
+        ([], 2, "name the file to split"),
+        (["nope.py"], 2, "there is no file nope.py"),
+        (["src"], 3, "src is a folder: name a file in it"),
+        (["../x.py"], 2, "there is no file ../x.py"),
+        ([".git/config"], 3, "is in a git directory"),
+        (["fifo"], 3, "fifo is a special file"),
+        (["link.py"], 3, "link.py is a symbolic link: name the file itself"),
+        (["a.txt", "--target-bytes", "0"], 2, "--target-bytes 0 is out of range"),
+        (["a.txt", "--target-bytes", "-1"], 2, "--target-bytes -1 is out of range"),
+        (["a.txt", "--target-bytes", "9" * 40], 2, "is out of range"),
+        (["a.txt", "--target-bytes", "many"], 2, "'many' is not a valid integer"),
+        (["a.txt", "--language", "klingon"], 2, "klingon"),
+        (["binary"], 3, "binary is binary: say --language"),
+        (["a.txt", "-o", "src"], 3, "is not empty, and no split of a file"),
+        (["a.txt", "-o", "README.md"], 2, "is not a folder"),
+        (["a.txt", "-o", "no/such"], 2, "there is no folder"),
+        (["a.txt", "-o", ".git/parts"], 2, "is in a git directory"),
+        (["-"], 2, "say with -o"),
+        (["--refresh", "nope"], 2, "there is no split at"),
+        (["--refresh", "src", "-o", "x"], 2, "leave -o out"),
+    ],
+)
+@pytest.mark.soak
+def test_wrong_calls_are_one_sentence_and_change_nothing(
+    code: GitRepo, arguments: list[str], code_: int, sentence: str
+) -> None:
+    os.mkfifo(code.top / "fifo")
+    (code.top / "link.py").symlink_to("src/code.py")
+    code.write("binary", b"\0\1\2" * 100)
+    before = code.status()
+    done = split(code.top, *arguments)
+    assert (done.returncode, done.stdout) == (code_, "")
+    assert sentence in done.stderr and done.stderr.count("\n") == 1
+    assert code.status() == before and not (code.top / ".repoagent/splits").exists()
+
+
+def test_the_split_is_in_repoagent_where_git_does_not_see_it(code: GitRepo) -> None:
+    done = split(code.top / "src", "code.py", "--target-bytes", "400")
+    assert done.returncode == 0 and done.stderr == ""
+    folder = code.top / ".repoagent/splits/src-code.py"
+    names = [path.name for path in sorted(folder.glob("0*.py"))]
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"{len(names)} segments of src/code.py (1,060 bytes, python, utf-8) in ")
+    assert [line.split()[0] for line in lines[3 : 3 + len(names)]] == names
+    assert lines[3].split()[1] == "1-52" or lines[3].split()[1].startswith("1-")
+    assert "f0, f1, f2" in lines[3]
+    assert (
+        b"".join((folder / name).read_bytes() for name in names) == SOURCE == (folder / "base").read_bytes()
+    )
+    assert code.status() == ""
+    index = json.loads((folder / "index.json").read_bytes())
+    assert index["source"]["path"] == "src/code.py"
+    assert index["source"]["blob"] == code.git("rev-parse", "HEAD:src/code.py").strip()
+
+
+@pytest.mark.soak
+def test_json_is_the_index_and_needs_no_folder(code: GitRepo, tmp_path: Path) -> None:
+    found = as_json(code.top, "src/code.py")
+    written = json.loads((Path(found.pop("folder")) / "index.json").read_bytes())
+    assert found == written
+    piped = as_json(code.top, "-", "--language", "python", stdin=SOURCE)
+    assert piped["folder"] is None and piped["source"]["path"] == "" and piped["language"] == "python"
+    assert piped["segments"] == [
+        {**one, "file": one["file"].removesuffix(".py")} for one in found["segments"]
+    ]
+    (tmp_path / "out.py").write_bytes(SOURCE)
+    assert as_json(tmp_path, "out.py")["source"]["path"] == str(tmp_path / "out.py")
+    failed = split(code.top, "nope", "--json")
+    assert failed.returncode == 2 and json.loads(failed.stdout)["error"]["message"] == "there is no file nope"
+
+
+def test_a_binary_file_is_split_exactly_where_a_language_is_given(code: GitRepo) -> None:
+    data = bytes(range(256)) * 300
+    code.write("binary", data)
+    found = as_json(code.top, "binary", "--language", "text")
+    folder = Path(found["folder"])
+    assert b"".join((folder / one["file"]).read_bytes() for one in found["segments"]) == data
+    assert found["source"]["encoding"] == "binary" and found["language"] is None
+
+
+@pytest.mark.soak
+def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None:
+    split(code.top, "src/code.py", "--target-bytes", "400", "-o", "parts")
+    mine = (code.top / "parts/002.py").read_bytes() + b"# mine\n"
+    (code.top / "parts/002.py").write_bytes(mine)
+    refused = split(code.top, "src/code.py", "-o", "parts")
+    assert refused.returncode == 3
+    assert "002.py in " in refused.stderr and "was edited and not merged: join with --join" in refused.stderr
+    code.write("src/code.py", SOURCE.replace(b"return 0\n", b"return None\n"))
+    done = split(code.top, "--refresh", "parts/index.json")
+    assert done.returncode == 0
+    assert "002.py: yours, left as it is\n001.py: new text\n" in done.stdout
+    code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
+    told = as_json(code.top, "--refresh", "parts")["refresh"]
+    assert told["edited"] == told["to_merge"] == ["002.py"] and told["written"] == ["001.py"]
+    assert "002.py: yours, and the source was changed there too: will need a merge" in (
+        split(code.top, "--refresh", "parts").stdout
+    )
+    assert (code.top / "parts/002.py").read_bytes() == mine
+
+
+@pytest.mark.soak
+def test_a_renamed_source_is_named_to_the_refresh(code: GitRepo) -> None:
+    split(code.top, "src/code.py", "-o", "parts")
+    code.git("mv", "src/code.py", "moved.py")
+    gone = split(code.top, "--refresh", "parts")
+    assert gone.returncode == 2 and "`repoagent split moved.py --refresh parts`" in gone.stderr
+    code.write("moved.py", SOURCE + b"# more\n")
+    code.git("add", "moved.py")
+    gone = split(code.top, "--refresh", "parts")
+    assert gone.returncode == 2 and "`repoagent split NAME --refresh parts`" in gone.stderr
+    assert as_json(code.top, "moved.py", "--refresh", "parts")["source"]["path"] == "moved.py"
+    assert split(code.top, "--refresh", "parts").stdout.endswith("nothing has changed\n")
+
+
+@pytest.mark.soak
+def test_the_command_that_is_shown_can_be_pasted(code: GitRepo) -> None:
+    code.commit("odd", **{"it's new\n.py": SOURCE})
+    shown = split(code.top / "src", "../it's new\n.py", "-o", "its parts").stdout
+    assert "1 segment of it's new^J.py (" in shown
+    (code.top / "src/its parts/001.py").write_bytes(SOURCE.replace(b"return 3\n", b"return 4\n"))
+    command = shlex.split(shown.partition("then: repoagent split ")[2])
+    assert command == ["--join", "its parts"] and split(code.top / "src", *command).returncode == 0
+    assert code.git("log", "-1", "--format=%s") == "Change f3 in it's new^J.py\n"
+    shown = split(code.top / "src", "code.py").stdout
+    assert shlex.split(shown.partition("then: repoagent split --join ")[2]) == [
+        "../.repoagent/splits/src-code.py"
+    ]
+
+
+def test_a_refresh_shows_the_segments_that_it_says_something_of(code: GitRepo) -> None:
+    split(code.top, "src/code.py", "--target-bytes", "400", "-o", "parts")
+    code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
+    lines = split(code.top, "--refresh", "parts").stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:] if line] == ["file", "002.py", "002.py:"]
+    assert len(split(code.top, "--refresh", "parts").stdout.splitlines()) == 3
+
+
+def test_a_file_of_a_split_is_not_taken_for_the_split(code: GitRepo) -> None:
+    split(code.top, "src/code.py", "-o", "parts")
+    for option in ("--join", "--refresh"):
+        done = split(code.top, option, "parts/001.py")
+        assert done.returncode == 2 and "name the folder of the split that it is in" in done.stderr
+
+
+def test_standard_input_is_split_in_a_bare_repository_too(tmp_path: Path, code: GitRepo) -> None:
+    bare = tmp_path / "bare.git"
+    code.git("clone", "-q", "--bare", ".", str(bare))
+    done = split(bare, "-", "--language", "python", "-o", str(tmp_path / "parts"), stdin=SOURCE)
+    assert done.returncode == 0 and (tmp_path / "parts/001").read_bytes() == SOURCE
+    assert as_json(bare, "-", "--language", "python", stdin=SOURCE)["folder"] is None
+
+
+def test_the_languages_are_listed(tmp_path: Path) -> None:
+    lines = {line.split()[0]: line for line in split(tmp_path, "--list-languages").stdout.splitlines()}
+    assert "built in" in lines["python"] and "yes" in lines["python"] and ".py" in lines["python"]
+    assert "extra" in lines["ruby"] and ".rb" in lines["ruby"]
+    found = {one["name"]: one for one in as_json(tmp_path, "--list-languages")["languages"]}
+    assert found["bash"]["installed"] is True and ".sh" in found["bash"]["suffixes"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.soak
+def test_the_table_fits_the_terminal(code: GitRepo, width: int) -> None:
+    code.write("odd.md", "# \x1b[31m red \u4f60\u597d\n\ntext\n\n" * 400)
+    for file in ("src/code.py", "odd.md"):
+        screen = Screen([*PROGRAM, "split", file, "--target-bytes", "500"], code.top, width=width)
+        assert screen.end() == 0
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.seen)
+        assert "segments of" in shown and "\x1b" not in shown
+        *table, command = shown.splitlines()
+        for line in table:
+            assert columns(line.rpartition("\r")[2]) <= width, line
+        assert "repoagent split --join .repoagent/splits/" in command  # whole, so that it can be copied

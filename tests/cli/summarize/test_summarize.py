@@ -1,0 +1,362 @@
+"""`repoagent summarize` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.program.app import cli
+from repoagent.cli.program.exits import run
+from repoagent.cli.screen.clean import columns
+from tests.cli.applying import Done, program
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.llm.providers.messages_server import messages_server, text
+from tests.memory.summaries.conftest import changed, large
+from tests.program import start
+
+Ask = Callable[..., Done]
+
+# Says in a word what it was shown; SPOIL may do otherwise. Each prompt is kept under its own name.
+MODEL = """\
+folder=${0%/*}
+set -- "$folder"/prompt-*
+count=$#
+test -e "$1" || count=0
+prompt=$(printf '%s/prompt-%03d-%d' "$folder" $count $$)
+cat > "$prompt"
+SPOIL
+name=$(sed -n '/^def /{s/^def \\([a-z_0-9]*\\).*/\\1/p;q}' "$prompt")
+echo "It defines ${name:-nothing of its own}. See call $count."
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    folder: Path
+
+    @property
+    def spec(self) -> str:
+        return f"command:sh {self.folder / 'model.sh'}"
+
+    @property
+    def prompts(self) -> list[str]:
+        return [path.read_text() for path in sorted(self.folder.glob("prompt-*"))]
+
+    def answers(self, spoil: str = "") -> None:
+        (self.folder / "model.sh").write_text(MODEL.replace("SPOIL", spoil))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Program:
+    found = Program(tmp_path / "model")
+    found.folder.mkdir()
+    found.answers()
+    return found
+
+
+@pytest.fixture
+def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`repoagent summarize ARGS` in this process, at the top or in `cwd`."""
+
+    def ask(*arguments: str, cwd: Path | None = None) -> Done:
+        monkeypatch.chdir(cwd or repo.top)
+        code = run(cli, "repoagent", ["summarize", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return ask
+
+
+def asked(done: Done) -> tuple[int, int]:
+    """How many parts were asked about, and in how many calls."""
+    assert done.code == 0, done.err
+    paid = done.json["asked"]
+    parts = sum(part["asked"] for file in done.json["files"] for part in file["parts"])
+    return parts, paid["calls"] if paid else 0
+
+
+# --- bad input
+
+
+UNUSABLE = {
+    "gone.py": (None, 2, "there is no file gone.py: check the name"),
+    "src": (None, 2, "src is a folder: name files in it"),
+    ".": (None, 2, ". is a folder: name files in it"),
+    "../other.py": (None, 2, "is outside the work tree"),
+    ".git/config": (None, 3, "git"),
+    "b.bin": (b"\0\1\2" * 9, 3, "b.bin is binary; only text can be summarized"),
+    "p.txt": (b"version https://git-lfs.github.com/spec/v1\n", 3, "p.txt is a Git LFS pointer"),
+    "hidden.py": (b"x = 1\n", 3, "hidden.py is listed in .repoagentignore"),
+    "empty.py": (b"", 1, "empty.py is empty"),
+    "blank.py": (b"\n \n", 1, "blank.py is empty"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_what_can_not_be_summarized(repo: GitRepo, ask: Ask, model: Program, name: str) -> None:
+    data, code, said = UNUSABLE[name]
+    repo.write(".repoagentignore", "hidden.py\n")
+    if data is not None:
+        repo.write(name, data)
+    files = ["a.txt", name] if code > 1 else [name]
+    done = ask(*files, "--model", model.spec)
+    assert (done.code, done.out) == (code, "") and said in done.err
+    assert model.prompts == [] and not (repo.top / ".repoagent").exists()
+
+
+def test_links_are_not_followed(repo: GitRepo, ask: Ask, model: Program) -> None:
+    (repo.top / "link.py").symlink_to("/etc/passwd")
+    (repo.top / "folder").symlink_to("/etc")
+    assert ask("link.py", "--model", model.spec).code == 3
+    assert ask("folder/passwd", "--model", model.spec).code in (2, 3)
+    assert model.prompts == []
+
+
+def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.write("secrets.json", '{"key": 1}\n')
+    done = ask("a.txt", "secrets.json", "--model", model.spec)
+    assert done.code == 3 and "name it alone if it is really meant" in done.err and model.prompts == []
+    assert ask("secrets.json", "--model", model.spec).code == 0
+
+
+def test_no_model_and_words_that_can_not_be_meant(repo: GitRepo, ask: Ask) -> None:
+    done = ask("a.txt")
+    assert done.code == 4 and "no model is configured" in done.err
+    assert json.loads(ask("a.txt", "--json").out)["error"]["kind"] == "no_model"
+    assert ask("a.txt", "--words", "3").code == 2
+    assert ask().code == 2
+
+
+# --- what it costs
+
+
+def test_a_small_file_is_asked_about_once(repo: GitRepo, ask: Ask, model: Program) -> None:
+    done = ask("src/app.py", "--model", model.spec)
+    assert (done.code, done.out) == (0, "It defines greet. See call 0.\n")
+    assert ask("src/app.py").out == done.out  # known, so there has to be no model
+    assert ask("app.py", cwd=repo.top / "src").out == done.out
+    assert len(model.prompts) == 1 and repo.status() == ""
+    assert "in about 150 words" in model.prompts[0] and "in about 40 words" not in model.prompts[0]
+    assert asked(ask("src/app.py", "--words", "40", "--model", model.spec, "--json")) == (1, 1)
+    assert "in about 40 words" in model.prompts[1]
+
+
+def test_the_configured_model_for_summaries(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.git("config", "repoagent.model", "command:false")
+    repo.git("config", "repoagent.summary.model", model.spec)
+    assert ask("src/app.py").code == 0
+    assert ask("a.txt", "--model", "command:false").code == 4
+
+
+def test_many_calls_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.write("large.py", large() * 2)
+    done = ask("large.py", "--model", model.spec)
+    assert done.code == 2 and done.out == "" and model.prompts == []
+    assert re.search(r"would summarize (\d+) of \1 segments in \d+ calls: about [\d,]+ tokens in", done.err)
+    done = ask("large.py", "--model", model.spec, "--yes", "--json")
+    parts, calls = asked(done)
+    assert calls == parts + 1 == len(model.prompts)
+    (file,) = done.json["files"]
+    assert file["parts"][0]["start"] == 0 and file["parts"][-1]["end"] == file["size"] == len(large() * 2)
+    assert file["summary"].startswith("It defines nothing of its own.")
+
+
+def test_an_edit_pays_one_segment_and_the_join(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.write("large.py", large())
+    parts, _ = asked(ask("large.py", "--model", model.spec, "--yes", "--json"))
+    repo.write("large.py", changed(24))
+    with Screen([*PROGRAM, "summarize", "large.py", "--model", model.spec], repo.top, width=100) as window:
+        window.expect("It defines")
+        assert window.end() == 0
+    assert f"large.py: 1 of {parts} segments asked, {parts - 1} known; to correct it, edit " in " ".join(
+        re.sub(r"\x1b\[[0-9;]*m", "", window.seen).split()
+    )
+    assert len(model.prompts) == parts + 1 + 2
+
+
+def test_a_person_is_asked_and_may_say_no(repo: GitRepo, model: Program) -> None:
+    repo.write("large.py", large() * 2)
+    repo.git("config", f"repoagent.models.{model.spec}.input", "1000")
+    repo.git("config", f"repoagent.models.{model.spec}.output", "1000")
+    command = [*PROGRAM, "summarize", "large.py", "--model", model.spec]
+    with Screen(command, repo.top, width=100) as window:
+        assert "about $" in window.expect("Go on")
+        window.send("n\n")
+        assert window.end() == 1
+        assert "no model was asked" in window.seen
+    assert model.prompts == []
+
+
+def test_limits_hold_and_are_written_down(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.write("large.py", large())
+    key = f"repoagent.models.{model.spec}"
+    repo.git("config", f"{key}.input", "10")
+    repo.git("config", f"{key}.output", "10")
+    done = ask("large.py", "--model", model.spec, "--yes", "--max-cost", "0.15", "--json")
+    assert done.code == 5 and done.json["error"]["kind"] == "limit" and "--max-cost" in done.out
+    paid = len(model.prompts)
+    assert paid > 0
+    parts, calls = asked(ask("large.py", "--model", model.spec, "--yes", "--max-cost", "9", "--json"))
+    assert calls == parts + 1 and len(model.prompts) == paid + calls
+    spent = "".join(path.read_text() for path in Path(os.environ["HOME"]).rglob("spent/*.jsonl"))
+    assert '"run":"summarize"' in spent and '"large.py"' in spent
+
+
+# --- what ends it early
+
+
+def test_a_model_that_fails_midway(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.write("large.py", large())
+    model.answers("if [ $count = 3 ]; then echo out of order >&2; exit 1; fi")
+    done = ask("src/app.py", "large.py", "--model", model.spec, "--yes")
+    assert done.code == 4 and "out of order" in done.err
+    assert done.out == "It defines greet. See call 0.\n"  # that one is done
+    model.answers()
+    parts, calls = asked(ask("src/app.py", "large.py", "--model", model.spec, "--yes", "--json"))
+    assert calls == parts + 1 and len(model.prompts) == 4 + calls
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_in_the_middle_it_goes_on_from_there(
+    repo: GitRepo, ask: Ask, model: Program, number: int
+) -> None:
+    repo.write("large.py", large())
+    model.answers("if [ $count = 2 ]; then exec sleep 60; fi")
+    running = start(["summarize", "large.py", "--yes", "--model", model.spec], repo.top)
+    deadline = time.monotonic() + 20
+    while len(model.prompts) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    running.send_signal(number)
+    running.communicate()
+    assert running.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    model.answers()
+    done = ask("large.py", "--model", model.spec, "--json")
+    parts, calls = asked(done)
+    assert parts == len(done.json["files"][0]["parts"]) - 2 and calls == parts + 1
+    assert done.err == "" and repo.status() == "?? large.py\n"
+
+
+@pytest.mark.soak
+def test_two_at_once_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.write("large.py", large())
+    model.answers("sleep 0.1")
+    command = ["summarize", "large.py", "--yes", "--json", "--model", model.spec]
+    both = [start(command, repo.top) for _ in range(2)]
+    told = [json.loads(running.communicate()[0]) for running in both]
+    assert [running.returncode for running in both] == [0, 0]
+    model.answers("exit 1")
+    now = ask("large.py", "--json").json["files"][0]
+    for one in told:
+        assert [part["summary"] for part in one["files"][0]["parts"]] == [p["summary"] for p in now["parts"]]
+        assert one["files"][0]["summary"] == now["summary"]
+    assert not list((repo.top / ".repoagent").rglob(".tmp-*"))
+
+
+# --- how it is shown
+
+
+def test_a_person_reads_folded_lines(repo: GitRepo, model: Program) -> None:
+    words = "Grüße 名前 " * 20 + "\\n- a: " + "word " * 40 + "\\033[31m"
+    model.answers(f"printf '{words}'; exit")
+    command = [*PROGRAM, "summarize", "src/app.py", "a.txt", "--model", model.spec]
+    with Screen(command, repo.top, width=40) as window:
+        window.expect("word")
+        assert window.end() == 0
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", window.seen)
+    lines = [line for line in shown.split("\n") if "word" in line or "名前" in line]
+    assert len(lines) > 6 and max(map(columns, lines)) <= 40
+    assert any(line.startswith("  word") for line in lines) and "[31m" not in shown.replace("^[[31m", "")
+    assert "\nsrc/app.py\n\n" in shown and "\na.txt\n\n" in shown
+
+
+def test_a_pipe_gets_the_text_as_it_is_kept(repo: GitRepo, ask: Ask, model: Program) -> None:
+    model.answers(f"echo {'word ' * 100}; exit")
+    done = ask("src/app.py", "--model", model.spec)
+    assert done.out == "word " * 99 + "word\n" and done.err == ""
+    (place,) = (repo.top / ".repoagent/summaries/files").glob("??/*.md")
+    assert place.read_text().endswith("\n\n" + done.out)
+    place.write_text(place.read_text().replace("word word", "Ask Ada: word", 1))
+    assert ask("src/app.py").out.startswith("Ask Ada: word word")
+    assert ask("src/app.py", "--json").json["files"][0]["edited"] is True
+
+
+def test_a_broken_one_is_set_aside_and_asked_for_again(repo: GitRepo, ask: Ask, model: Program) -> None:
+    assert ask("src/app.py", "--model", model.spec).code == 0
+    (place,) = (repo.top / ".repoagent/summaries/files").glob("??/*.md")
+    place.write_bytes(b"\0")
+    done = ask("src/app.py", "--model", model.spec)
+    assert done.code == 0 and f"{place.name}.broken-1" in done.err and len(model.prompts) == 2
+
+
+def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_path: Path) -> None:
+    code = b"def piped():\n    pass\n"
+    done = program(repo.top, "summarize", "-", "--model", model.spec, "--json", stdin=code)
+    assert done.json["files"][0]["path"] is None and "It defines piped." in done.out
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.py").write_bytes(b"def outside():\n    pass\n")
+    done = program(elsewhere, "summarize", "x.py", "--model", model.spec)
+    assert (done.code, done.out.split(".")[0]) == (0, "It defines outside")
+    assert program(elsewhere, "summarize", "y.py", "--model", model.spec).code == 2
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["x.py"]
+
+
+# --- who is asked
+
+
+@pytest.mark.soak
+def test_the_anthropic_sdk(repo: GitRepo) -> None:
+    cut = text("It greets.", stop="max_tokens")
+    command = ["summarize", "src/app.py", "--model", "anthropic/claude-test", "--json"]
+    with messages_server([*[cut] * 4, cut, text(" And more.")]) as server:
+        done = start(command, repo.top, env=server.environment, load=["anthropic"])
+        done.communicate()
+        assert done.returncode == 4  # it stays cut
+        assert not (repo.top / ".repoagent/summaries").exists()
+        done = start(command, repo.top, env=server.environment, load=["anthropic"])
+        out, err = done.communicate()
+        assert done.returncode == 0, err
+    (file,) = json.loads(out)["files"]
+    assert (file["summary"], file["model"]) == ("It greets. And more.", "anthropic/claude-test")
+    assert "def greet" in server.requests[0].text and len(server.requests) == 6
+
+
+def test_a_recording_and_a_reply_by_hand(repo: GitRepo, ask: Ask, model: Program, tmp_path: Path) -> None:
+    cassette, reply = tmp_path / "cassette.jsonl", tmp_path / "reply.md"
+    first = ask("src/app.py", "--model", model.spec, "--record", str(cassette)).out
+    for file in (repo.top / ".repoagent/summaries").rglob("*.md"):
+        file.unlink()
+    assert ask("src/app.py", "--model", f"replay:{cassette}").out == first and len(model.prompts) == 1
+    reply.write_text("Numbered lines.\n")
+    assert ask("a.txt", "--model", "manual", "--reply", str(reply)).out == "Numbered lines.\n"
+
+
+# --- what an edit's prompt has of it
+
+
+def prompt(repo: GitRepo, *files: str) -> str:
+    done = program(repo.top, "edit", "--show-prompt", "--model", "command:cat", *files, "do it")
+    assert done.code == 0, done.err
+    return done.out
+
+
+@pytest.mark.soak
+def test_the_prompt_of_an_edit_has_it_until_the_file_changes(repo: GitRepo, ask: Ask, model: Program) -> None:
+    assert "Summary of the file" not in prompt(repo, "src/app.py")
+    assert ask("src/app.py", "README.md", "--model", model.spec).code == 0
+    shown = prompt(repo, "src/app.py")
+    assert re.search(r'<memory id="\w+">\nSummary of the file \(by command:sh\):\nIt defines greet\. ', shown)
+    assert "What they are for:\n- README.md: It defines nothing of its own.\n" in shown
+    repo.write("src/app.py", "def greet():\n    pass\n")
+    repo.write("README.md", "# Another\n")
+    shown = prompt(repo, "src/app.py")
+    assert "Summary of the file" not in shown and "What they are for" not in shown
