@@ -19,21 +19,21 @@ from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Part, Turn
 from repoagent.memory import search_memory
 from repoagent.store.masking import mask
-from repoagent.work import equip
 from repoagent.work.around import Around
-from repoagent.work.assemble import fitted, tools_of
 from repoagent.work.changes.tools import put_back
 from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, shown_in
-from repoagent.work.equip import Confinement
-from repoagent.work.finishing import Finishing, unfinished_business
 from repoagent.work.home import Live
 from repoagent.work.kinds import kinds_block
+from repoagent.work.landing.finishing import Finishing, unfinished_business
+from repoagent.work.landing.writing import write
 from repoagent.work.outset import begun
-from repoagent.work.prompt import system_parts
-from repoagent.work.sending import Sending
+from repoagent.work.sending.prompt import system_parts
+from repoagent.work.sending.requests import Sending
 from repoagent.work.skills import skill_tool, skills_block
-from repoagent.work.writing import write
+from repoagent.work.tools import equip
+from repoagent.work.tools.assemble import fitted, tools_of
+from repoagent.work.tools.equip import Confinement
 
 SHORT = 0.1  # of what a model takes of a conversation: as much is kept beside a checkpoint
 

@@ -24,12 +24,12 @@ from repoagent.work.changes import open_ledger
 from repoagent.work.changes.committing import settle_commit
 from repoagent.work.changes.unwatched import interrupted
 from repoagent.work.desk import Desk
-from repoagent.work.equip import Confinement, approvals
-from repoagent.work.footing import place_of_person
+from repoagent.work.ground.footing import place_of_person
 from repoagent.work.home import Home
-from repoagent.work.prompt import repository_text
 from repoagent.work.request import RunRequest
+from repoagent.work.sending.prompt import repository_text
 from repoagent.work.talk import Talk
+from repoagent.work.tools.equip import Confinement, approvals
 
 # What is not done again after a kill without a word: nobody knows how far it came.
 ACTS = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})

@@ -14,12 +14,12 @@ from repoagent.llm.naming import shown
 from repoagent.repo import WorkTree, layout
 from repoagent.store import ensure
 from repoagent.work.at_work import AtWork
-from repoagent.work.equip import confinement
-from repoagent.work.footing import refuse_vain, standing
+from repoagent.work.ground.footing import refuse_vain, standing
 from repoagent.work.home import About, Home, living, refuse_foreign
 from repoagent.work.outset import lay_table
 from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
+from repoagent.work.tools.equip import confinement
 
 Kind = Literal["done", "answered", "rejected"]
 

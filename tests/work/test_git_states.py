@@ -14,7 +14,7 @@ from repoagent.memory import resolve
 from repoagent.repo import Options, WorkTree, layout, open_worktree
 from repoagent.repo.paths import is_ignored
 from repoagent.repo.transaction import lock
-from repoagent.work.place import linked, reopened, wind_up
+from repoagent.work.ground.place import linked, reopened, wind_up
 from tests.conftest import GitRepo
 from tests.program import run
 from tests.work.bare import NAME, Person, diff, go
@@ -237,7 +237,7 @@ def test_an_edit_asks_git_once_about_all_files_that_were_shown(
     reads = "".join(f'<read path="{name}"/>\n' for name in names)
 
     def edit(request: Request) -> str:
-        monkeypatch.setattr("repoagent.work.writing.is_ignored", count)
+        monkeypatch.setattr("repoagent.work.landing.writing.is_ignored", count)
         monkeypatch.setattr("repoagent.edit.tools.is_ignored", count)
         return EDIT
 

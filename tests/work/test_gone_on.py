@@ -14,13 +14,13 @@ from repoagent.llm import Request, Turn
 from repoagent.llm.conversation import append, read
 from repoagent.repo import FileChange, Moved, layout, open_worktree
 from repoagent.repo.change import REGULAR
-from repoagent.work import landing, writing
 from repoagent.work.changes import looking
 from repoagent.work.changes.ledger import open_ledger
 from repoagent.work.children import Order, write_order
 from repoagent.work.home import Home
 from repoagent.work.kinds import Budget
-from repoagent.work.left import left, take_back
+from repoagent.work.landing import land, writing
+from repoagent.work.landing.left import left, take_back
 from tests.conftest import GitRepo
 from tests.work.bare import NAME, diff, go
 
@@ -55,7 +55,7 @@ def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch)
     """The ledger still has what is committed: it is not committed again, and the commit is the run's all the same."""
     before = repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(landing, "committed", dies)
+        patched.setattr(land, "committed", dies)
         go(repo, EDIT, DONE)
     assert repo.git("rev-parse", "HEAD^").strip() == before
     outcome, _, _ = go(repo, prompt="")
@@ -75,7 +75,7 @@ def test_a_commit_is_said_once(repo: GitRepo) -> None:
 def test_killed_after_the_commit_of_one_edit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(landing, "committed", dies)
+        patched.setattr(land, "committed", dies)
         go(repo, EDIT, commit_per_edit=True)
     made = repo.head()
     outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=True)
@@ -86,17 +86,17 @@ def test_killed_after_the_commit_of_one_edit(repo: GitRepo, monkeypatch: pytest.
 def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last of the tries is as good as the first: what it commits is not listed as left over."""
     repo.commit(**{"f.txt": "one\n"})
-    real, tries = landing._commit, []
+    real, tries = land._commit, []
 
     def moved(*given: object) -> object:
         tries.append(given)
-        if len(tries) <= landing.TRIES:
+        if len(tries) <= land.TRIES:
             raise Moved({})
         return real(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(landing, "_commit", moved)
+    monkeypatch.setattr(land, "_commit", moved)
     outcome, _, _ = go(repo, EDIT, DONE)
-    assert (len(outcome.commits), outcome.left, len(tries)) == (1, (), landing.TRIES + 1)
+    assert (len(outcome.commits), outcome.left, len(tries)) == (1, (), land.TRIES + 1)
 
 
 def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ def test_what_is_committed_is_not_taken_back_as_left_over(
 ) -> None:
     repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(landing, "committed", dies)
+        patched.setattr(land, "committed", dies)
         go(repo, EDIT, DONE)
     worktree = open_worktree(repo.top)
     assert left(worktree, home(repo)) == () == take_back(worktree, home(repo))

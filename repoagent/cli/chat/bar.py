@@ -8,7 +8,7 @@ from repoagent.cli.screen.clean import columns, one_line
 from repoagent.errors import RepoagentError
 from repoagent.llm.naming import shown
 from repoagent.repo.facts import current_branch
-from repoagent.work.left import left
+from repoagent.work.landing.left import left
 
 if TYPE_CHECKING:
     from repoagent.cli.chat.chat import Chat

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from repoagent.cli.chat.show import note
 from repoagent.cli.run.outcome import described
 from repoagent.errors import NothingDone, UsageError
-from repoagent.work.left import left, left_diff, take_back
+from repoagent.work.landing.left import left, left_diff, take_back
 
 if TYPE_CHECKING:
     from repoagent.cli.chat.chat import Chat

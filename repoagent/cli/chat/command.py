@@ -92,7 +92,7 @@ def _greet(chat: Chat) -> None:
     from repoagent.agent.state import open_state
     from repoagent.cli.chat.show import note, recap, show_left
     from repoagent.cli.chat.talking import unfinished
-    from repoagent.work.left import left
+    from repoagent.work.landing.left import left
 
     turns = open_state(chat.home.conversation).turns
     if turns:
@@ -178,7 +178,7 @@ def heeded(chat: Chat, text: str) -> bool:
 def _stopped(chat: Chat) -> None:
     from repoagent.cli.chat.show import note, show_left
     from repoagent.cli.chat.talking import unfinished
-    from repoagent.work.left import left
+    from repoagent.work.landing.left import left
 
     kept = "; what was said and done is kept: say how to go on, or /continue" if unfinished(chat) else ""
     note(chat.terminal, f"\nstopped{kept}")
@@ -190,7 +190,7 @@ def _failed(chat: Chat, error: RepoagentError) -> None:
     from repoagent.cli.chat.talking import unfinished
     from repoagent.errors import NothingDone, UsageError
     from repoagent.work.home import Stopped
-    from repoagent.work.left import left
+    from repoagent.work.landing.left import left
 
     note(chat.terminal, str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
     if isinstance(error, NothingDone | UsageError):

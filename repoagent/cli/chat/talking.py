@@ -94,7 +94,7 @@ def clear(chat: Chat, words: str) -> None:
 def _begin(chat: Chat, name: str) -> str:
     """Go on as `name`; a sentence that says where the one before is."""
     from repoagent.cli.chat.show import show_left
-    from repoagent.work.left import left
+    from repoagent.work.landing.left import left
 
     show_left(left(chat.worktree, chat.home), chat.terminal)
     before, chat.name = chat.name, name
@@ -128,7 +128,7 @@ def compact(chat: Chat, words: str) -> None:
     from repoagent.cli.chat.chat import request
     from repoagent.cli.chat.show import Speaking
     from repoagent.cli.run.talk import RunTalk
-    from repoagent.work.compacting import compact as checkpoint
+    from repoagent.work.sending.compacting import compact as checkpoint
 
     if not open_state(chat.home.conversation).turns:
         raise NothingDone("nothing was said yet: there is nothing to sum up")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.landing.outcome import spending
 from repoagent.cli.screen.clean import clean
+from repoagent.errors import Busy, NothingDone
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
@@ -88,3 +89,22 @@ def used(usage: Usage, calls: int) -> dict[str, object]:
         "estimated": usage.estimated,
         "calls": calls,
     }
+
+
+def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> None:
+    """How a run that did not come to its end is gone on with, and what it has left in the files."""
+    from repoagent.repo import layout
+    from repoagent.work.home import Home, Stopped
+    from repoagent.work.landing.left import left
+
+    home = Home(layout(worktree), name)
+    if not home.conversation.exists() or isinstance(error, (Busy, NothingDone)):
+        return
+    if isinstance(error, Stopped):  # its exit code has no sentence of its own
+        terminal.note(str(error))
+    changed = left(worktree, home)
+    if changed:
+        more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+        names = ", ".join(map(clean, changed[:SHOWN])) + more
+        terminal.note(f"changed and not committed: {names} (`repoagent runs restore {name}` takes it back)")
+    terminal.note(f"`repoagent run --resume {name}` goes on from here")

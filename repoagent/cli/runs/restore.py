@@ -31,7 +31,7 @@ back with `repoagent undo`.
 @pass_session
 def diff(session: Session, /, *, run: str, as_json: bool) -> None:
     """Show what RUN has changed and not committed, as a diff."""
-    from repoagent.work.left import left, left_diff
+    from repoagent.work.landing.left import left, left_diff
 
     here = opened(session)
     found = here.find(run)
@@ -55,7 +55,7 @@ def diff(session: Session, /, *, run: str, as_json: bool) -> None:
 @pass_session
 def command(session: Session, /, *, run: str, yes: bool, as_json: bool) -> None:
     """Take back what RUN has changed and not committed. A run that is alive is not touched."""
-    from repoagent.work.left import left, take_back
+    from repoagent.work.landing.left import left, take_back
 
     here = opened(session)
     found = here.find(run)
@@ -77,7 +77,7 @@ def command(session: Session, /, *, run: str, yes: bool, as_json: bool) -> None:
 
 def _place(here: Here, run: Run) -> WorkTree:
     """The work tree that the run worked in."""
-    from repoagent.work.place import found
+    from repoagent.work.ground.place import found
 
     if not run.record.worktree or Path(run.record.worktree) == here.worktree.top:
         return here.worktree

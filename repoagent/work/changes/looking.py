@@ -17,8 +17,8 @@ from repoagent.repo.content import Content, look
 from repoagent.repo.status import Status, read_status, read_untracked
 from repoagent.work.changes.ledger import Ledger
 from repoagent.work.changes.unwatched import forget_look, keep_look
-from repoagent.work.names import named
-from repoagent.work.obeyed import watch_usual
+from repoagent.work.tools.names import named
+from repoagent.work.tools.obeyed import watch_usual
 
 LARGEST = 4 * 1024 * 1024  # bytes of a file that is followed
 MOST = 2_000  # uncommitted files whose bytes are looked at

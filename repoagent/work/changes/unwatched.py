@@ -17,7 +17,7 @@ from repoagent.repo.content import Content, look
 from repoagent.repo.status import Status, read_status, read_untracked
 from repoagent.store import document
 from repoagent.work.changes.ledger import Ledger
-from repoagent.work.names import named
+from repoagent.work.tools.names import named
 
 if TYPE_CHECKING:
     from repoagent.work.changes.looking import Seen

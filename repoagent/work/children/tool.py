@@ -17,7 +17,7 @@ from repoagent.work.children.reviewer import review
 from repoagent.work.desk import Desk
 from repoagent.work.home import Home, new_name
 from repoagent.work.kinds import Budget, Kind, instructions_text, narrowed
-from repoagent.work.names import named
+from repoagent.work.tools.names import named
 
 AT_ONCE = 6
 MOST = 30  # children of one run

@@ -19,8 +19,8 @@ from repoagent.edit.scope import gate
 from repoagent.errors import UsageError
 from repoagent.repo import FileChange, open_worktree
 from repoagent.work.changes import looking, open_ledger, watch
-from repoagent.work.names import named
-from repoagent.work.withheld import withheld_files
+from repoagent.work.tools.names import named
+from repoagent.work.tools.withheld import withheld_files
 from tests.conftest import GitRepo
 from tests.work.bare import Person, go
 

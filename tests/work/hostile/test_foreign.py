@@ -12,9 +12,9 @@ from repoagent.errors import Refused
 from repoagent.llm import Turn
 from repoagent.llm.conversation import append
 from repoagent.repo import layout, open_worktree
+from repoagent.work.ground.place import found
 from repoagent.work.home import Home, refuse_foreign
-from repoagent.work.left import left_diff, take_back
-from repoagent.work.place import found
+from repoagent.work.landing.left import left_diff, take_back
 from tests.conftest import GitRepo
 from tests.work.bare import NAME, go
 

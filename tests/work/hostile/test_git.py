@@ -11,7 +11,7 @@ from repoagent.agent.sandbox import find
 from repoagent.edit.sensitive import Concern, listed
 from repoagent.errors import Refused, RepoagentError
 from repoagent.repo import open_worktree
-from repoagent.work.obeyed import kept_for_git, watch_usual
+from repoagent.work.tools.obeyed import kept_for_git, watch_usual
 from tests.conftest import GitRepo
 from tests.work.bare import NAME, Person, diff, go
 

@@ -11,7 +11,7 @@ import pytest
 from repoagent.errors import NothingDone
 from repoagent.llm import Limits
 from repoagent.repo import open_worktree
-from repoagent.work.place import linked
+from repoagent.work.ground.place import linked
 from tests.work.tasks.rules import replace_line
 from tests.work.tasks.sight import Sight, edit, finish, patch, quoted
 from tests.work.tasks.stage import Look, Stage

@@ -9,13 +9,13 @@ from repoagent.config import Settings
 from repoagent.edit.means import Means
 from repoagent.repo import WorkTree, layout
 from repoagent.work.at_work import AtWork
-from repoagent.work.equip import confinement
 from repoagent.work.home import About, Home, living, refreshed
 from repoagent.work.home.listing import Run
 from repoagent.work.home.record import ENDS, Record
 from repoagent.work.outset import lay_table
 from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
+from repoagent.work.tools.equip import confinement
 
 
 def compact(

@@ -14,7 +14,7 @@ from repoagent.llm import Part, Reply, Request, Turn, complete
 from repoagent.llm.naming import shown
 from repoagent.work.desk import Desk
 from repoagent.work.outset import first_words
-from repoagent.work.prompt import request_of
+from repoagent.work.sending.prompt import request_of
 
 WINDOW = 128_000  # tokens, of a model of which nobody knows how much it takes in
 

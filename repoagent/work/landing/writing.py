@@ -28,7 +28,7 @@ from repoagent.repo.run import GitError
 from repoagent.repo.transaction.refusals import left_out
 from repoagent.store import audit
 from repoagent.work.desk import Desk
-from repoagent.work.landing import land_each
+from repoagent.work.landing.land import land_each
 
 WRITE = "write"  # how a write of a run is called in the journal: no edit that `undo` would take back alone
 

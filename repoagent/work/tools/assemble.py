@@ -15,10 +15,10 @@ from repoagent.repo import FileChange
 from repoagent.store.masking import mask
 from repoagent.work.changes import change_tools
 from repoagent.work.desk import Desk
-from repoagent.work.finishing import Finishing
-from repoagent.work.reading import output_name, reading_tools
-from repoagent.work.scratch import write_tool
-from repoagent.work.writing import write, writing_tool
+from repoagent.work.landing.finishing import Finishing
+from repoagent.work.landing.writing import write, writing_tool
+from repoagent.work.tools.reading import output_name, reading_tools
+from repoagent.work.tools.scratch import write_tool
 
 CHANGES = frozenset({EDIT, "keep", "restore", "write"})  # what is there only where something may be changed
 WHOLE = frozenset({EDIT, "read", "run", "python", "wait"})  # what bounds itself

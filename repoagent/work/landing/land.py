@@ -26,7 +26,7 @@ from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
 from repoagent.work.changes.committing import committed, will_commit
 from repoagent.work.desk import Desk
-from repoagent.work.names import named
+from repoagent.work.tools.names import named
 
 GOES_ON = "Your files hold the change; `repoagent run --resume {name}` goes on from there."
 TRIES = 3  # how often a file may be saved in the very moment of the commit

@@ -17,7 +17,7 @@ from repoagent.llm import Part, Request, Turn, to_messages
 from repoagent.repo import Facts
 from repoagent.store.masking import mask
 from repoagent.work.desk import Desk
-from repoagent.work.names import named
+from repoagent.work.tools.names import named
 
 
 def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:

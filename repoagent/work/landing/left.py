@@ -12,7 +12,7 @@ from repoagent.work.changes import Ledger, open_ledger
 from repoagent.work.changes.committing import settle_commit
 from repoagent.work.changes.tools import put_back
 from repoagent.work.home import Home, refuse_foreign
-from repoagent.work.writing import write
+from repoagent.work.landing.writing import write
 
 _WAIT = 1.0  # seconds, for a turn that another process does of the same conversation
 

@@ -15,10 +15,10 @@ from repoagent.repo.facts import current_branch
 from repoagent.store.secrets import without_secrets
 from repoagent.work.around import Around
 from repoagent.work.desk import Desk
-from repoagent.work.footing import standing
+from repoagent.work.ground.footing import standing
 from repoagent.work.home import unread
-from repoagent.work.landing import GOES_ON, land_all
-from repoagent.work.names import named
+from repoagent.work.landing.land import GOES_ON, land_all
+from repoagent.work.tools.names import named
 
 REFUSALS = 3  # of the check, a hook or a command before the end, after which the run has failed
 NO = frozenset({"check", "hook", "before_finish"})

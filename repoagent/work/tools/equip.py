@@ -36,12 +36,12 @@ from repoagent.work.changes import watch
 from repoagent.work.desk import Desk
 from repoagent.work.home import Home
 from repoagent.work.kinds import Kind, find_kinds
-from repoagent.work.obeyed import kept_for_git
 from repoagent.work.plugins import plugin_tools
-from repoagent.work.reading import output_name
 from repoagent.work.request import RunRequest
 from repoagent.work.skills import Skill, find_skills, skill_places
-from repoagent.work.withheld import withheld_files
+from repoagent.work.tools.obeyed import kept_for_git
+from repoagent.work.tools.reading import output_name
+from repoagent.work.tools.withheld import withheld_files
 
 Say = Callable[[str], None]
 
