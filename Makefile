@@ -4,6 +4,9 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 SHELL := /bin/bash
+# The tests start the program thousands of times: what is imported is compiled once, whatever the machine's image says
+# of bytecode; what is not imported is never compiled (--no-compile).
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-window reference docs clean
 
@@ -73,7 +76,7 @@ $(VENV)/.ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer; put one on PATH or say make PYTHON=/path/to/python"; exit 1; }
 	@echo "making the environment in $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@
 
 clean:

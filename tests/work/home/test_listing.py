@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused, UsageError
@@ -133,6 +133,7 @@ def test_hostile_folders_are_listed_as_unreadable_or_not_at_all(layout: Layout, 
 
 
 @pytest.mark.soak
+@settings(suppress_health_check=[HealthCheck.too_slow])  # any JSON is a deep strategy: slow on a busy machine
 @given(st.dictionaries(st.sampled_from([*to_dict(Record()), "version", "x"]), JSON))
 def test_any_run_json_has_a_reading(value: dict[str, Any]) -> None:
     found = from_dict(value)
