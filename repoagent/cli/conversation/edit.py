@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.conversation.common import GROUP, VERSION, examples, name_argument, open_desk, word
+from repoagent.cli.program.model_options import (
+    max_cost_option,
+    model_option,
+    record_option,
+    reply_option,
+    show_prompt_option,
+)
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import ModelError, NothingDone, Refused, UsageError
 
@@ -27,7 +33,6 @@ EPILOG = examples(
     "edit parser          in your editor",
     more="\n4 and 5 are about the model, as for an edit.",
 )
-file_path = click.Path(path_type=Path, allow_dash=True)
 
 
 @click.command(epilog=EPILOG)
@@ -36,11 +41,11 @@ file_path = click.Path(path_type=Path, allow_dash=True)
 @click.option("--user-turns", is_flag=True, help="What you have said may be changed too, or left out.")
 @click.option("-y", "--yes", is_flag=True, help="Write it without asking.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
-@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
-@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
-@click.option("--reply", type=file_path, metavar="FILE", help="The reply, for --model manual.")
-@click.option("--show-prompt", is_flag=True, help="Print what would be sent, with its tokens; send nothing.")
+@model_option
+@max_cost_option
+@record_option
+@reply_option
+@show_prompt_option
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.conversation.common import VERSION, examples, name_argument, open_desk, turns
+from repoagent.cli.program.model_options import (
+    max_cost_option,
+    model_option,
+    record_option,
+    reply_option,
+)
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import NothingDone
 
@@ -23,7 +28,6 @@ if TYPE_CHECKING:
 FEW = 5  # calls that are made without a question
 LEAST_WORDS, MOST_WORDS = 20, 1_000
 WIDEST = 100  # columns of a line of prose
-file_path = click.Path(path_type=Path, allow_dash=True)
 
 
 @click.command(
@@ -38,12 +42,12 @@ file_path = click.Path(path_type=Path, allow_dash=True)
     "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N", default=150, show_default=True,
     help="How long the summary is, roughly.",
 )  # fmt: skip
-@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
+@model_option
 @click.option("--refresh", is_flag=True, help="Ask anew for what a model wrote; your corrections stay.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many calls are paid for.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
-@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
-@click.option("--reply", type=file_path, metavar="FILE", help="The reply, for --model manual.")
+@max_cost_option
+@record_option
+@reply_option
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> None:

@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.landing.options import Committing, asking, commit_options, committing, refuse_conflicts
+from repoagent.cli.program.model_options import (
+    effort_option,
+    file_path,
+    max_cost_option,
+    max_tokens_option,
+    model_option,
+    record_option,
+    reply_option,
+    show_prompt_option,
+)
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.program.words import words_in
 from repoagent.errors import Exit, NothingDone, UsageError
@@ -39,18 +49,17 @@ SETTINGS = {  # option of the command line: key of the configuration
     "effort": "effort",
 }
 CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: by their parameters
-file_path = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(cls=Committing, epilog=EPILOG)
 @click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
-@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
+@model_option
 @click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
 @asking
 @click.option("--check", metavar="CMD", help="Commit only if CMD passes; its failure goes to the model.")
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Model calls at most.")
-@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens at most, in and out.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
+@max_tokens_option
+@max_cost_option
 @click.option("--create", is_flag=True, help="The files may be new.")
 @click.option("--scope", type=click.Choice(["files", "neighbors", "repo"]), help="What may be changed.")
 @click.option("--read", multiple=True, metavar="FILE", help="Show FILE too, for reading only. Repeatable.")
@@ -64,17 +73,11 @@ file_path = click.Path(path_type=Path, dir_okay=False)
     "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
     help="What the model is asked for.",
 )  # fmt: skip
-@click.option(
-    "--effort",
-    type=click.Choice(["low", "medium", "high", "xhigh", "max"]),
-    help="How much the model thinks.",
-)
-@click.option(
-    "--reply", type=file_path, metavar="FILE", help="The reply, for --model manual; - is standard input."
-)
+@effort_option
+@reply_option
 @click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in reading or placing.")
-@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
-@click.option("--show-prompt", is_flag=True, help="Print what would be sent, with its tokens; send nothing.")
+@record_option
+@show_prompt_option
 @click.option("--count", is_flag=True, help="With --show-prompt: send it to the provider to be counted.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
 @json_option

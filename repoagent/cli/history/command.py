@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.program.model_options import max_cost_option, record_option
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import RepoagentError, UsageError
 
@@ -35,8 +36,8 @@ file_path = click.Path(path_type=Path)
 @click.option("--summarize", is_flag=True, help="The same, with the model that is configured for it.")
 @click.option("--share", is_flag=True, help="Take summaries from git notes, and add those that are new.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many commits are paid for.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
-@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
+@max_cost_option
+@record_option
 @click.option("--budget", type=click.IntRange(1), metavar="TOKENS", help="Print what a prompt would say.")
 @json_option
 @pass_session

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, count, name, opened
+from repoagent.cli.program.model_options import max_cost_option, model_option, record_option
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
@@ -39,14 +39,9 @@ itself above `memory.limit` bytes.
 @click.argument("files", metavar="FILE...", nargs=-1, shell_complete=complete)
 @click.option("--all", "everything", is_flag=True, help="Every conversation that has old exchanges.")
 @click.option("--plain", is_flag=True, help="Without a model, also where one is configured for summaries.")
-@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
-@click.option(
-    "--record",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Record the replies for --model replay:FILE.",
-)
+@model_option
+@max_cost_option
+@record_option
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be put away, and do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many calls are paid for.")
 @json_option

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.program.model_options import max_cost_option, record_option, reply_option
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.review.verbs import PATHSPECS, Review, complete
 from repoagent.errors import Exit, UsageError
@@ -27,7 +28,6 @@ FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")
 LEVELS = ("note", "warning", "error", "never")
 _STAGED: How = "staged"
 _WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
-file_path = click.Path(path_type=Path, allow_dash=True)
 
 EXAMPLES = """\b
 Examples:
@@ -78,9 +78,9 @@ Exit code 1 says that there is a finding of the level of --fail-on or above
 @click.option(
     "--show-prompt", is_flag=True, help="Print what a model would be sent, with its tokens; send nothing."
 )
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
-@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
-@click.option("--reply", type=file_path, metavar="FILE", help="The reply, for --model manual.")
+@max_cost_option
+@record_option
+@reply_option
 @click.option("--refresh", is_flag=True, help="Ask anew about what the model has answered before.")
 @click.option("--learn", is_flag=True, help="Learn what is usual here, now; it happens by itself too.")
 @click.option("--background", is_flag=True, hidden=True)

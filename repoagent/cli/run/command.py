@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.landing.options import Committing
+from repoagent.cli.program.model_options import file_path
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.run import options as run_options
 from repoagent.errors import Exit, RepoagentError, UsageError
@@ -33,7 +34,7 @@ Examples:
     "-F",
     "--file",
     "prompt_file",
-    type=run_options.file_path,
+    type=file_path,
     metavar="FILE",
     help="Read the prompt from FILE.",
 )

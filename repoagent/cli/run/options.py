@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from repoagent.cli.program.model_options import (
+    effort_option,
+    max_cost_option,
+    max_tokens_option,
+    model_option,
+    record_option,
+    reply_option,
+)
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -25,8 +32,6 @@ SETTINGS = {  # option of the command line: key of the configuration
     "effort": "effort",
     "mode": "run.mode",
 }
-file_path = click.Path(path_type=Path, dir_okay=False)
-_EFFORTS = click.Choice(["low", "medium", "high", "xhigh", "max"])
 _MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
 
 
@@ -34,7 +39,7 @@ def asking(noun: str) -> Callable[[F], F]:
     """Who is asked, what may be done, and which conversation is gone on with; `noun` is "run" or "chat"."""
     stop = "; without a PROMPT where it stopped" if noun == "run" else ""
     return _with(
-        click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE."),
+        model_option,
         click.option("--mode", type=_MODES, help="What may be done without a question."),
         click.option("--continue", "continues", is_flag=True, help=f"Go on with the last {noun}."),
         click.option("--resume", metavar="NAME", help=f"Go on with the {noun} NAME{stop}."),
@@ -71,24 +76,17 @@ def limiting(of: str = "") -> Callable[[F], F]:
     """The limits, the agent, and what is recorded. Calls and seconds are those `of` what the words say."""
     return _with(
         click.option("--max-turns", type=click.IntRange(1), metavar="N", help=f"Model calls at most{of}."),
-        click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens at most, in and out."),
-        click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most."),
+        max_tokens_option,
+        max_cost_option,
         click.option(
             "--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help=f"Seconds at most{of}."
         ),
-        click.option("--effort", type=_EFFORTS, help="How much the model thinks."),
+        effort_option,
         click.option(
             "--agent", default="model", metavar="NAME", help="Another agent, from an installed package."
         ),
-        click.option(
-            "--reply",
-            type=file_path,
-            metavar="FILE",
-            help="The reply, for --model manual; - is standard input.",
-        ),
-        click.option(
-            "--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE."
-        ),
+        reply_option,
+        record_option,
         click.option("-v", "--verbose", is_flag=True, help="Say more about what happens."),
     )
 

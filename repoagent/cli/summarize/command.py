@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.program.model_options import (
+    max_cost_option,
+    model_option,
+    record_option,
+    reply_option,
+)
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 
@@ -27,21 +33,22 @@ Examples:
   repoagent summarize src/*.py --words 60 --yes
   git show v2.0:src/app.py | repoagent summarize -
 """
-file_path = click.Path(path_type=Path, allow_dash=True)
 
 
 @click.command(epilog=EPILOG)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=file_path)
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
+)
 @click.option(
     "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N", default=150, show_default=True,
     help="How long a summary is, roughly.",
 )  # fmt: skip
-@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
+@model_option
 @click.option("--refresh", is_flag=True, help="Ask anew for what a model wrote; your corrections stay.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many calls are paid for.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
-@click.option("--record", type=file_path, metavar="FILE", help="Record the replies for --model replay:FILE.")
-@click.option("--reply", type=file_path, metavar="FILE", help="The reply, for --model manual.")
+@max_cost_option
+@record_option
+@reply_option
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> None:

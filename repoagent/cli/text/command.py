@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.program.model_options import (
+    effort_option,
+    file_path,
+    max_cost_option,
+    max_tokens_option,
+    model_option,
+    record_option,
+    reply_option,
+    show_prompt_option,
+)
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import RepoagentError, UsageError
 
@@ -28,27 +38,22 @@ Examples:
   repoagent text "what is wrong in this picture?" screen.png
   repoagent text "answer as a table" notes.md paper.pdf -o table.md
 """
-file_path = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(epilog=EPILOG)
 @click.argument("arguments", nargs=-1, metavar="[PROMPT] [FILE]...")
-@click.option("--model", metavar="SPEC", help="provider/NAME, command:CMD, manual or replay:FILE.")
+@model_option
 @click.option(
     "-F", "--file", "prompt_file", type=file_path, metavar="FILE", help="Read the prompt from FILE."
 )
 @click.option("--system", metavar="TEXT", help="What the model is told first; @FILE reads it from FILE.")
 @click.option("-o", "--output", type=file_path, metavar="FILE", help="Write the reply to FILE, whole.")
-@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens at most, in and out.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most.")
-@click.option(
-    "--effort",
-    type=click.Choice(["low", "medium", "high", "xhigh", "max"]),
-    help="How much the model thinks.",
-)
-@click.option("--record", type=file_path, metavar="FILE", help="Record the reply for --model replay:FILE.")
-@click.option("--reply", type=file_path, metavar="FILE", help="The reply, for --model manual.")
-@click.option("--show-prompt", is_flag=True, help="Print what would be sent, with its tokens; send nothing.")
+@max_tokens_option
+@max_cost_option
+@effort_option
+@record_option
+@reply_option
+@show_prompt_option
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> None:
