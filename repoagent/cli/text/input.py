@@ -24,13 +24,14 @@ PATIENCE = 2.0  # seconds without anything on standard input, after which it is 
 
 def question_of(given: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
     """The prompt and the files. Standard input is read at most once: as the prompt, as the file `-`, or, where it is no
-    terminal, as one more file. Raises what reading a file raises, UsageError for no prompt."""
+    terminal, as one more file; not where it is the reply. Raises what reading a file raises, UsageError for no
+    prompt."""
     from repoagent.work.asks import Question, read_given, read_stream
 
     words, names = _split(given)
-    asked_for = (words is None) + names.count("-")
+    asked_for = (words is None) + names.count("-") + (str(given.reply) == "-")
     if asked_for > 1:
-        raise UsageError("standard input can be the prompt or one file: say - only once")
+        raise UsageError("standard input can be the prompt, one file or the reply: say - only once")
     if words is None:
         words = _decoded(_standard_input(terminal), "standard input")
     if not words.strip():

@@ -130,6 +130,7 @@ def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, echo
         (["  "], "the prompt is empty"),
         (["a.txt"], "a.txt is a file, and the prompt comes first"),
         (["-", "-"], "say - only once"),
+        (["-", "--reply", "-"], "say - only once"),
         (["-F", "gone", "a.txt"], "gone can't be read"),
         (["hi", "--system", "@gone"], "gone can't be read"),
         (["hi", "-o", "src"], "src"),
@@ -291,6 +292,10 @@ def test_a_recording_is_found_by_what_is_asked(repo: GitRepo, ask: Ask, echo: Ec
     reply = tmp_path / "reply.md"
     reply.write_text("by hand\n")
     assert ask("what?", "--model", "manual", "--reply", str(reply)).out == "by hand\n"
+    assert (
+        program(repo.top, "text", "what?", "--model", "manual", "--reply", "-", stdin=b"piped\n").out
+        == "piped\n"
+    )
 
 
 def test_it_works_outside_of_a_repository_and_keeps_nothing(tmp_path: Path, ask: Ask, echo: Echo) -> None:
