@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import program
-from tests.cli.applying import here
+from tests.cli.applying import Done, here
 from tests.conftest import GitRepo
 
 __all__ = ["here"]
@@ -55,19 +53,6 @@ def script(tmp_path: Path) -> Script:
     folder.mkdir()
     (folder / "model.sh").write_text(MODEL)
     return Script(folder)
-
-
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        value = json.loads(self.out)
-        assert isinstance(value, dict)
-        return value
 
 
 Run = Callable[..., Done]

@@ -4,10 +4,8 @@
         ...                            # the anthropic SDK talks to it with server.environment set
         server.requests[0].text        # what it was sent
 
-A script is what to answer: one behaviour, a list of them (one for each request, in order; asking for more is
-a 500 whose message says so), or a function from the request (`Received`) to a behaviour. A plain `str` is a
-behaviour too: that text. Behaviours are made by the functions below: `text`, `status`, `cut`, `error_event`,
-`pings`, `page`, `hang_up`. How Bedrock and Vertex AI speak is in cloud_server.py.
+Scripts are those of streaming_server.py; behaviours are made by the functions below: `text`, `status`, `cut`,
+`error_event`, `pings`, `page`, and by `hang_up`. How Bedrock and Vertex AI speak is in cloud_server.py.
 
 As a fixture: `server_with` in tests/llm/conftest.py sets the environment as well. For a subprocess, pass
 `{**os.environ, **server.environment}`.
@@ -16,29 +14,20 @@ As a fixture: `server_with` in tests/llm/conftest.py sets the environment as wel
 from __future__ import annotations
 
 import json
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
+from tests.llm.providers import streaming_server
+from tests.llm.providers.streaming_server import Behaviour, hang_up, running
+
+__all__ = [
+    "KEY", "Behaviour", "Handler", "Received", "Script", "Server", "cut", "error_event", "hang_up", "messages_server", "page",
+    "pings", "status", "text",
+]  # fmt: skip
+
 KEY = "sk-ant-test-0123456789abcdef"
-
-
-@dataclass(frozen=True)
-class Behaviour:
-    """One answer: a status with a body, or (status 200) events, each after its delay."""
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, Any] | list[Any] | str | None = None  # JSON, or a page of HTML
-    events: tuple[Mapping[str, Any], ...] = ()
-    first_delay: float = 0.0  # seconds before the answer starts
-    delay: float = 0.0  # seconds between two events
-    cut: bool = False  # break the connection after the last event, without the end of the body
 
 
 @dataclass(frozen=True)
@@ -67,7 +56,7 @@ class Received:
         return "\n".join([self.system, *(said for _, said in self.turns)])
 
 
-Script = str | Behaviour | Sequence[str | Behaviour] | Callable[[Received], str | Behaviour]
+Script = streaming_server.Script[Received]
 
 
 def text(
@@ -146,11 +135,6 @@ def page(html: str = "<html>please log in</html>") -> Behaviour:
     return Behaviour(body=html)
 
 
-def hang_up() -> Behaviour:
-    """The connection breaks before anything was answered."""
-    return Behaviour(cut=True)
-
-
 def _start(usage: Mapping[str, int] | None, model: str) -> dict[str, Any]:
     message: dict[str, Any] = {
         "id": "msg_test",
@@ -166,75 +150,26 @@ def _start(usage: Mapping[str, int] | None, model: str) -> dict[str, Any]:
     return {"type": "message_start", "message": message}
 
 
-class Server:
+class Server(streaming_server.Server[Received]):
     """A running server: where it is, and what it was asked."""
 
     def __init__(self, script: Script, handler: type[Handler]) -> None:
-        self.requests: list[Received] = []
+        super().__init__(script, handler, text, status)
         self.count: int | None = None  # what it counts any prompt as; None for a server that can't
-        self.warmed = 0  # HEAD requests: connections opened early
-        self.connections = 0
-        self._script = script
-        self._turn = threading.Lock()
-        self._http = _Http(("127.0.0.1", 0), handler)
-        self._http.owner = self
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     @property
     def environment(self) -> dict[str, str]:
         """What to set for the SDK to find it."""
         return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": KEY, "NO_PROXY": "127.0.0.1"}
 
-    def answer(self, received: Received) -> Behaviour:
-        with self._turn:
-            number = len(self.requests)
-            self.requests.append(received)
-            script = self._script
-            if callable(script):
-                made = script(received)
-            elif isinstance(script, str | Behaviour):
-                made = script
-            elif number < len(script):
-                made = script[number]
-            else:
-                made = status(500, f"the script has {len(script)} answer(s), this is request {number + 1}")
-        return text(made) if isinstance(made, str) else made
+
+def messages_server(script: Script, handler: type[Handler] | None = None) -> AbstractContextManager[Server]:
+    """A server for the block; `handler` is the platform's dialect."""
+    return running(Server(script, handler or Handler))
 
 
-@contextmanager
-def messages_server(script: Script, handler: type[Handler] | None = None) -> Iterator[Server]:
-    """Run a server for the block, on a free port of 127.0.0.1; `handler` is the platform's dialect."""
-    server = Server(script, handler or Handler)
-    thread = threading.Thread(target=server._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server._http.shutdown()
-        server._http.server_close()
-        thread.join()
-
-
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False  # a client keeps its idle connections open
-    owner: Server
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that has gone is nothing to report
-            super().handle_error(request, client_address)
-
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(streaming_server.Handler):
     """Anthropic's own API; a subclass says where its requests go and how it frames events."""
-
-    protocol_version = "HTTP/1.1"
-    server: _Http
-    disable_nagle_algorithm = True
-    content_type = "text/event-stream"
 
     def is_message(self) -> bool:
         return self.path == "/v1/messages"
@@ -252,17 +187,7 @@ class Handler(BaseHTTPRequestHandler):
             return bytes(event["raw"])
         return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
-    def setup(self) -> None:
-        self.server.owner.connections += 1
-        super().setup()
-
-    def do_HEAD(self) -> None:
-        self.server.owner.warmed += 1
-        self.send_response(404)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - http.server calls it so
         owner = self.server.owner
         data = self.rfile.read(int(self.headers["content-length"]))
         if (special := self.special()) is not None:
@@ -271,41 +196,3 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(status(404, f"no such path: {self.path}"))
         headers = {name.lower(): value for name, value in self.headers.items()}
         return self.send(owner.answer(Received(json.loads(data), headers, self.path)))
-
-    def send(self, behaviour: Behaviour) -> None:
-        time.sleep(behaviour.first_delay)
-        try:
-            if behaviour.body is not None:
-                self._send_body(behaviour, behaviour.body)
-            else:
-                self._send_events(behaviour)
-        except (BrokenPipeError, ConnectionResetError):  # the client has gone: a time-out under test
-            self.close_connection = True
-
-    def _send_body(self, behaviour: Behaviour, body: object) -> None:
-        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self.send_response(behaviour.status)
-        for name, value in behaviour.headers.items():
-            self.send_header(name, value)
-        self.send_header("content-type", "text/html" if isinstance(body, str) else "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _send_events(self, behaviour: Behaviour) -> None:
-        if behaviour.events:
-            self.send_response(behaviour.status)
-            self.send_header("content-type", self.content_type)
-            self.send_header("transfer-encoding", "chunked")
-            self.end_headers()
-        for event in behaviour.events:
-            data = self.frame(event)
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-            time.sleep(behaviour.delay)
-        if behaviour.cut:
-            self.close_connection = True
-        else:
-            self.wfile.write(b"0\r\n\r\n")
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass

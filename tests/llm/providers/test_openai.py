@@ -603,7 +603,7 @@ def test_a_certificate_that_nobody_trusts(
     server = serve("ok")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
-    server._http.socket = context.wrap_socket(server._http.socket, server_side=True)
+    server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
     address = server.endpoint()
     address = replace(address, base_url=address.base_url.replace("http:", "https:"))
     assert "is not trusted" in str(refused(OpenAIModel(address, "m")))
