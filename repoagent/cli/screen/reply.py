@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 
 from repoagent.cli.screen.clean import clean, columns
@@ -26,6 +27,8 @@ class Words:
     _line: str = ""  # the line so far; nothing of it is shown while it may become the head of something
     _passing: bool = False
     _closing: re.Pattern[str] | None = field(default=None, repr=False)
+    _blank: int = 0  # lines that are shown once words come after them
+    _most: int = 0  # of them: none before the first words of a reply, one where something hidden stood
 
     def feed(self, piece: str) -> str:
         """The part that is to be shown of the reply up to the end of `piece`, and was not shown before."""
@@ -49,16 +52,28 @@ class Words:
         """What was held back at the end of the reply."""
         line, passing, hidden = self._line, self._passing, self._closing
         self._line, self._passing, self._closing, self.hides = "", False, None, False
-        return "" if passing or hidden is not None or _opens(line) else _without_ends(line)
+        last = "" if passing or hidden is not None or _opens(line) else self._with_blank(_without_ends(line))
+        self._blank = self._most = 0
+        return last
 
     def _begun(self) -> str:
         """Look at the line as far as it goes: its text, or nothing where something hidden begins with it."""
         closing = _opens(self._line)
         if closing is None:
-            return _without_ends(self._line)
+            return self._with_blank(_without_ends(self._line))
+        self._most = min(self._most, 1)
         if not closing.search(self._line[1:]):
             self._closing, self.hides = closing, _FENCE.match(self._line) is not None
         return ""
+
+    def _with_blank(self, line: str) -> str:
+        """A line of words after the blank ones before it."""
+        if not line.strip():
+            self._blank += line.endswith("\n")
+            return ""
+        blank, self._blank = min(self._blank, self._most), 0
+        self._most = sys.maxsize
+        return "\n" * blank + line
 
 
 @dataclass

@@ -60,6 +60,7 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
         ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
         ("`x` is\n``", "`x` is\n``"),
         ("```diff\n-a\n", ""),
+        ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "I do.\n\nDone.\n\n\nReally.\n"),
     ],
 )
 def test_what_is_shown(reply: str, expected: str) -> None:
