@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from repoagent.agent import State
-from repoagent.edit.briefing import Prepared
-from repoagent.edit.context import check_fits, request_key
+from repoagent.edit.briefing.context import check_fits, request_key
+from repoagent.edit.briefing.gather import Prepared
 from repoagent.edit.corrections import next_prompts
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.means import Means
-from repoagent.edit.remember import keep_sent, now
+from repoagent.edit.remembering.remember import keep_sent, now
 from repoagent.llm import Message, Part, Reply, Request, complete
 from repoagent.llm.naming import shown
 from repoagent.memory import search_memory

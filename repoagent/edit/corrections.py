@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.agent import fence
-from repoagent.edit.assemble import Prepared
-from repoagent.edit.check_output import start_of
-from repoagent.edit.commit import output_of
-from repoagent.edit.compose import prompt_for
-from repoagent.edit.context import Prompt, warmth
-from repoagent.edit.forms import LOOSE, UNCHANGED
+from repoagent.edit.briefing.assemble import Prepared
+from repoagent.edit.briefing.compose import prompt_for
+from repoagent.edit.briefing.context import Prompt, warmth
+from repoagent.edit.briefing.forms import LOOSE, UNCHANGED
+from repoagent.edit.landing.check_output import start_of
+from repoagent.edit.landing.commit import output_of
 from repoagent.edit.small.excerpt import fence_mark, shown_text
 from repoagent.edit.small.windows import Window, rows_now
 from repoagent.llm import Turn

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from repoagent.edit.readback import DiffStat
-from repoagent.edit.sensitive import Concern
+from repoagent.edit.verify.readback import DiffStat
+from repoagent.edit.verify.sensitive import Concern
 from repoagent.patch import Placement
 from repoagent.patch.tolerances import TOLERANCES
 from repoagent.repo.change import FileChange

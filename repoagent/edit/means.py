@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repoagent.config import Settings
-from repoagent.edit.forms import FORMS, Asked
+from repoagent.edit.briefing.forms import FORMS, Asked
 from repoagent.errors import UsageError
 from repoagent.llm import (
     Known,

@@ -12,20 +12,18 @@ from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.config import Settings
 from repoagent.edit.asking import PART, Asking
-from repoagent.edit.briefing import Prepared, copies, prepare
-from repoagent.edit.commit import Landed, NoCommit, NotNow, SentBack
-from repoagent.edit.context import request_key
+from repoagent.edit.briefing.context import request_key
+from repoagent.edit.briefing.gather import Prepared, copies, prepare
 from repoagent.edit.dialogue import Dialogue
-from repoagent.edit.land import land
-from repoagent.edit.landing import new_edit_id
+from repoagent.edit.landing.bench import new_edit_id
+from repoagent.edit.landing.commit import Landed, NoCommit, NotNow, SentBack
+from repoagent.edit.landing.land import land
+from repoagent.edit.landing.preflight import preflight, refuse_untracked
 from repoagent.edit.means import Means, means
-from repoagent.edit.pending import Pending, pending
-from repoagent.edit.preflight import preflight, refuse_untracked
-from repoagent.edit.record import Record
-from repoagent.edit.remember import now
-from repoagent.edit.request import EditRequest, named_files
-from repoagent.edit.undo import undo
-from repoagent.edit.unfinished import (
+from repoagent.edit.remembering.pending import Pending, pending
+from repoagent.edit.remembering.record import Record
+from repoagent.edit.remembering.remember import now
+from repoagent.edit.remembering.unfinished import (
     alive,
     conversation_file,
     forget_unanswered,
@@ -33,6 +31,8 @@ from repoagent.edit.unfinished import (
     set_aside,
     unfinished,
 )
+from repoagent.edit.request import EditRequest, named_files
+from repoagent.edit.undo import undo
 from repoagent.errors import (
     Busy,
     CheckFailed,

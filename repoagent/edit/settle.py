@@ -23,7 +23,7 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
             say(sentence)
     if not has_leftovers(place):
         return
-    from repoagent.edit.leftovers import clear_away
+    from repoagent.edit.remembering.leftovers import clear_away
 
     try:
         for sentence in clear_away(worktree):

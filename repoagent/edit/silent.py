@@ -10,7 +10,7 @@ from repoagent.edit.dialogue import Decision, Proposal
 
 if TYPE_CHECKING:
     from repoagent.agent import LoopEvent
-    from repoagent.edit.sensitive import Concern
+    from repoagent.edit.verify.sensitive import Concern
 
 
 def _ignore(*_: object) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from repoagent.edit.lessons import taken_back
-from repoagent.edit.pending import STATES, pending
-from repoagent.edit.remember import now
+from repoagent.edit.remembering.lessons import taken_back
+from repoagent.edit.remembering.pending import STATES, pending
+from repoagent.edit.remembering.remember import now
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Turn

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from repoagent.agent import fence
 from repoagent.config import Settings
 from repoagent.edit.apply.run import Bench, landing
-from repoagent.edit.commit import Landed
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft
+from repoagent.edit.landing.commit import Landed
+from repoagent.edit.landing.message import compose
+from repoagent.edit.landing.preflight import preflight, refuse_untracked
 from repoagent.edit.means import Means
-from repoagent.edit.message import compose
-from repoagent.edit.preflight import preflight, refuse_untracked
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.scope import gate, why_content_is_off_limits
+from repoagent.edit.verify.scope import gate, why_content_is_off_limits
 from repoagent.errors import Refused
 from repoagent.repo import FileChange, Source, WorkTree, read_source
 from repoagent.repo.transaction.refusals import refuse_operation

@@ -14,7 +14,7 @@ from repoagent.agent.kernel import Room, python_tool
 from repoagent.agent.plan import plan_news
 from repoagent.agent.state import beside
 from repoagent.agent.window.units import tokens
-from repoagent.edit.remember import now
+from repoagent.edit.remembering.remember import now
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Part, Turn
 from repoagent.memory import search_memory

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from repoagent.agent import State, Tool, open_state
 from repoagent.agent.approval import Gate
 from repoagent.config import Settings
+from repoagent.edit.briefing.tools import Workbench
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
-from repoagent.edit.tools import Workbench
 from repoagent.repo import WorkTree
 from repoagent.repo.paths import check_path
 from repoagent.store import Layout

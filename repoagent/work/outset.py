@@ -8,12 +8,12 @@ from repoagent.agent import State, Tool, parse
 from repoagent.agent.state import beside, steps
 from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET
 from repoagent.config import Settings
+from repoagent.edit.briefing.tools import Workbench, read_limit
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
-from repoagent.edit.remember import now
+from repoagent.edit.remembering.remember import now
 from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import gate
-from repoagent.edit.tools import Workbench, read_limit
+from repoagent.edit.verify.scope import gate
 from repoagent.errors import UsageError
 from repoagent.llm import Turn
 from repoagent.repo import WorkTree, gather

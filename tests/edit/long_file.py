@@ -8,7 +8,7 @@ from repoagent.agent import Action, Observation
 from repoagent.agent.protocol import parse
 from repoagent.config import load
 from repoagent.edit import EditRequest, Prepared, Target, prepare
-from repoagent.edit.forms import Asked, Form
+from repoagent.edit.briefing.forms import Asked, Form
 from repoagent.repo import open_worktree
 from tests.conftest import GitRepo
 

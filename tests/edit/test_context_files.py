@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from repoagent.edit.context_files import Found, collect, context_parts
 from repoagent.edit.context_files.named import named_in, without_front_matter
-from repoagent.edit.scope import gate
+from repoagent.edit.verify.scope import gate
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 

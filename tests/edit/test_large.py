@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from repoagent.agent import Action
 from repoagent.config import load
 from repoagent.edit import EditRequest, Prepared, Target, prepare
-from repoagent.edit.forms import Asked
+from repoagent.edit.briefing.forms import Asked
 from repoagent.edit.large.block import excerpt_of
 from repoagent.edit.large.parts import About
 from repoagent.edit.large.reading import read_part

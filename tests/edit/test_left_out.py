@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from repoagent.edit.draft import Draft
-from repoagent.edit.preflight import refuse_untracked
+from repoagent.edit.landing.preflight import refuse_untracked
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused
 from repoagent.repo import open_worktree, read_source

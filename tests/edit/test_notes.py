@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.lessons import Lesson, about, happened, offered, taken_back
+from repoagent.edit.remembering.lessons import Lesson, about, happened, offered, taken_back
 from repoagent.llm import Turn
 from repoagent.llm.conversation import read
 from tests.cli.screens import Screen

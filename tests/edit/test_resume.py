@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.unfinished import alive
+from repoagent.edit.remembering.unfinished import alive
 from repoagent.repo import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.message import with_trailers
+from repoagent.edit.landing.message import with_trailers
 from repoagent.repo.options import Options
 from repoagent.repo.transaction import HookFailed, Transaction
 from repoagent.repo.undo import list_edits, redo, undo

@@ -11,10 +11,10 @@ import pytest
 
 from repoagent.agent import Action
 from repoagent.config import load
+from repoagent.edit.briefing.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
 from repoagent.edit.draft import Draft
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.scope import gate
-from repoagent.edit.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
+from repoagent.edit.verify.scope import gate
 from repoagent.errors import UsageError
 from repoagent.history import recent_commits
 from repoagent.repo import layout, open_worktree
@@ -53,7 +53,7 @@ def test_no_argument_of_a_tool_is_an_option(repo: GitRepo, make: object) -> None
 def test_a_pattern_can_not_take_for_ever(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("long.txt", "a" * 40_000 + "!\n" + "ab" * 20_000 + "\n")
     repo.commit("long")
-    monkeypatch.setattr("repoagent.edit.search.SECONDS", 1.0)
+    monkeypatch.setattr("repoagent.edit.briefing.search.SECONDS", 1.0)
     tool = search_tool(bench(repo))
     for pattern in (
         r"(a+)+$",

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent import Action
+from repoagent.edit.briefing.tools import Workbench
 from repoagent.edit.draft import Draft
-from repoagent.edit.proposal import edit_tool
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.scope import gate
-from repoagent.edit.tools import Workbench
+from repoagent.edit.verify.proposal import edit_tool
+from repoagent.edit.verify.scope import gate
 from repoagent.repo import open_worktree, read_source
 from tests.conftest import GitRepo
 from tests.security.conftest import (

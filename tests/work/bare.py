@@ -10,7 +10,7 @@ from repoagent.agent.approval import Asked, Verdict
 from repoagent.config import load
 from repoagent.edit import Decision, Proposal
 from repoagent.edit.means import Means
-from repoagent.edit.sensitive import Concern
+from repoagent.edit.verify.sensitive import Concern
 from repoagent.llm import Limits, Meter, OnText, Reply, Request, Usage
 from repoagent.repo import layout, open_worktree
 from repoagent.work import RunOutcome, RunRequest, run

@@ -72,7 +72,7 @@ def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.commit(**{"f.txt": "one\n"})
-    monkeypatch.setattr("repoagent.edit.preflight.LOCK_SECONDS", 0.01)
+    monkeypatch.setattr("repoagent.edit.landing.preflight.LOCK_SECONDS", 0.01)
     held = lock.lock_path(open_worktree(repo.top))
     held.touch()
     with pytest.raises(Busy, match="another git command"):
@@ -238,7 +238,7 @@ def test_an_edit_asks_git_once_about_all_files_that_were_shown(
 
     def edit(request: Request) -> str:
         monkeypatch.setattr("repoagent.work.landing.writing.is_ignored", count)
-        monkeypatch.setattr("repoagent.edit.tools.is_ignored", count)
+        monkeypatch.setattr("repoagent.edit.briefing.tools.is_ignored", count)
         return EDIT
 
     go(repo, reads, edit, "enough", commit=NO_COMMIT)

@@ -10,8 +10,8 @@ import pytest
 
 from repoagent.agent import Action, Observation, State, Tool, fence, run
 from repoagent.agent.approval import Gate
-from repoagent.edit.scope import gate
-from repoagent.edit.search import search
+from repoagent.edit.briefing.search import search
+from repoagent.edit.verify.scope import gate
 from repoagent.llm import Turn
 from repoagent.store import Layout
 from repoagent.work.kinds import Budget, find_kinds

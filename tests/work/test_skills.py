@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent import Action, Observation
-from repoagent.edit.scope import gate
+from repoagent.edit.verify.scope import gate
 from repoagent.work.skills import Skill, find_skills, skill_places, skill_tool, skills_block
 from repoagent.work.texts import cut
 

@@ -75,7 +75,7 @@ def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> De
     settings, terminal = session.open(place, flags)
 
     def why_not(path: str) -> str:
-        from repoagent.edit.scope import gate
+        from repoagent.edit.verify.scope import gate
 
         return gate(worktree.top, [path])(path) or ""
 

@@ -201,7 +201,7 @@ def _written(
     given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, targets: tuple[Target, ...]
 ) -> str:
     """What the person writes in the editor, once it is sure that the files can be edited."""
-    from repoagent.edit.briefing import read_sources
+    from repoagent.edit.briefing.gather import read_sources
 
     read_sources(worktree, targets, create=given.create)
     names = ", ".join(target.path for target in targets)

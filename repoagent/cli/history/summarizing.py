@@ -61,7 +61,7 @@ class Summarizing:
         Raises UsageError where nobody can say yes to the cost, NothingDone where somebody says no, and what the
         model and the limits raise.
         """
-        from repoagent.edit.scope import gate
+        from repoagent.edit.verify.scope import gate
         from repoagent.history.summaries import plan, summarize
 
         if all(step.commit.commit in self._known.summaries for step in found.steps):

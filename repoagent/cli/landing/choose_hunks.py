@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repoagent.cli.screen.terminal import Terminal
-from repoagent.edit.hunks import Piece, parse_hunks, pieces, select, split
+from repoagent.edit.landing.hunks import Piece, parse_hunks, pieces, select, split
 from repoagent.repo.change import FileChange
 
 QUESTIONS = {

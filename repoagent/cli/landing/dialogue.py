@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from repoagent.agent import Action, LoopEvent, Observation
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.cli.screen.working import Working
-    from repoagent.edit.sensitive import Concern
+    from repoagent.edit.verify.sensitive import Concern
     from repoagent.repo import FileChange
 
 CHOICES = {

@@ -11,7 +11,7 @@ from repoagent.cli.screen.clean import clean, paint
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.edit import EditOutcome
-    from repoagent.edit.commit import Landed
+    from repoagent.edit.landing.commit import Landed
     from repoagent.llm import Usage
 
 VERSION = 1

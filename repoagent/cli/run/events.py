@@ -20,7 +20,7 @@ from repoagent.errors import RepoagentError
 if TYPE_CHECKING:
     from repoagent.agent import LoopEvent
     from repoagent.agent.approval import Asked
-    from repoagent.edit.sensitive import Concern
+    from repoagent.edit.verify.sensitive import Concern
     from repoagent.llm import Meter
     from repoagent.work import RunOutcome
 

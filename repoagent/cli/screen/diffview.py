@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from repoagent.cli.screen.clean import clean, paint, width
-from repoagent.edit.hunks import HUNK, hunk_end
+from repoagent.edit.landing.hunks import HUNK, hunk_end
 
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)

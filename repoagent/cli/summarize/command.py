@@ -171,7 +171,7 @@ def _worktree() -> WorkTree | None:
 def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
     """What is to be summarized, each file once. Raises UsageError for what is not there, Refused for what may not be
     sent, or is no text."""
-    from repoagent.edit.scope import holds_secrets
+    from repoagent.edit.verify.scope import holds_secrets
     from repoagent.memory.summaries import File
 
     found: dict[str, File] = {}
@@ -191,7 +191,7 @@ def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
 
 
 def _inside(worktree: WorkTree, name: Path) -> File:
-    from repoagent.edit.scope import LFS_POINTER, gate
+    from repoagent.edit.verify.scope import LFS_POINTER, gate
     from repoagent.memory.summaries import File
     from repoagent.repo.source import read_source
     from repoagent.repo.worktree import relative

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from repoagent.edit.message import compose
+from repoagent.edit.landing.message import compose
 from repoagent.errors import Refused, UsageError
 from repoagent.patch import patch_spans
 from repoagent.repo import FileChange, git

@@ -10,14 +10,14 @@ from repoagent.edit.apply.given import Given
 from repoagent.edit.apply.placing import named, placed, read_patches
 from repoagent.edit.apply.run import ApplyOutcome, Bench, failed
 from repoagent.edit.apply.tree import Tree, untracked
-from repoagent.edit.check import run_check
-from repoagent.edit.commit import Landed, SentBack, check_failure
 from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.draft import Draft
-from repoagent.edit.land import agreed
-from repoagent.edit.landing import new_edit_id
+from repoagent.edit.landing.bench import new_edit_id
+from repoagent.edit.landing.check import run_check
+from repoagent.edit.landing.commit import Landed, SentBack, check_failure
+from repoagent.edit.landing.land import agreed
 from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import holds_secrets, why_content_is_off_limits
+from repoagent.edit.verify.scope import holds_secrets, why_content_is_off_limits
 from repoagent.errors import Refused, RepoagentError
 from repoagent.repo import Source, WorkTree, blob_hash
 from repoagent.repo.content import look

@@ -62,7 +62,7 @@ def _lost(applied: Applied, given: Given) -> str:
     whole = {place.path for place in applied.placements if place.level == "whole-file"}
     if not whole:
         return ""
-    from repoagent.edit.losses import unasked_losses
+    from repoagent.edit.verify.losses import unasked_losses
 
     some = replace(applied, changes=tuple(change for change in applied.changes if change.path in whole))
     before = {

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from repoagent.edit.commit import Landed
 from repoagent.edit.dialogue import Dialogue
-from repoagent.edit.landing import Bench
-from repoagent.edit.pending import pending, to_remember
-from repoagent.edit.remember import Story, now, remember
+from repoagent.edit.landing.bench import Bench
+from repoagent.edit.landing.commit import Landed
+from repoagent.edit.remembering.pending import pending, to_remember
+from repoagent.edit.remembering.remember import Story, now, remember
 from repoagent.edit.request import Target, named_files
 from repoagent.errors import RepoagentError
 from repoagent.llm import Turn, Usage

@@ -12,13 +12,13 @@ from repoagent.edit.apply.bound import bound_source, carried
 from repoagent.edit.apply.given import Given, plain_message
 from repoagent.edit.apply.placing import named, placed, read_patches
 from repoagent.edit.apply.tree import Tree, from_here, is_there, reader, spelled, tracked, untracked
-from repoagent.edit.commit import Landed, SentBack, output_of
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft
-from repoagent.edit.land import land
-from repoagent.edit.landing import new_edit_id
-from repoagent.edit.message import EDIT_TRAILER, SOURCE_TRAILER, with_trailers
-from repoagent.edit.preflight import preflight, refuse_untracked
+from repoagent.edit.landing.bench import new_edit_id
+from repoagent.edit.landing.commit import Landed, SentBack, output_of
+from repoagent.edit.landing.land import land
+from repoagent.edit.landing.message import EDIT_TRAILER, SOURCE_TRAILER, with_trailers
+from repoagent.edit.landing.preflight import preflight, refuse_untracked
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
@@ -28,7 +28,7 @@ from repoagent.repo.transaction.refusals import refuse_operation
 
 @dataclass
 class Bench:
-    """The change on the table, as `land` takes it; see `repoagent.edit.landing`."""
+    """The change on the table, as `land` takes it; see `repoagent.edit.landing.bench`."""
 
     worktree: WorkTree
     request: EditRequest

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import gate, holds_secrets, why_content_is_off_limits
+from repoagent.edit.verify.scope import gate, holds_secrets, why_content_is_off_limits
 from repoagent.errors import Refused
 from repoagent.patch import FilePatch, SourceText
 from repoagent.patch.paths import NO_FILE, bad_path, spellings

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from repoagent.edit.context_files.named import named_in, without_front_matter
-from repoagent.edit.scope import WhyNot
+from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import Refused
 from repoagent.llm import estimate_tokens
 from repoagent.repo.paths import check_path

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repoagent.edit.context import check_fits
+from repoagent.edit.briefing.context import check_fits
 from repoagent.edit.conversations.prompt import NAME, Rewrite, first_request, next_request
-from repoagent.edit.remember import keep_sent
+from repoagent.edit.remembering.remember import keep_sent
 from repoagent.errors import NothingDone, Refused
 from repoagent.llm import OnText, Reply, complete
 from repoagent.llm.naming import public

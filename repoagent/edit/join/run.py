@@ -11,7 +11,6 @@ from pathlib import Path
 from repoagent.config import Settings
 from repoagent.edit.apply.outside import written
 from repoagent.edit.apply.run import Bench, failed, landing
-from repoagent.edit.commit import Landed, SentBack
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft
 from repoagent.edit.join.after import bring_up_to_date, keep_diff
@@ -20,9 +19,10 @@ from repoagent.edit.join.gather import Edited, Gathered, gather
 from repoagent.edit.join.merging import Merged, breaking, merged
 from repoagent.edit.join.source import outside_source, present_source
 from repoagent.edit.join.words import plain_words
-from repoagent.edit.land import agreed
-from repoagent.edit.landing import new_edit_id
-from repoagent.edit.preflight import preflight, refuse_untracked
+from repoagent.edit.landing.bench import new_edit_id
+from repoagent.edit.landing.commit import Landed, SentBack
+from repoagent.edit.landing.land import agreed
+from repoagent.edit.landing.preflight import preflight, refuse_untracked
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 from repoagent.repo import FileChange, Source, WorkTree

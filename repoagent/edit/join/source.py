@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import gate
+from repoagent.edit.verify.scope import gate
 from repoagent.errors import Refused
 from repoagent.repo import Source, WorkTree, blob_hash, read_source
 from repoagent.repo.content import look

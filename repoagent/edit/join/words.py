@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from repoagent.edit.join.gather import Edited, Gathered
-from repoagent.edit.message import SUBJECT_WIDTH, compose
+from repoagent.edit.landing.message import SUBJECT_WIDTH, compose
 from repoagent.history.picture.words import shown
 from repoagent.patch import differing
 from repoagent.split import Symbol

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from repoagent.agent import fence
-from repoagent.edit.context import named, quoted, shown
+from repoagent.edit.briefing.context import named, quoted, shown
 from repoagent.edit.large.map import file_map
 from repoagent.edit.large.parts import About, choose
 from repoagent.edit.large.room import Room

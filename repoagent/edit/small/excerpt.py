@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from repoagent.edit.context import named, shown
+from repoagent.edit.briefing.context import named, shown
 from repoagent.edit.small.windows import Window
 from repoagent.repo import Source
 

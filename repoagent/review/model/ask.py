@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from repoagent.agent import Tool
-from repoagent.edit.context import Prompt
+from repoagent.edit.briefing.context import Prompt
 from repoagent.edit.means import Means
-from repoagent.edit.scope import WhyNot, gate
+from repoagent.edit.verify.scope import WhyNot, gate
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
 from repoagent.llm import Part, Retryable
 from repoagent.llm.naming import shown

@@ -10,11 +10,11 @@ from importlib.resources import files
 
 from repoagent.agent import Tool, fence, protocol_text
 from repoagent.config import user_file
-from repoagent.edit.context import Prompt, named, quoted
+from repoagent.edit.briefing.context import Prompt, named, quoted
+from repoagent.edit.briefing.masking import masked_prompt
 from repoagent.edit.context_files import context_parts
 from repoagent.edit.context_files.finding import USER_FILE, collect
-from repoagent.edit.masking import masked_prompt
-from repoagent.edit.scope import WhyNot
+from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import RepoagentError
 from repoagent.history import Look, candidates_block, neighborhood
 from repoagent.llm import Part

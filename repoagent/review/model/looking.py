@@ -9,14 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from repoagent.agent import Action, ModelAgent, Observation, State, Tool, run
-from repoagent.edit.context import Prompt, check_fits
-from repoagent.edit.draft import Draft
-from repoagent.edit.masking import masked_tool
-from repoagent.edit.means import Means
-from repoagent.edit.remember import keep_sent
-from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import WhyNot
-from repoagent.edit.tools import (
+from repoagent.edit.briefing.context import Prompt, check_fits
+from repoagent.edit.briefing.masking import masked_tool
+from repoagent.edit.briefing.tools import (
     Workbench,
     history_tool,
     neighbors_tool,
@@ -26,6 +21,11 @@ from repoagent.edit.tools import (
     recall_tool,
     search_tool,
 )
+from repoagent.edit.draft import Draft
+from repoagent.edit.means import Means
+from repoagent.edit.remembering.remember import keep_sent
+from repoagent.edit.request import EditRequest
+from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import Busy, LimitReached, ModelError, Refused
 from repoagent.llm import Message, Part, Reply, Request, Turn
 from repoagent.memory import search_memory

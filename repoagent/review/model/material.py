@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from repoagent.config import Settings
-from repoagent.edit.scope import WhyNot
+from repoagent.edit.verify.scope import WhyNot
 from repoagent.repo import WorkTree
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.finding import Level

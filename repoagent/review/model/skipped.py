@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from repoagent.edit.scope import WhyNot, why_content_is_off_limits
+from repoagent.edit.verify.scope import WhyNot, why_content_is_off_limits
 from repoagent.repo import WorkTree, git
 from repoagent.review.change import Change, ChangedFile
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from repoagent.edit import EditOutcome
     from repoagent.edit.apply.run import ApplyOutcome
-    from repoagent.edit.commit import Landed
+    from repoagent.edit.landing.commit import Landed
     from repoagent.llm import Usage
     from repoagent.patch import Placement
 

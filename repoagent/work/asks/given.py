@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from repoagent.edit.context import shown
-from repoagent.edit.scope import LFS_POINTER, gate, holds_secrets
+from repoagent.edit.briefing.context import shown
+from repoagent.edit.verify.scope import LFS_POINTER, gate, holds_secrets
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.media import Media, media_of
 from repoagent.patch import decode

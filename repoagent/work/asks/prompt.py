@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repoagent.edit.context import quoted
+from repoagent.edit.briefing.context import quoted
 from repoagent.llm import Message, Part, Request
 from repoagent.llm.quoting import fence
 from repoagent.work.asks.given import Given

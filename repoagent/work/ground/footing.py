@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from repoagent.edit.preflight import preflight
+from repoagent.edit.landing.preflight import preflight
 from repoagent.edit.request import EditRequest
 from repoagent.repo import FileChange, WorkTree
 from repoagent.repo.facts import unmerged

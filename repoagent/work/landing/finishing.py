@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from repoagent.agent import Action, Observation, State, Tool, fence
 from repoagent.agent.plan import open_tasks
 from repoagent.agent.state import is_beside
-from repoagent.edit.check import CheckResult, run_check
-from repoagent.edit.commit import Landed, SentBack, commit_remarks
+from repoagent.edit.landing.check import CheckResult, run_check
+from repoagent.edit.landing.commit import Landed, SentBack, commit_remarks
 from repoagent.errors import CheckFailed, NothingDone
 from repoagent.repo.facts import current_branch
 from repoagent.store.secrets import without_secrets

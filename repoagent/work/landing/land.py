@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from repoagent.agent import account
 from repoagent.agent.approval import Asked
-from repoagent.edit.commit import Landed, SentBack, commit
 from repoagent.edit.draft import Draft
-from repoagent.edit.land import agreed, land
-from repoagent.edit.landing import new_edit_id
-from repoagent.edit.message import compose, with_trailers
-from repoagent.edit.pending import pending, to_remember
-from repoagent.edit.record import model_of_record, trailers_of
-from repoagent.edit.remember import Story, done_of, remember_done
+from repoagent.edit.landing.bench import new_edit_id
+from repoagent.edit.landing.commit import Landed, SentBack, commit
+from repoagent.edit.landing.land import agreed, land
+from repoagent.edit.landing.message import compose, with_trailers
+from repoagent.edit.remembering.pending import pending, to_remember
+from repoagent.edit.remembering.record import model_of_record, trailers_of
+from repoagent.edit.remembering.remember import Story, done_of, remember_done
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import RepoagentError
 from repoagent.llm import Turn, Usage

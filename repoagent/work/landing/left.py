@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repoagent.edit.landing import new_edit_id
+from repoagent.edit.landing.bench import new_edit_id
 from repoagent.patch.canonical import canonical_diff
 from repoagent.repo import FileChange, WorkTree
 from repoagent.store.locks import locked

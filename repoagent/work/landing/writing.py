@@ -10,13 +10,13 @@ from hashlib import sha256
 from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.tool import EDIT
 from repoagent.edit.apply.tree import spelled
-from repoagent.edit.commit import SentBack
-from repoagent.edit.land import RELOCATIONS, agreed, rebind
-from repoagent.edit.landing import new_edit_id
-from repoagent.edit.masking import masked_tool
-from repoagent.edit.proposal import edit_tool
-from repoagent.edit.scope import why_content_is_off_limits
-from repoagent.edit.tools import is_ignored_here, known_or_read
+from repoagent.edit.briefing.masking import masked_tool
+from repoagent.edit.briefing.tools import is_ignored_here, known_or_read
+from repoagent.edit.landing.bench import new_edit_id
+from repoagent.edit.landing.commit import SentBack
+from repoagent.edit.landing.land import RELOCATIONS, agreed, rebind
+from repoagent.edit.verify.proposal import edit_tool
+from repoagent.edit.verify.scope import why_content_is_off_limits
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.memory import Memory, remember, resolve
 from repoagent.patch import FilePatch, PatchRefused, read_answer

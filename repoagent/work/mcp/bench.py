@@ -10,7 +10,7 @@ from repoagent.errors import Refused
 
 if TYPE_CHECKING:
     from repoagent.config import Settings
-    from repoagent.edit.scope import WhyNot
+    from repoagent.edit.verify.scope import WhyNot
     from repoagent.repo import WorkTree
     from repoagent.work.mcp.offer import Call, Service
 
@@ -51,7 +51,7 @@ class Bench:
 
 def bench_of(service: Service) -> Bench:
     """Raises UsageError where the folder is in no work tree."""
-    from repoagent.edit.scope import gate
+    from repoagent.edit.verify.scope import gate
     from repoagent.repo import open_worktree
 
     worktree = open_worktree(service.cwd)

@@ -15,7 +15,7 @@ KINDS = ("note", "edit", "conversation", "commit", "summary")
 
 
 def read(call: Call) -> Told:
-    from repoagent.edit.context import quoted, shown
+    from repoagent.edit.briefing.context import quoted, shown
     from repoagent.edit.large.reading import read_part
     from repoagent.work.answers.outlined import present
 

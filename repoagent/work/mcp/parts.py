@@ -17,7 +17,7 @@ NAMES = 8  # symbols that a segment is described by
 
 
 def segments(call: Call) -> Told:
-    from repoagent.edit.context import quoted, shown
+    from repoagent.edit.briefing.context import quoted, shown
     from repoagent.edit.large.reading import read_part
     from repoagent.work.answers.segments import split_of
 

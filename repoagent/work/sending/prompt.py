@@ -10,7 +10,7 @@ from importlib.resources import files
 from repoagent.agent import State, Tool, protocol_text
 from repoagent.agent.window import marked
 from repoagent.config import user_file
-from repoagent.edit.context import facts_block, quoted, request_key
+from repoagent.edit.briefing.context import facts_block, quoted, request_key
 from repoagent.edit.context_files import collect, context_parts
 from repoagent.edit.context_files.finding import USER_FILE
 from repoagent.llm import Part, Request, Turn, to_messages

@@ -9,7 +9,7 @@ from repoagent.agent import State
 from repoagent.agent.plan import read_plan
 from repoagent.agent.plan.action import short
 from repoagent.agent.window import Known, Window, known_from, room
-from repoagent.edit.remember import keep_sent, now
+from repoagent.edit.remembering.remember import keep_sent, now
 from repoagent.llm import Part, Reply, Request, Turn, complete
 from repoagent.llm.naming import shown
 from repoagent.work.desk import Desk

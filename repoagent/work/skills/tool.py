@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from repoagent.agent import Action, Observation, Tool, fence
-from repoagent.edit.scope import holds_secrets
+from repoagent.edit.verify.scope import holds_secrets
 from repoagent.errors import Refused
 from repoagent.llm.quoting import printable
 from repoagent.store.masking import mask

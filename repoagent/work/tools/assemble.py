@@ -10,7 +10,7 @@ from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.plan import task_tool
 from repoagent.agent.tool import EDIT
 from repoagent.agent.window import spilling
-from repoagent.edit.landing import new_edit_id
+from repoagent.edit.landing.bench import new_edit_id
 from repoagent.repo import FileChange
 from repoagent.store.masking import mask
 from repoagent.work.changes import change_tools

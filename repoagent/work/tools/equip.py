@@ -26,7 +26,7 @@ from repoagent.agent.sandbox import (
 )
 from repoagent.agent.sandbox.landlock import Landlock
 from repoagent.config import Settings, user_file
-from repoagent.edit.scope import gate as off_limits
+from repoagent.edit.verify.scope import gate as off_limits
 from repoagent.llm import Turn
 from repoagent.repo import WorkTree
 from repoagent.store import Layout, audit

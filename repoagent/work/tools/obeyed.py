@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from repoagent.edit.sensitive import BY_HOOKS, LEFTHOOK, LIST, RUN_BY_GIT, listed, obeyed_by_git
+from repoagent.edit.verify.sensitive import BY_HOOKS, LEFTHOOK, LIST, RUN_BY_GIT, listed, obeyed_by_git
 from repoagent.repo import WorkTree, git
 
 _GITLINK = b"160000 "

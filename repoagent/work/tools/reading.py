@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from repoagent.agent import Action, Observation, Tool, fence
-from repoagent.edit.context import quoted, shown
-from repoagent.edit.large.reading import read_part
-from repoagent.edit.masking import masked_tool
-from repoagent.edit.search import MATCH_LIMIT
-from repoagent.edit.tools import (
+from repoagent.edit.briefing.context import quoted, shown
+from repoagent.edit.briefing.masking import masked_tool
+from repoagent.edit.briefing.search import MATCH_LIMIT
+from repoagent.edit.briefing.tools import (
     history_tool,
     known_or_read,
     neighbors_tool,
@@ -21,6 +20,7 @@ from repoagent.edit.tools import (
     recall_tool,
     search_tool,
 )
+from repoagent.edit.large.reading import read_part
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.memory import resolve
 from repoagent.memory.prompt import notes_block

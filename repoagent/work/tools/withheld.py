@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from repoagent.agent.approval.withheld import Known
-from repoagent.edit.scope import holds_secrets
+from repoagent.edit.verify.scope import holds_secrets
 from repoagent.repo import git
 
 

@@ -12,7 +12,7 @@ from repoagent.store.masking import mask
 from tests.cli.conversation.conftest import Script, Talk, diff, texts
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.edit.test_masking import made
+from tests.edit.briefing.test_masking import made
 from tests.memory.conversations.conftest import TALK
 
 SHORTER = diff(" Because all readers see the same file.", " ", "-- first", "-- second")

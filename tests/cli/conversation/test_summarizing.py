@@ -11,7 +11,7 @@ from repoagent.llm.conversation import append
 from repoagent.store.masking import mask
 from tests.cli.conversation.conftest import Script, Talk
 from tests.conftest import GitRepo
-from tests.edit.test_masking import made
+from tests.edit.briefing.test_masking import made
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from repoagent.memory.conversations.past import changes, file_of, past_folder
 from repoagent.memory.conversations.places import last_spoken
 from repoagent.memory.turns import compact
 from repoagent.store.masking import mask
-from tests.edit.test_masking import made
+from tests.edit.briefing.test_masking import made
 from tests.memory.conftest import text
 from tests.memory.conversations.conftest import TALK, Talks
 

@@ -15,7 +15,7 @@ from repoagent.agent.approval.proposing import propose
 from repoagent.agent.approval.shell import read
 from repoagent.agent.sandbox import find
 from repoagent.config.kinds import texts
-from repoagent.edit.scope import gate
+from repoagent.edit.verify.scope import gate
 from repoagent.errors import UsageError
 from repoagent.repo import FileChange, open_worktree
 from repoagent.work.changes import looking, open_ledger, watch

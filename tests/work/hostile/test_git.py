@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.sandbox import find
-from repoagent.edit.sensitive import Concern, listed
+from repoagent.edit.verify.sensitive import Concern, listed
 from repoagent.errors import Refused, RepoagentError
 from repoagent.repo import open_worktree
 from repoagent.work.tools.obeyed import kept_for_git, watch_usual

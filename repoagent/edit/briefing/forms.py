@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from repoagent.edit.context import REMINDS, prompt_text
+from repoagent.edit.briefing.context import REMINDS, prompt_text
 from repoagent.edit.small.windows import Window
 from repoagent.llm import estimate_tokens
 from repoagent.patch import PatchRefused, decode

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from repoagent.agent import Action
+from repoagent.edit.briefing.tools import Workbench, recall_tool
 from repoagent.edit.draft import Draft
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.scope import gate
-from repoagent.edit.tools import Workbench, recall_tool
+from repoagent.edit.verify.scope import gate
 from repoagent.repo.worktree import open_worktree
 from tests.conftest import GitRepo
 

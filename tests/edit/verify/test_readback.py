@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.readback import DiffStat, read_back
+from repoagent.edit.verify.readback import DiffStat, read_back
 from repoagent.patch import canonical_diff
 from repoagent.repo.change import REGULAR, FileChange
 

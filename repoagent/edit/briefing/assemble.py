@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from repoagent.agent import Tool
-from repoagent.edit import context
-from repoagent.edit.compose import Gathered, prompt_for
-from repoagent.edit.draft import Draft
-from repoagent.edit.forms import (
+from repoagent.edit.briefing import context
+from repoagent.edit.briefing.compose import Gathered, prompt_for
+from repoagent.edit.briefing.forms import (
     ASKED_LINES,
     FUNCTION_LINES,
     LOOSE,
@@ -20,13 +19,8 @@ from repoagent.edit.forms import (
     fits_whole,
     reminder,
 )
-from repoagent.edit.masking import masked_tool
-from repoagent.edit.proposal import edit_tool
-from repoagent.edit.request import EditRequest
-from repoagent.edit.small.excerpt import fence_mark, shown_text
-from repoagent.edit.small.unasked import RENAMES
-from repoagent.edit.small.windows import Window, answered_windows, find_windows, question
-from repoagent.edit.tools import (
+from repoagent.edit.briefing.masking import masked_tool
+from repoagent.edit.briefing.tools import (
     Workbench,
     history_tool,
     neighbors_tool,
@@ -36,6 +30,12 @@ from repoagent.edit.tools import (
     recall_tool,
     search_tool,
 )
+from repoagent.edit.draft import Draft
+from repoagent.edit.request import EditRequest
+from repoagent.edit.small.excerpt import fence_mark, shown_text
+from repoagent.edit.small.unasked import RENAMES
+from repoagent.edit.small.windows import Window, answered_windows, find_windows, question
+from repoagent.edit.verify.proposal import edit_tool
 from repoagent.llm import estimate_tokens
 from repoagent.memory import Memory
 from repoagent.repo import Source

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from repoagent.edit.context import named
-from repoagent.edit.scope import WhyNot
+from repoagent.edit.briefing.context import named
+from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import Refused
 from repoagent.history import Neighborhood
 from repoagent.repo import Source, WorkTree, layout, read_source

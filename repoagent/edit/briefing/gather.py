@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import TypeVar
 
 from repoagent.config import Settings, user_file
-from repoagent.edit import context
-from repoagent.edit.assemble import Prepared, assembled
-from repoagent.edit.compose import Gathered
+from repoagent.edit.briefing import context
+from repoagent.edit.briefing.assemble import Prepared, assembled
+from repoagent.edit.briefing.compose import Gathered
+from repoagent.edit.briefing.forms import Asked
+from repoagent.edit.briefing.summaries import purposes, summary_of
 from repoagent.edit.context_files.finding import USER_FILE, Found, collect
-from repoagent.edit.forms import Asked
 from repoagent.edit.large.recent import recently_touched
 from repoagent.edit.large.room import limit_for
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.scope import WhyNot, gate, why_content_is_off_limits
-from repoagent.edit.summaries import purposes, summary_of
+from repoagent.edit.verify.scope import WhyNot, gate, why_content_is_off_limits
 from repoagent.errors import Refused, UsageError
 from repoagent.history import Look, Neighborhood, candidates_block, neighborhood
 from repoagent.memory import Memory, block, copy_of, resolve

@@ -16,8 +16,8 @@ from repoagent.llm import Part
 from repoagent.store.masking import mask, unknown_in, unmask
 
 if TYPE_CHECKING:
-    from repoagent.edit.context import Prompt
-    from repoagent.edit.tools import Workbench
+    from repoagent.edit.briefing.context import Prompt
+    from repoagent.edit.briefing.tools import Workbench
 
 
 def masked_prompt(prompt: Prompt) -> Prompt:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repoagent.edit.pending import complete
+from repoagent.edit.remembering.pending import complete
+from repoagent.edit.remembering.unfinished import PREFIX, alive
 from repoagent.edit.undo import tell
-from repoagent.edit.unfinished import PREFIX, alive
 from repoagent.errors import Busy
 from repoagent.memory.identity.leftovers import clear_unborn
 from repoagent.repo import WorkTree, layout

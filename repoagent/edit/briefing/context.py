@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from repoagent.agent import fence
-from repoagent.edit.check_output import start_of
+from repoagent.edit.landing.check_output import start_of
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused, UsageError
 from repoagent.llm import Message, Part, Request, Turn, estimate, estimate_tokens, to_messages

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 from repoagent.agent import Tool, protocol_text
 from repoagent.config import Settings
-from repoagent.edit import context
+from repoagent.edit.briefing import context
+from repoagent.edit.briefing.forms import LOOSE, WHOLE_LINES, Asked, Form, fence_grammar, reminder
+from repoagent.edit.briefing.masking import masked_prompt
+from repoagent.edit.briefing.tools import Workbench
 from repoagent.edit.context_files import Found, context_parts
-from repoagent.edit.forms import LOOSE, WHOLE_LINES, Asked, Form, fence_grammar, reminder
 from repoagent.edit.large.blocks import Around, long_files
 from repoagent.edit.large.recent import Touched
-from repoagent.edit.masking import masked_prompt
 from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import WhyNot
 from repoagent.edit.small.excerpt import excerpt, whole_text
 from repoagent.edit.small.windows import Window, find_models
-from repoagent.edit.tools import Workbench
+from repoagent.edit.verify.scope import WhyNot
 from repoagent.llm import estimate_tokens
 from repoagent.memory import Memory
 from repoagent.repo import Facts, Source, WorkTree

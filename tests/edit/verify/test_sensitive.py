@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.sensitive import concerns, described, listed
-from repoagent.edit.unseen import unseen
+from repoagent.edit.verify.sensitive import concerns, described, listed
+from repoagent.edit.verify.unseen import unseen
 from repoagent.repo import FileChange, open_worktree
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from repoagent.edit.check import CheckResult, run_check
 from repoagent.edit.dialogue import Dialogue, Proposal
-from repoagent.edit.landing import Bench
+from repoagent.edit.landing.bench import Bench
+from repoagent.edit.landing.check import CheckResult, run_check
 from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.repo import CommitResult, FileChange, HookFailed, Transaction
 from repoagent.repo.status import read_status

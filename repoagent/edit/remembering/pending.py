@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from repoagent.edit.remember import Done, Story, remember_done
+from repoagent.edit.remembering.remember import Done, Story, remember_done
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from repoagent.edit.scope import WhyNot
+from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import UsageError
 from repoagent.repo.run import GitError, git_stream
 

@@ -9,7 +9,7 @@ import pytest
 from repoagent.agent.protocol import parse
 from repoagent.config import load
 from repoagent.edit import EditRequest, Target, prepare
-from repoagent.edit.forms import Asked, Form, choose, fits_whole, form_after
+from repoagent.edit.briefing.forms import Asked, Form, choose, fits_whole, form_after
 from repoagent.llm import Turn
 from repoagent.repo import open_worktree
 from tests.conftest import GitRepo

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 
-from repoagent.edit.commit import Landed
-from repoagent.edit.lessons import happened, is_overtaken, offered, refused_for
+from repoagent.edit.landing.commit import Landed
+from repoagent.edit.remembering.lessons import happened, is_overtaken, offered, refused_for
 from repoagent.llm import Request, Turn, Usage, render
 from repoagent.llm.conversation import append
 from repoagent.memory import EditRecord, Memory, append_edit, read_edits, read_notes

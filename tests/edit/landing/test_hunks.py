@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.edit.hunks import Hunk, Piece, hunk_end, parse_hunks, pieces, select, split
+from repoagent.edit.landing.hunks import Hunk, Piece, hunk_end, parse_hunks, pieces, select, split
 from repoagent.errors import Refused
 from repoagent.patch import canonical_diff
 from repoagent.repo.change import EXECUTABLE, REGULAR, SYMLINK, FileChange

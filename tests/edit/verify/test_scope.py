@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.scope import gate, holds_secrets, why_content_is_off_limits
+from repoagent.edit.verify.scope import gate, holds_secrets, why_content_is_off_limits
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from repoagent.edit.context import shown
+from repoagent.edit.briefing.context import shown
 from repoagent.edit.small.unasked import changes_to_frozen
 from repoagent.patch import Applied, patch_spans
 from repoagent.repo.change import FileChange

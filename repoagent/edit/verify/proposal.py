@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 
 from repoagent.agent import Action, Observation, Tool
+from repoagent.edit.briefing.forms import form_text, short_refusal
+from repoagent.edit.briefing.tools import Workbench, is_ignored_here
 from repoagent.edit.draft import Draft
-from repoagent.edit.forms import form_text, short_refusal
 from repoagent.edit.large.guessed import guessed
-from repoagent.edit.losses import Part, unasked_losses
 from repoagent.edit.small.fitting import Shown
 from repoagent.edit.small.replies import understood
 from repoagent.edit.small.windows import rows_now
-from repoagent.edit.tools import Workbench, is_ignored_here
+from repoagent.edit.verify.losses import Part, unasked_losses
 from repoagent.errors import NothingDone, Refused
 from repoagent.patch import (
     Applied,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from repoagent.edit.commit import Landed, SentBack, commit
 from repoagent.edit.dialogue import SAID_NO, Decision, Dialogue, Proposal
 from repoagent.edit.draft import Draft
-from repoagent.edit.landing import Bench
-from repoagent.edit.readback import DiffStat, read_back
-from repoagent.edit.sensitive import concerns, described
-from repoagent.edit.unseen import unseen
+from repoagent.edit.landing.bench import Bench
+from repoagent.edit.landing.commit import Landed, SentBack, commit
+from repoagent.edit.verify.readback import DiffStat, read_back
+from repoagent.edit.verify.sensitive import concerns, described
+from repoagent.edit.verify.unseen import unseen
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused
 from repoagent.patch import PatchRefused, SourceText, apply_answer, canonical_diff
 from repoagent.repo import FileChange, Moved, Source, read_source

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from repoagent.agent import Action, Observation, Tool, fence
-from repoagent.edit.context import quoted, shown
+from repoagent.edit.briefing.context import quoted, shown
+from repoagent.edit.briefing.forms import LOOSE, Form, form_after, form_text, reminder
+from repoagent.edit.briefing.search import search
 from repoagent.edit.draft import Draft
-from repoagent.edit.forms import LOOSE, Form, form_after, form_text, reminder
 from repoagent.edit.large.reading import read_part
 from repoagent.edit.request import EditRequest
-from repoagent.edit.scope import WhyNot, why_content_is_off_limits
-from repoagent.edit.search import search
 from repoagent.edit.small.windows import Window
+from repoagent.edit.verify.scope import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.patch import Placement
 from repoagent.repo import Source, WorkTree, layout, read_source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.message import SUBJECT_WIDTH, compose, with_trailers
+from repoagent.edit.landing.message import SUBJECT_WIDTH, compose, with_trailers
 from tests.conftest import GitRepo
 
 

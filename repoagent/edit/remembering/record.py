@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from repoagent.agent import State, account, open_state
 from repoagent.config import Settings
-from repoagent.edit.briefing import Prepared
-from repoagent.edit.commit import Landed
+from repoagent.edit.briefing.gather import Prepared
 from repoagent.edit.dialogue import Dialogue
+from repoagent.edit.landing.commit import Landed
+from repoagent.edit.landing.message import EDIT_TRAILER, SOURCE_TRAILER, compose, with_trailers
 from repoagent.edit.means import Means
-from repoagent.edit.message import EDIT_TRAILER, SOURCE_TRAILER, compose, with_trailers
-from repoagent.edit.pending import Pending, to_remember
-from repoagent.edit.remember import Story, forget_sent, remember
-from repoagent.edit.unfinished import conversation_file, forget, set_aside
+from repoagent.edit.remembering.pending import Pending, to_remember
+from repoagent.edit.remembering.remember import Story, forget_sent, remember
+from repoagent.edit.remembering.unfinished import conversation_file, forget, set_aside
 from repoagent.errors import RepoagentError
 from repoagent.llm import Turn
 from repoagent.llm.naming import public
