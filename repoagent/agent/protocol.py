@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from typing import Literal
 
@@ -49,7 +50,12 @@ def parse(
     the conversation: a line of prose that has it can only be an imitation. `was_cut`: a part was dropped
     before. `loose`: a code fence that names no file is a patch too (`Tool.loose`).
     """
-    found = list(pieces(reply, DATA | set(tools), nonce, loose=loose))
+    return _parsed(reply, frozenset(tools), nonce, was_cut, loose)
+
+
+@lru_cache(maxsize=512)  # the replies of a run are looked at after each step; that is a pure function of them
+def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose: bool) -> Parsed:
+    found = list(pieces(reply, DATA | tools, nonce, loose=loose))
     cut = found[-1].start if found and found[-1].kind == "imitation" else len(reply)
     found = [piece for piece in found if piece.kind != "imitation"]
     doubtful = _cut_short(reply, found, cut)

@@ -63,14 +63,14 @@ class Step:
 
 def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
     """The steps of the present run: what came after the words of the person that it began with."""
-    found: list[Step] = []
+    found: list[tuple[Turn, list[Turn]]] = []
     for turn in turns:
         if is_beside(turn):
             continue
         if turn.role == "user":
             found = []
         elif turn.role == "assistant":
-            found.append(Step(turn))
+            found.append((turn, []))
         elif found:
-            found[-1] = replace(found[-1], observations=(*found[-1].observations, turn))
-    return tuple(found)
+            found[-1][1].append(turn)
+    return tuple(Step(reply, tuple(observations)) for reply, observations in found)

@@ -14,6 +14,7 @@ from repoagent.store.detector import find_secrets, may_hold_secrets
 from repoagent.store.secrets import secrets_of
 
 PLACEHOLDER = re.compile(r"<<secret ([0-9a-f]{8,64})>>")
+SHORT = 65_536  # characters of a text that is looked at once, however often it is masked
 LEAST = 12  # characters of a line of a longer secret, from which on it is masked wherever it stands
 
 _values: dict[str, str] = {}  # of placeholders; of this process, never stored
@@ -25,7 +26,7 @@ def mask(text: str) -> str:
     What was found once is masked wherever it stands, also where half of the text around it is missing. Of a secret of
     several lines (a private key) each line is masked but its head and its end.
     """
-    _learn(text)
+    (_learn if len(text) <= SHORT else _look)(text)
     for placeholder, value in sorted(_values.items(), key=lambda item: -len(item[1])):  # one may hold another
         if value in text:
             text = text.replace(value, placeholder)
@@ -49,9 +50,13 @@ def unknown_in(text: str) -> list[str]:
     return [name for name in placeholders(text) if name not in _values]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2048)  # each request of a long run says again all that the one before it said
 def _learn(text: str) -> None:
-    """Find what is secret in `text`; once, however often it is masked."""
+    _look(text)
+
+
+def _look(text: str) -> None:
+    """Find what is secret in `text`."""
     if not may_hold_secrets(text):
         return
     found = [value for secret in find_secrets(text) for value in _lines(secret)]

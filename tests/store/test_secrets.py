@@ -125,3 +125,13 @@ def test_a_placeholder_of_no_value_is_known_as_such() -> None:
 def test_every_text_comes_back(pieces: list[str]) -> None:
     text = "".join(pieces)
     assert unmask(mask(text)) == text
+
+
+def test_what_was_looked_at_once_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a run repeats all turns before it: a hundred of them are not a hundred times the work."""
+    looked: list[str] = []
+    monkeypatch.setattr(masking, "may_hold_secrets", lambda text: bool(looked.append(text)))
+    turns = [f"turn {number}: {'word ' * 50}" for number in range(100)]
+    for _ in range(3):
+        assert [mask(turn) for turn in turns] == turns
+    assert looked == turns

@@ -29,7 +29,7 @@ _LINES = 24
 def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Plan:
     """The plan as the conversation has it: what was asked of `task` and done, upon the last text of a person's that
     was told. `tools` are the names of all tools of the run (a reply is read as the loop reads it)."""
-    plan = Plan(EMPTY)
+    plan, names = Plan(EMPTY), frozenset(tools)
     reply: Turn | None = None
     seen: list[Turn] = []
     for turn in [*turns, Turn("user", "")]:
@@ -37,7 +37,7 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
             seen.append(turn)
             continue
         if reply is not None:
-            plan = _after(plan, Step(reply, tuple(seen)), tuple(sorted(tools)), nonce)
+            plan = _after(plan, Step(reply, tuple(seen)), names, nonce)
             reply = None
         if "plan" in turn.meta and turn.role == "observation":
             plan = Plan(turn.meta["plan"])
@@ -104,19 +104,19 @@ def _one_line(text: str) -> str:
     return text if len(text) <= 300 else f"{text[:300]} …"
 
 
-def _after(plan: Plan, step: Step, tools: tuple[str, ...], nonce: str) -> Plan:
+def _after(plan: Plan, step: Step, tools: frozenset[str], nonce: str) -> Plan:
     if "<task" not in step.reply.text:
         return plan
-    actions = _actions(step.reply.text, tools, nonce, "dropped" in step.reply.meta)
+    actions = parse(step.reply.text, tools, nonce=nonce, was_cut="dropped" in step.reply.meta).actions
     for action, seen in zip(actions, step.performed, strict=False):
         if action.kind == "task" and seen.meta.get("ok") != "no":
-            try:
-                plan = numbered(performed(plan, action)[0])
-            except UsageError:  # it was asked of a plan that a person had edited, and that was not told yet
-                continue
+            plan = _then(plan, tuple(action.args.items()), action.body)
     return plan
 
 
-@lru_cache(maxsize=1000)
-def _actions(reply: str, tools: tuple[str, ...], nonce: str, was_cut: bool) -> tuple[Action, ...]:
-    return parse(reply, tools, nonce=nonce, was_cut=was_cut).actions
+@lru_cache(maxsize=512)  # what was asked for all through a conversation is done again before each call
+def _then(plan: Plan, args: tuple[tuple[str, str], ...], note: str) -> Plan:
+    try:
+        return numbered(performed(plan, Action("task", dict(args), note))[0])
+    except UsageError:  # it was asked of a plan that a person had edited, and that was not told yet
+        return plan

@@ -11,6 +11,7 @@ from hashlib import sha256
 from repoagent.edit.landing.commit import Landed
 from repoagent.edit.remembering.lessons import happened, is_overtaken, offered, refused_for
 from repoagent.llm import Request, Turn, Usage, render
+from repoagent.llm.call import masked
 from repoagent.llm.conversation import append
 from repoagent.memory import EditRecord, Memory, append_edit, read_edits, read_notes
 from repoagent.memory import remember as tie
@@ -61,7 +62,7 @@ class Story:
 
 def keep_sent(place: Layout, request: Request) -> str:
     """Keep the exact text of a request in `sent/`; returns its name there, a hash of the text."""
-    text = mask(render(request)).encode("utf-8", "surrogateescape")
+    text = render(masked(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]
     path = place.sent / f"{name}.txt"
     if not path.exists():

@@ -44,8 +44,9 @@ def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> 
 
 
 def request_of(system: Sequence[Part], state: State, turns: Sequence[Turn], asked: str, most: int) -> Request:
-    """The request for the next reply: `turns` are those of the conversation that are sent."""
-    messages = to_messages([replace(turn, text=mask(turn.text)) for turn in turns], state.nonce)
+    """The request for the next reply: `turns` are those of the conversation that are sent. What is secret in it is
+    masked where it is sent, and where that is kept."""
+    messages = to_messages(turns, state.nonce)
     replies = sum(turn.role == "assistant" for turn in state.turns)
     return marked(Request(tuple(system), messages, most, request_key(asked, {}, replies)))
 

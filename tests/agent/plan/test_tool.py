@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from repoagent.agent import Action, Observation, State, parse
 from repoagent.agent.plan import (
     Plan,
+    again,
     open_tasks,
     parse_plan,
     plan_from,
@@ -210,6 +211,24 @@ def test_the_plan_is_made_again_from_the_conversation(tmp_path: Path) -> None:
     file.unlink()
     assert plan_news(file, turns, TOOLS) is None
     assert plan_from(turns, TOOLS).text == file.read_text()
+
+
+def test_the_plan_of_a_long_conversation_is_not_made_again_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[Action] = []
+
+    def counted(plan: Plan, action: Action) -> tuple[Plan, str]:
+        done.append(action)
+        return performed(plan, action)
+
+    monkeypatch.setattr(again, "performed", counted)
+    turns: list[Turn] = []
+    for number in range(20):
+        turns.append(Turn("assistant", f'<task add="of a long plan {number}"/>'))
+        turns.append(Turn("observation", "", {"kind": "task", "ok": "yes"}))
+        assert len(plan_from(turns, TOOLS).tasks) == number + 1
+    assert len(done) == 20
 
 
 def test_what_a_person_edits_is_told_once(tmp_path: Path) -> None:
