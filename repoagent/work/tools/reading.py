@@ -32,7 +32,7 @@ NOTES_TOKENS = 800
 
 
 def reading_tools(desk: Desk) -> tuple[Tool, ...]:
-    """`read`, `search`, `outline`, `history`, `neighbors`, `recall` and `search_memory`."""
+    """`read`, `search`, `outline`, `history`, `neighbors` and `recall`."""
     bench = desk.bench
     looking = [
         _reads_outputs(desk, _noting(desk, read_tool(bench))),
@@ -41,7 +41,6 @@ def reading_tools(desk: Desk) -> tuple[Tool, ...]:
         history_tool(bench),
         neighbors_tool(bench),
         recall_tool(bench),
-        _memory_tool(desk),
     ]
     return tuple(replace(masked_tool(_afresh(desk, tool), bench), replay=False) for tool in looking)
 
@@ -132,20 +131,6 @@ def _output(desk: Desk, path: str) -> str:
     if data is None:
         raise UsageError(f"there is no output {path} in this run")
     return shown(data)
-
-
-def _memory_tool(desk: Desk) -> Tool:
-    def perform(action: Action) -> Observation:
-        from repoagent.memory import search_memory
-
-        query = (action.args.get("query") or action.body).strip()
-        if not query:
-            return Observation("search_memory", "Say what to search for.", ok=False)
-        found = search_memory(desk.layout, query)
-        return Observation("search_memory", fence("\n".join(found), "memories") if found else "Nothing fits.")
-
-    text = '<search_memory query="WORDS"/> is the same in short: a line for each memory, the best first.'
-    return Tool("search_memory", text, lambda action: _reporting("search_memory", lambda: perform(action)))
 
 
 def _reporting(kind: str, perform: Callable[[], Observation]) -> Observation:

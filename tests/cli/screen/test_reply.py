@@ -56,7 +56,7 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
         ('<read path="a.py"/>\nNext\n', "Next\n"),
         ("<finish>It is done.</finish>\n", "It is done.\n"),
         ("I do.\n<finish>It is done.</finish>", "I do.\nIt is done."),
-        ('<search_memory query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
+        ('<recall query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
         ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
         ("`x` is\n``", "`x` is\n``"),
         ("```diff\n-a\n", ""),
