@@ -91,7 +91,9 @@ def test_nothing_is_written_where_nothing_may_be(repo: GitRepo, mode: str) -> No
     repo.commit(**{"f.txt": "one\n"})
     _outcome, model, _ = go(repo, EDIT, "the answer", mode=mode, plan_only=mode == "ask")
     assert repo.status() == ""
-    assert "patch in your reply" not in model.told
+    for word in ("patch", "commit message"):
+        assert word not in model.told
+    assert "Nothing is changed" in model.told
 
 
 def test_words_alone_are_an_answer(repo: GitRepo) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.resources import files
 
 from repoagent.agent import State, Tool, protocol_text
+from repoagent.agent.tool import EDIT
 from repoagent.agent.window import marked
 from repoagent.config import user_file
 from repoagent.edit.briefing.context import facts_block, quoted, request_key
@@ -26,6 +27,8 @@ def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> 
     texts = [prompt_text("run")]
     if desk.request.plan_only:
         texts.append(prompt_text("plan"))
+    elif all(tool.name != EDIT for tool in tools):
+        texts.append(prompt_text("look"))
     texts.append(protocol_text(tools, "changes"))
     found = collect(
         desk.worktree.top,
@@ -38,7 +41,7 @@ def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> 
     )
     for warning in found.warnings:
         desk.talk.say(f"warning: {warning}")
-    parts = [Part("\n".join(texts), "protocol", cache=True), *context_parts(found), *further]
+    parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(found), *further]
     parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
     return (*parts[:-1], replace(parts[-1], cache=True))
 
