@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from repoagent.llm.media.images import Broken
 
 _TAIL = (
-    2_048  # bytes; the mark of the end stands in them, after it there may be something of a mail or a server
+    2_048  # bytes: the mark of the end stands in them; after it there may be something of a mail or a server
 )
 _MOST = 64_000_000  # bytes of all object streams together, unpacked: a small file may hold very large ones
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
@@ -49,14 +49,16 @@ def _counts(text: bytes) -> Iterator[int]:
 
 def _unpacked(data: bytes) -> Iterator[bytes]:
     """The object streams, in which a file of PDF 1.5 and later may have its pages."""
-    left = _MOST
+    left, end = _MOST, 0
     for name in _PACKED.finditer(data):
-        start = _STREAM.search(data, name.end(), name.end() + _NEAR)
-        if start is None or left <= 0:
+        start = _STREAM.search(data, name.end(), name.end() + _NEAR) if name.start() >= end else None
+        if start is None:  # it has none, or is itself a part of one
             continue
+        end = data.find(b"endstream", start.end())
+        if end < 0 or left <= 0:
+            return
         try:
-            packed = data[start.end() : data.find(b"endstream", start.end())]
-            text = zlib.decompressobj().decompress(packed, left)
+            text = zlib.decompressobj().decompress(data[start.end() : end], left)
         except zlib.error:  # packed in another way, or broken: what else there is has to do
             continue
         left -= len(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable
 
@@ -166,3 +167,10 @@ def test_tokens_follow_what_the_provider_says() -> None:
 def test_size_of_is_total_over_each_type() -> None:
     with pytest.raises(Broken):
         size_of("image/webp", b"RIFF\x04\0\0\0WEBP")
+
+
+def test_a_pdf_that_is_made_to_take_ages_does_not() -> None:
+    """Each of its streams would go on to the end of the file."""
+    began = time.process_time()
+    assert page_count(b"%PDF-1.7\n" + b"/Type /ObjStm stream\n" * 20_000 + b"endstream %%EOF") == 0
+    assert time.process_time() - began < 1.0
