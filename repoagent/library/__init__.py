@@ -1,7 +1,7 @@
 """repoagent for programs in Python: `from repoagent import Repository`.
 
 repository.py has the class, looking.py the half of it that changes nothing; opening.py says how a repository is found,
-asking.py who is asked.
+asking.py which model is asked, wishes.py who agrees and who listens, running.py what only a run needs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Who is asked on a program's behalf: the model that it names, brings along, or that is configured; and within which
-limits."""
+"""Which model is asked on a program's behalf: the one that it names, brings along, or that is configured."""
 
 from __future__ import annotations
 

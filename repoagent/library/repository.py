@@ -11,21 +11,16 @@ from repoagent.errors import UsageError
 from repoagent.library.asking import named, ready
 from repoagent.library.looking import Looking
 from repoagent.library.opening import from_top, log, several
-from repoagent.repo.options import Options
+from repoagent.library.wishes import Decide, Hear, dialogue, options, talk
 
 if TYPE_CHECKING:
     from repoagent.agent import LoopEvent
     from repoagent.agent.approval import Asked, Mode
-    from repoagent.edit import Proposal
-    from repoagent.edit.silent import Silent
     from repoagent.llm import Limits, Model
+    from repoagent.repo import Options
     from repoagent.repo.undo import UndoResult
     from repoagent.work import RunOutcome
     from repoagent.work.answers.landed import EditResult
-    from repoagent.work.silent import SilentTalk
-
-Decide = Callable[["Proposal"], bool]
-Hear = Callable[[str], None]
 
 
 class Repository(Looking):
@@ -99,12 +94,12 @@ class Repository(Looking):
             dry_run=dry_run,
             allow_sensitive=allow_sensitive,
             sensitive=found.texts("edit.sensitive"),
-            commit=_options(commit),
+            commit=options(commit),
         )
-        dialogue = _dialogue(decide, on_note, on_text)
-        asked = ready(found, model, dialogue.said)
+        person = dialogue(decide, on_note, on_text)
+        asked = ready(found, model, person.said)
         self._settle()
-        return of_edit(edit(self._worktree, request, found, dialogue, asked), dialogue.said)
+        return of_edit(edit(self._worktree, request, found, person, asked), person.said)
 
     def apply(
         self,
@@ -141,8 +136,8 @@ class Repository(Looking):
         )
         self._settle()
         return patched(
-            self._worktree, given, found, _dialogue(decide),
-            options=_options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
+            self._worktree, given, found, dialogue(decide),
+            options=options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
         )  # fmt: skip
 
     def run(
@@ -177,27 +172,27 @@ class Repository(Looking):
         Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and what was
         changed are kept then, and the same `name` goes on.
         """
-        from repoagent.library.running import run
+        from repoagent.library.running import limits_of, name_of
+        from repoagent.work import RunRequest, run
 
-        return run(
-            self._worktree,
-            prompt,
-            self._settings(settings, {"check": None, "run.mode": mode, **named(model)}),
-            model=model,
-            talk=_talk(decide, allow, on_event, on_note, on_text),
-            limits=limits,
-            wishes={
-                "mode": mode,
-                "name": name,
-                "plan_only": plan_only,
-                "check": check,
-                "commit": _options(commit),
-                "commit_per_edit": commit_per_edit,
-                "agent": agent,
-                "allow_sensitive": allow_sensitive,
-            },
-            settle=self._settle,
+        found = self._settings(settings, {"run.mode": mode, **named(model)})
+        request = RunRequest(
+            prompt.strip(),
+            name_of(self._worktree, name, prompt),
+            mode=mode,
+            plan_only=plan_only,
+            check=check,
+            commit=options(commit),
+            commit_per_edit=commit_per_edit,
+            agent=agent,
+            allow_sensitive=allow_sensitive,
         )
+        if commit_per_edit and request.commit.no_commit:
+            raise UsageError("commit_per_edit and a commit that is not made can't be meant together")
+        person = talk(decide, allow, on_event, on_note, on_text)
+        asked = ready(found, model, person.said, limits or limits_of(found))
+        self._settle()
+        return run(self._worktree, request, found, person, asked)
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
         """Take the last edit back, or the one of this id. The branch moves back where nobody would notice, else a new
@@ -218,40 +213,3 @@ class Repository(Looking):
         from repoagent.edit.settle import settle
 
         settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), log.warning)
-
-
-def _options(commit: bool | Options) -> Options:
-    found = Options(no_commit=not commit) if isinstance(commit, bool) else commit
-    if found.edit_message:
-        raise UsageError(
-            "edit_message opens an editor, and a program has no terminal for it: give the message"
-        )
-    return found
-
-
-def _dialogue(decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None) -> Silent:
-    from repoagent.edit.silent import Silent
-
-    dialogue = Silent()
-    dialogue.agree = decide or dialogue.agree
-    dialogue.hear = on_note or dialogue.hear
-    dialogue.on_text = on_text or dialogue.on_text
-    return dialogue
-
-
-def _talk(
-    decide: Decide | None,
-    allow: Callable[[Asked], bool] | None,
-    on_event: Callable[[LoopEvent], None] | None,
-    on_note: Hear | None,
-    on_text: Hear | None,
-) -> SilentTalk:
-    from repoagent.work.silent import SilentTalk
-
-    talk = SilentTalk()
-    talk.agree = decide or talk.agree
-    talk.allow = allow or talk.allow
-    talk.on_event = on_event or talk.on_event
-    talk.hear = on_note or talk.hear
-    talk.on_text = on_text or talk.on_text
-    return talk

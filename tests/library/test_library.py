@@ -300,6 +300,20 @@ def test_threads_share_one(repo: GitRepo) -> None:
     }
 
 
+def test_a_run_that_can_not_be_meant_is_refused_before_a_call(repo: GitRepo) -> None:
+    from tests.work.bare import Model
+
+    repo.commit(**{"f.txt": "one\n"})
+    here, model = Repository(repo.top), Model([])
+    with pytest.raises(errors.UsageError, match="commit_per_edit and a commit that is not made"):
+        here.run("make it two", model=model, commit=False, commit_per_edit=True)
+    with pytest.raises(errors.UsageError, match="the prompt is empty"):
+        here.run("  ", model=model)
+    with pytest.raises(errors.UsageError, match="no name for a conversation"):
+        here.run("x", model=model, name="../x")
+    assert model.seen == []
+
+
 def test_a_run_is_committed_and_can_be_gone_on_with(repo: GitRepo) -> None:
     from repoagent.errors import LimitReached
     from repoagent.llm import Limits
