@@ -80,7 +80,21 @@ def test_killed_after_the_commit_of_one_edit(repo: GitRepo, monkeypatch: pytest.
     made = repo.head()
     outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=True)
     assert (outcome.kind, repo.head(), record(repo)["commits"]) == ("done", made, [made])
-    assert any("before the run was interrupted" in text for _, text in observations(repo))
+    assert any(text.startswith("Applied: f.txt, before the run") for _, text in observations(repo))
+
+
+def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not written again, and the names are those of files, for the model and for the person's command."""
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(writing, "_seen_now", dies)
+        go(repo, EDIT)
+    monkeypatch.setenv("REPOAGENT_RUN__AFTER_EDIT", "cat")
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert outcome.kind == "done"
+    said = next(text for kind, text in observations(repo) if kind == "edit")
+    assert said.startswith("Applied: f.txt, before the run was interrupted.")
+    assert '"paths": ["f.txt"]' in said
 
 
 def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from repoagent.edit.verify.scope import why_content_is_off_limits
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.memory import Memory, remember, resolve
 from repoagent.patch import FilePatch, PatchRefused, read_answer
-from repoagent.patch.paths import bad_path
+from repoagent.patch.paths import bad_path, spellings
 from repoagent.repo import FileChange, Moved, Options, Source, Transaction, WorkTree
 from repoagent.repo.index import read_entries
 from repoagent.repo.paths import is_ignored
@@ -41,7 +41,7 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
     def perform(action: Action) -> Observation:
         mark = _mark(desk, action)
         if desk.ledger.edit == mark:  # the run was killed before it could say so
-            paths = sorted({path for patch in _patches(action.body) for path in spelled([patch])})
+            paths = _files_of(desk, _patches(action.body))
             said = [f"Applied: {', '.join(paths)}, before the run was interrupted.", after(paths)]
             return Observation(EDIT, "\n".join(filter(None, said)), data={"files": paths})
         desk.clear()
@@ -97,6 +97,13 @@ def _patches(answer: str) -> tuple[FilePatch, ...]:
         return tuple(read_answer(answer))
     except PatchRefused:
         return ()
+
+
+def _files_of(desk: Desk, patches: Sequence[FilePatch]) -> list[str]:
+    """The files that the patches were for, by the names that the ledger has; of what is committed, the likeliest."""
+    known = {path for change in desk.ledger.changes for path in (change.old_path, change.path)}
+    sides = [side for patch in patches for side in spellings(patch.old, patch.new) if side]
+    return sorted({next((name for name in side if name in known), side[0]) for side in sides})
 
 
 def _bind(desk: Desk, patches: Sequence[FilePatch]) -> str:
