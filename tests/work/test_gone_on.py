@@ -239,10 +239,14 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
     write_order(place, Order(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
     ledger = open_ledger(open_worktree(repo.top), place.changes)
     ledger.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
+    for folder in place.folders:  # what was being written when it was killed
+        folder.mkdir(exist_ok=True)
+        (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
     assert "A child that was ended had changed g.txt" in model.told
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
     assert (outcome.left, open_ledger(ledger.worktree, place.changes).changes) == ((), ())
+    assert not list(place.folder.rglob(".tmp-*"))
 
 
 def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:

@@ -16,6 +16,8 @@ _WAIT = 15.0  # seconds for a child to end whose parent was killed: it looks onc
 
 def take_over(desk: Desk, home: Home) -> list[str]:
     """Take the changes of the child that lived in `home` over into the run's; their names."""
+    for kept in home.folders:  # it may have been killed
+        sweep(kept)
     ledger = open_ledger(desk.worktree, home.changes)
     changes = ledger.present() if not ledger.mixed else ledger.changes
     if not changes and not ledger.candidates:

@@ -188,8 +188,7 @@ def living(home: Home, about: About, *, warn: Warn = to_stderr) -> Iterator[Live
         _lock(held, home)
         earlier = document.read(home.record, version=VERSION, warn=warn)
         place = home.layout
-        own = (home.folder, home.output, home.changes, home.changes / "bytes", home.inbox)
-        for kept in (*own, place.root, place.conversations, place.sent):
+        for kept in (*home.folders, place.root, place.conversations, place.sent):
             sweep(kept)
         for request in (home.stop, home.pause):  # of a process that was killed before it could heed them
             requests.clear(request)

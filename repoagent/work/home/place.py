@@ -74,6 +74,11 @@ class Home:
         """What the run has changed in the work tree."""
         return self.folder / "changes"
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where its files are written, and a writer that is killed may leave something."""
+        return (self.folder, self.output, self.changes, self.changes / "bytes", self.inbox)
+
 
 def new_name(kind: str = "run") -> str:
     """A name for a run that begins now, of the kind "run" or "chat"; such names sort by time (UTC)."""
