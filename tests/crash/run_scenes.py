@@ -105,7 +105,8 @@ class Scripted:
             (
                 found
                 and (
-                    "was interrupted" in told
+                    "This was interrupted" in told
+                    or "command that was interrupted" in told
                     or "not done, because" in told
                     or "Nothing of your last reply" in told
                 )
