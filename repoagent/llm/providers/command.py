@@ -69,8 +69,7 @@ class CommandModel:
                 on_text(piece)
 
         with tempfile.TemporaryFile() as errors, _folder(self.command) as folder:
-            with _running(self, known, folder, errors) as run:
-                threading.Thread(target=_feed, args=(run.process, prompt.encode()), daemon=True).start()
+            with _running(self, known, folder, prompt.encode(), errors) as run:
                 for piece in _heard(run):
                     show(reader.feed(piece))
                 show(reader.finish())
@@ -100,13 +99,17 @@ class _Run:
 
 
 @contextmanager
-def _running(model: CommandModel, known: Program | None, folder: str, errors: IO[bytes]) -> Iterator[_Run]:
-    """The command in a process group of its own, which does not outlive the block or the time-out."""
+def _running(
+    model: CommandModel, known: Program | None, folder: str, prompt: bytes, errors: IO[bytes]
+) -> Iterator[_Run]:
+    """The command, given its prompt, in a process group of its own that does not outlive the block or the time-out."""
     process: subprocess.Popen[bytes] | None = None
     alarm: threading.Timer | None = None
     env = _environment(known)
     try:
-        with uninterrupted():  # a ^C right after the start must find the process to end
+        with (
+            uninterrupted()
+        ):  # a ^C right after the start must find the process to end, and its pipe to be closed
             process = subprocess.Popen(
                 completed(model.command),
                 shell=True,
@@ -117,6 +120,7 @@ def _running(model: CommandModel, known: Program | None, folder: str, errors: IO
                 stderr=errors,
                 start_new_session=True,
             )
+            threading.Thread(target=_feed, args=(process, prompt), daemon=True).start()
         run = _Run(process)
         late = f"did not finish in {model.timeout:g} s"
         alarm = threading.Timer(model.timeout, run.end, [late])

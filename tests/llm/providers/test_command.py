@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -141,6 +144,24 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(f"sleep 60 & echo $! > {pid}; wait")
     assert gone(int(pid.read_text()))
+
+
+def test_an_interrupt_in_the_instant_of_the_start_leaves_no_pipe_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is left open is a warning, and that an error here."""
+    real = command_module.uninterrupted
+
+    @contextmanager
+    def interrupted() -> Iterator[None]:
+        with real():
+            yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_module, "uninterrupted", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run("sleep 60")
+    gc.collect()
 
 
 @pytest.mark.parametrize(
