@@ -38,17 +38,28 @@ def mine_in_background(worktree: WorkTree) -> bool:
     return True
 
 
+_started: list[int] = []
+
+
 def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
     """Start a process of ours that nobody waits for and that holds nothing open: not our streams, nor a pipe that
     whoever started us has left to us, whose reader would wait for the end of it."""
+    _started[:] = [pid for pid in _started if not _is_over(pid)]  # a server would gather them
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         streams = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
         left = [(os.POSIX_SPAWN_CLOSE, number) for number in _inherited()]
         command = [sys.executable, *ITSELF, *arguments]
-        os.posix_spawn(sys.executable, command, env, file_actions=[*streams, *left])
+        _started.append(os.posix_spawn(sys.executable, command, env, file_actions=[*streams, *left]))
     finally:
         os.close(nothing)
+
+
+def _is_over(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) != (0, 0)
+    except ChildProcessError:  # somebody else has waited for it, or we are a fork of who started it
+        return True
 
 
 def _inherited() -> list[int]:
