@@ -69,6 +69,53 @@ def test_work_that_was_there_before_stays_uncommitted(repo: GitRepo) -> None:
     assert repo.status() == " M f\n"
 
 
+MINE = OLD.replace(b"line 2\n", b"line two\n")  # of the person
+PART = OLD.replace(b"line 15\n", b"line fifteen\n")  # the first of two places that the edit changes
+WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
+
+
+@pytest.mark.parametrize(
+    ("staged", "left"),
+    [
+        (WHOLE, OLD),
+        (PART, OLD),
+        (MINE, MINE),
+        (WHOLE.replace(b"line 2\n", b"line two\n"), MINE),
+        (PART.replace(b"line 2\n", b"line two\n"), MINE),
+    ],
+    ids=[
+        "all of it",
+        "a part of it",
+        "other work",
+        "all of it and other work",
+        "a part of it and other work",
+    ],
+)
+def test_undo_takes_out_of_the_index_what_was_staged_of_the_change(
+    repo: GitRepo, staged: bytes, left: bytes
+) -> None:
+    """What stood in the files could be staged before the commit: no more of it stays there than of other work."""
+    repo.commit(f=OLD, gone=b"x\n")
+    repo.write("f", staged)
+    repo.write("new", b"n\n")
+    (repo.top / "gone").unlink()
+    repo.git("add", "-A")
+    mine = b"line two\n" in staged
+    now, before = (data.replace(b"line 2\n", b"line two\n") if mine else data for data in (WHOLE, OLD))
+    repo.write("f", now)
+    _commit(repo, _change("f", before, now), _change("new", None, b"n\n"), _change("gone", b"x\n", None))
+    assert repo.git("show", "HEAD:f").encode() == WHOLE
+    then = repo.git("ls-files", "-s")
+    undo(open_worktree(repo.top), "e1")
+    assert repo.git("show", ":f").encode() == left
+    assert repo.git("show", "HEAD:f").encode() == OLD
+    assert repo.read("f") == before
+    assert repo.status() == ("M  f\n" if left == MINE else "")
+    redo(open_worktree(repo.top), "e1")
+    assert repo.git("ls-files", "-s") == then
+    assert repo.read("f") == now
+
+
 @pytest.mark.parametrize("staged", ["f", "."])
 def test_what_the_user_has_staged_meanwhile_is_no_obstacle(repo: GitRepo, staged: str) -> None:
     repo.commit(f=OLD)

@@ -7,9 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from repoagent.repo.index import Entry
+from repoagent.repo.merge import Conflict
+from repoagent.repo.project import project
 from repoagent.repo.transaction.journaled import keep_steps, save
 from repoagent.repo.transaction.lock import MARK
-from repoagent.repo.transaction.record import DONE, Record
+from repoagent.repo.transaction.record import DONE, Planned, Record
 from repoagent.repo.transaction.user_index import COMMITTED, NEXT
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.store import jsonl
@@ -44,11 +47,21 @@ def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
 def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
     if record.in_place:  # undo takes back from what is there to what was before the change
         done = (replace(step, old=step.was, was=None) for step in record.steps)
-        record = replace(record, steps=tuple(done), in_place=False)
+        planned = tuple(replace(one, staged=_without(worktree, one)) for one in record.planned)
+        record = replace(record, steps=tuple(done), planned=planned, in_place=False)
         keep_steps(journal, record)
     save(journal, replace(record, saved=(), uncommitted=(), state=DONE))
     with suppress(OSError, SystemFailed):
         shelve(worktree, journal, record)
+
+
+def _without(worktree: WorkTree, planned: Planned) -> Entry | None:
+    """What was staged, without what of the change was in it: of a change that stood in the files the person may have
+    staged something before the commit. Undo gives the index this back."""
+    if planned.staged == planned.head or planned.renamed:
+        return planned.staged
+    before = project(worktree, planned.stage, planned.work, planned.base)
+    return planned.staged if isinstance(before, Conflict) else before
 
 
 def archived_before(worktree: WorkTree, journal: Journal, record: Record) -> bool:

@@ -98,9 +98,6 @@ def test_the_person_stages_the_change_of_the_run_meanwhile(stage: Make) -> None:
     task.committed("README.md")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="undo leaves the change staged, as the person had it before the commit"
-)
 def test_undo_of_a_change_that_was_staged_before_the_commit(stage: Make) -> None:
     task = stage("python")
     task.at[3] = lambda: task.repo.git("add", "-A")
