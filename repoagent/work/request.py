@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from repoagent.agent.approval import Mode
@@ -20,6 +21,7 @@ class RunRequest:
     check: a command that has to succeed before the run may finish.
     tools: the names of the tools that may be used; None is all of them. instructions: of a kind, for the prompt.
     allow: command patterns that are allowed in this run, beside those of the configuration.
+    said: the options that the person has said, by name; `run.json` keeps them for when the run is gone on with.
     allow_sensitive: files that make git, or a server, run something may be changed without a question of their own.
     """
 
@@ -41,3 +43,4 @@ class RunRequest:
     agent: str = "model"
     worktree: str = ""  # where it works, when that is a linked work tree made for it
     branch: str = ""
+    said: Mapping[str, object] = field(default_factory=dict)

@@ -82,6 +82,7 @@ def _about(worktree: WorkTree, request: RunRequest, ready: Means) -> About:
         mode=request.mode,
         worktree=str(worktree.top),
         branch=request.branch,
+        said=request.said,
         limits={
             "cost": limits.cost,
             "tokens": limits.tokens,

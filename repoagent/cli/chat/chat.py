@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from repoagent.agent.approval import Mode
 from repoagent.cli.chat.show import Speaking, show_turn
 from repoagent.cli.run import options as run_options
+from repoagent.cli.run.kept import hold_on, said
 from repoagent.cli.run.talk import RunTalk
 from repoagent.llm import Limits
 from repoagent.work import RunRequest, run
@@ -69,12 +70,15 @@ def open_chat(
 ) -> Chat:
     """A chat with the model and the limits that the options and the settings say. Raises what `means` raises."""
     layout, settings, terminal = opened
+    name, fresh = run_options.chosen_name(given, worktree, "chat")
+    held = "" if fresh else hold_on(given, settings, Home(layout, name))
+    if held:
+        terminal.note(held)
     limits = run_options.limits(given, settings)
-    name, _ = run_options.chosen_name(given, worktree, "chat")
     whole = replace(limits, turns=None, seconds=None)
     chat = Chat(
         session, given, flags, worktree, layout, settings, terminal,
-        open_means(given, settings, terminal, whole), name, mode_of(settings.text("run.mode")),
+        open_means(given, settings, terminal, whole), name, mode_of(given.mode or settings.text("run.mode")),
         limits.turns, limits.seconds,
     )  # fmt: skip
     note_edits(chat)
@@ -129,6 +133,7 @@ def request(chat: Chat, prompt: str) -> RunRequest:
         check=given.check,
         allow_sensitive=given.allow_sensitive,
         agent=given.agent,
+        said=said(given),
     )
 
 

@@ -50,7 +50,7 @@ def mode(chat: Chat, words: str) -> None:
     found = next((name for name in MODE_LINES if name == words.lower()), None)
     if found is None:
         raise UsageError(f"{words} is no mode: say {', '.join(MODE_LINES)}")
-    chat.mode = found
+    chat.mode = chat.given.mode = found
     note(chat.terminal, f"{found}: {MODE_LINES[found]}")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.program.words import words_in
 from repoagent.cli.run import options as run_options
+from repoagent.cli.run.kept import hold_on, said
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from repoagent.work import RunRequest
 
 
-def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> RunRequest:
-    """What the command line asks for. Raises UsageError for what can't be meant."""
+def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> tuple[RunRequest, str]:
+    """What the command line asks for; and what holds on of what was asked before, as a sentence ("" for nothing), of a
+    run that is gone on with: `given` has it then. Raises UsageError for what can't be meant."""
     from repoagent.agent.approval import MODES
+    from repoagent.repo import layout
     from repoagent.work import RunRequest
+    from repoagent.work.home import Home
 
     prompt = _prompt(given)
     name, fresh = run_options.chosen_name(given, worktree, "run")
@@ -30,8 +34,9 @@ def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -
         raise UsageError('say what to do: repoagent run "PROMPT"')
     if given.commit_per_edit and given.no_commit:
         raise UsageError("--commit-per-edit and --no-commit can't be meant together")
-    mode = next(mode for mode in MODES if mode == settings.text("run.mode"))
-    return RunRequest(
+    held = "" if fresh else hold_on(given, settings, Home(layout(worktree), name))
+    mode = next(mode for mode in MODES if mode == (given.mode or settings.text("run.mode")))
+    request = RunRequest(
         prompt.strip(),
         name,
         mode=mode,
@@ -46,7 +51,9 @@ def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -
         agent=given.agent,
         worktree=str(given.worktree or ""),
         branch=given.branch or "",
+        said=said(given),
     )
+    return request, held
 
 
 def child_of(given: SimpleNamespace, worktree: WorkTree) -> RunRequest:

@@ -41,7 +41,10 @@ def person(terminal: Terminal) -> Asker:
         if answer == "q":
             from repoagent.work.home import Stopped
 
-            raise Stopped("you stopped the run; what it has done so far is kept")
+            what = _QUESTIONS.get(asked.kind, "do this").lower()
+            raise Stopped(
+                "you stopped the run; what it has done so far is kept", f'stopped at the question "{what}"'
+            )
         if answer == "n":
             reason = terminal.ask_line("Why not, for the model (empty: no reason)")
             return Verdict(False, reason=f"the person said no: {reason}" if reason else "the person said no.")

@@ -12,6 +12,7 @@ import click
 from repoagent.cli.landing.options import Committing
 from repoagent.cli.program.model_options import file_path
 from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.program.signals import Ended
 from repoagent.cli.run import options as run_options
 from repoagent.errors import Exit, RepoagentError, UsageError
 
@@ -89,7 +90,7 @@ def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings
     from repoagent.cli.run.place import run_in_place
     from repoagent.cli.run.talk import RunTalk
 
-    request = request_of(given, worktree, settings)
+    request, held = request_of(given, worktree, settings)
     if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
         raise UsageError(
             "there is no terminal to ask on: say --mode auto-edit, auto or read-only, or --json-stream to answer as a "
@@ -99,12 +100,18 @@ def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings
     ready = means_of(given, settings, terminal.warn, waiting.progress)
     with waiting as working:
         talk = RunTalk.of(terminal, working, request.mode)
+        if held:
+            talk.say(held)
         try:
             outcome = run_in_place(worktree, request, settings, talk, ready)
         except (RepoagentError, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt):
+                working.interrupted()
             working.quiet()
-            say_what_is_kept(worktree, request.name, terminal, error)
-            raise
+            said = say_what_is_kept(worktree, request.name, terminal, error)
+            if not said or given.as_json or isinstance(error, Ended):
+                raise
+            return Exit.INTERRUPTED
     show_run(worktree, outcome, terminal, as_json=given.as_json, answered=talk.answered)
     return Exit.DONE
 
@@ -116,12 +123,14 @@ def _for_a_program(
     from repoagent.cli.run.events import Events, emit, emit_error
     from repoagent.cli.run.place import run_in_place
 
-    request = child_of(given, worktree) if given.child else request_of(given, worktree, settings)
+    request, held = (child_of(given, worktree), "") if given.child else request_of(given, worktree, settings)
     talk = Events(yes=request.mode in {"auto", "auto-edit"})
     ready = means_of(given, settings, talk.say)
     emit(
         "start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": shown_name(ready)}
     )
+    if held:
+        talk.say(held)
     try:
         outcome = run_in_place(worktree, request, settings, talk, ready)
     except RepoagentError as error:

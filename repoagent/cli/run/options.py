@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from repoagent.config import Settings
     from repoagent.llm import Limits
     from repoagent.repo import Options, WorkTree
+    from repoagent.store import Layout
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LAST = "last"
 SETTINGS = {  # option of the command line: key of the configuration
     "model": "model",
     "max_tokens": "max_tokens",
@@ -43,6 +45,7 @@ def asking(noun: str) -> Callable[[F], F]:
         click.option("--mode", type=_MODES, help="What may be done without a question."),
         click.option("--continue", "continues", is_flag=True, help=f"Go on with the last {noun}."),
         click.option("--resume", metavar="NAME", help=f"Go on with the {noun} NAME{stop}."),
+        click.option("--forget", is_flag=True, help="Go on without the options that were said before."),
         click.option(
             "--conversation",
             metavar="NAME",
@@ -118,8 +121,8 @@ def limits(given: SimpleNamespace, settings: Settings) -> Limits:
 
     return Limits(
         given.max_turns or settings.whole("run.max_turns"),
-        settings.whole_or_none("max_tokens"),
-        settings.number_or_none("max_cost"),
+        given.max_tokens or settings.whole_or_none("max_tokens"),
+        given.max_cost if given.max_cost is not None else settings.number_or_none("max_cost"),
         settings.number_or_none("max_cost_per_day"),
         given.max_time if given.max_time is not None else settings.number_or_none("run.max_time"),
     )
@@ -130,26 +133,21 @@ def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[
     there, NothingDone where there is no chat yet to go on with."""
     from repoagent.memory.conversations.names import checked, refuse_reserved
     from repoagent.repo import layout
-    from repoagent.work.home import find, home_of, new_name, runs
+    from repoagent.work.home import find, home_of, new_name
 
     place = layout(worktree)
     said: Sequence[bool] = [bool(given.continues), bool(given.resume), bool(given.conversation)]
     if sum(said) > 1:
         raise UsageError("say one of --continue, --resume and --conversation")
-    if given.continues and kind == "chat":
-        chats = (run.name for run in runs(place) if run.record.kind == kind)
-        if (last := next(chats, None)) is None:
-            raise NothingDone("there is no chat here yet to go on with: `repoagent chat` begins one")
-        return last, False
-    if given.continues:
-        return find(place, "last").name, False
+    if given.continues or (given.resume == LAST and not home_of(place, LAST).conversation.exists()):
+        return _last(place, kind), False
     if given.resume:
         try:
             return find(place, given.resume).name, False
         except (
             UsageError
         ):  # of a run that a person gave a name there may be the conversation alone, in another clone
-            if given.resume == "last" or not home_of(place, given.resume).conversation.exists():
+            if not home_of(place, given.resume).conversation.exists():
                 raise
             return home_of(place, given.resume).name, False
     if given.conversation:
@@ -157,3 +155,14 @@ def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[
         refuse_reserved(name)
         return name, not home_of(place, name).conversation.exists()
     return new_name(kind), True
+
+
+def _last(place: Layout, kind: str) -> str:
+    """The name of the newest run or chat, each of its own kind; never one that a run delegated."""
+    from repoagent.work.home import runs
+
+    fitting = (run.name for run in runs(place) if run.record.kind == kind and not run.record.parent)
+    if (last := next(fitting, None)) is None:
+        begins = "`repoagent chat`" if kind == "chat" else '`repoagent run "TASK"`'
+        raise NothingDone(f"there is no {kind} here yet to go on with: {begins} begins one")
+    return last

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.landing.outcome import spending
 from repoagent.cli.screen.clean import clean
-from repoagent.errors import Busy, NothingDone
+from repoagent.errors import Busy, NothingDone, RepoagentError
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.llm import Usage
     from repoagent.repo import WorkTree
     from repoagent.work import RunOutcome
+    from repoagent.work.home import Home
 
 VERSION = 1
 SHOWN = 8  # files
@@ -91,15 +92,16 @@ def used(usage: Usage, calls: int) -> dict[str, object]:
     }
 
 
-def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> None:
-    """How a run that did not come to its end is gone on with, and what it has left in the files."""
+def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
+    """How a run that did not come to its end is gone on with, and what it has left in the files. Whether that is all
+    there is to say: of an interruption."""
     from repoagent.repo import layout
     from repoagent.work.home import Home, Stopped
     from repoagent.work.landing.left import left
 
     home = Home(layout(worktree), name)
-    if not home.conversation.exists() or isinstance(error, (Busy, NothingDone)):
-        return
+    if isinstance(error, (Busy, NothingDone)) or not _can_go_on(home):
+        return False
     if isinstance(error, Stopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
     changed = left(worktree, home)
@@ -108,3 +110,16 @@ def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: B
         names = ", ".join(map(clean, changed[:SHOWN])) + more
         terminal.note(f"changed and not committed: {names} (`repoagent runs restore {name}` takes it back)")
     terminal.note(f"`repoagent run --resume {name}` goes on from here")
+    return isinstance(error, (KeyboardInterrupt, Stopped))
+
+
+def _can_go_on(home: Home) -> bool:
+    """Whether there is a conversation that can be read, and that is the person's own."""
+    from repoagent.llm.conversation import read
+    from repoagent.work.home import refuse_foreign
+
+    try:
+        refuse_foreign(home)
+        return read(home.conversation) is not None
+    except RepoagentError:
+        return False

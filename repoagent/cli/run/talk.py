@@ -41,7 +41,7 @@ class RunTalk(Talk):
             return Decision("no", reason="there is nobody to ask: edits need `--mode auto-edit` here.")
         decision = super().decide(proposal)
         if decision.kind == "no" and not decision.reason:
-            raise Stopped("as you said, that change was not made")
+            raise Stopped("as you said, that change was not made", "stopped at a change, which was not made")
         return decision
 
     def event(self, event: LoopEvent) -> None:

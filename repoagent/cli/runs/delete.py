@@ -30,14 +30,14 @@ that you gave a name yourself stays. What the run has committed stays.
 @pass_session
 def command(session: Session, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
     """Remove the past run RUN. One that is alive is not touched."""
-    from repoagent.work.home import bring_back, delete, find
+    from repoagent.work.home import bring_back, delete, find, goes_on
     from repoagent.work.home.record import first_line
 
     here = opened(session)
     if back:
         home = bring_back(here.layout, here.worktree, run, warn=here.terminal.warn)
         found = find(here.layout, home.name, warn=here.terminal.warn)
-        more = f"`repoagent run --resume {home.name}` goes on with it"
+        more = f"`{goes_on(home.name, found.record.kind)}` goes on with it"
         say(here, [found], f"the conversation of {home.name} is back; {more}", as_json=as_json)
         return
     found = here.find(run)

@@ -100,7 +100,9 @@ class _Page:
         self._color, self._utf8 = here.terminal.color, has_utf8(os.environ)
 
     def head(self, below: list[Run], unread: int) -> Iterator[str]:
+        from repoagent.cli.run.kept import spelled
         from repoagent.cli.runs.table import cost_of, how, state_of
+        from repoagent.work.home import goes_on
 
         run, record = self._run, self._run.record
         state = state_of(run, utf8=self._utf8, color=self._color)
@@ -119,6 +121,7 @@ class _Page:
         commits = ", ".join(commit[:12] for commit in record.commits)
         for name, value in (
             ("limits", limits), ("kind", kind), ("model", record.model), ("mode", record.mode),
+            ("said", spelled(record.said)),
             ("works in", record.worktree), ("branch", record.branch), ("commits", commits),
             ("parent", record.parent), ("process", where if run.alive or run.state == "elsewhere" else ""),
         ):  # fmt: skip
@@ -132,7 +135,7 @@ class _Page:
             )
             yield from self._pair("child", one_line(f"{child.short}  {about}"))
         if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
-            yield from self._pair("go on", one_line(f"repoagent run --resume {run.name}"))
+            yield from self._pair("go on", one_line(goes_on(run.name, record.kind)))
 
     def plan(self) -> Iterator[str]:
         found = _plan(self._run).splitlines()

@@ -92,6 +92,11 @@ class Working:
             sys.stderr.write("\n")
             self._inside_line = False
 
+    def interrupted(self) -> None:
+        """End the line on which a terminal has echoed ^C, unless it is one that is ended or taken away by `quiet`."""
+        if self._terminal.tells and self._status is None and not self._inside_line:
+            sys.stderr.write("\n")
+
     def _next_phase(self, label: str) -> None:
         before, began = self._phase
         self._phase = (label, trace.begin() if label else 0.0)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from repoagent.work.home.inbox import Message, unread
     from repoagent.work.home.life import Live, Stopped, living
     from repoagent.work.home.listing import Run, children, chosen, find, refreshed, runs, tree
-    from repoagent.work.home.place import Home, home_of, new_name
+    from repoagent.work.home.place import Home, goes_on, home_of, new_name
     from repoagent.work.home.record import About, Record
     from repoagent.work.home.remove import bring_back, delete
     from repoagent.work.home.steer import end_now, message, pause, resume, stop, wait
@@ -43,7 +43,7 @@ _HOME = {
     "inbox": ("Message", "unread"),
     "life": ("Live", "Stopped", "living"),
     "listing": ("Run", "children", "chosen", "find", "refreshed", "runs", "tree"),
-    "place": ("Home", "home_of", "new_name"),
+    "place": ("Home", "goes_on", "home_of", "new_name"),
     "record": ("About", "Record"),
     "remove": ("bring_back", "delete"),
     "steer": ("end_now", "message", "pause", "resume", "stop", "wait"),
@@ -63,6 +63,7 @@ __all__ = [
     "delete",
     "end_now",
     "find",
+    "goes_on",
     "home_of",
     "living",
     "message",

@@ -17,7 +17,7 @@ from repoagent.store.folders import folder
 from repoagent.store.locks import held_by
 from repoagent.store.masking import mask
 from repoagent.work.home import inbox, process, requests
-from repoagent.work.home.place import Home
+from repoagent.work.home.place import Home, goes_on
 from repoagent.work.home.record import (
     ENDS,
     PAUSED,
@@ -41,9 +41,14 @@ _WAIT = 1.0  # for the lock: who only looks whether it is held has it for a mome
 
 
 class Stopped(RepoagentError):
-    """Somebody has asked the run to stop. Nothing is lost: it goes on from its conversation."""
+    """Somebody has had the run stop. Nothing is lost: it goes on from its conversation. `how` is what its record
+    says."""
 
     exit_code = Exit.INTERRUPTED
+
+    def __init__(self, sentence: str, how: str = "") -> None:
+        super().__init__(sentence)
+        self.how = how or sentence
 
 
 class Live:
@@ -60,7 +65,8 @@ class Live:
             self._earlier,
             name=home.name, kind=about.kind, parent=about.parent,
             prompt=first_line(mask(about.prompt)) or self._earlier.prompt,
-            model=about.model, mode=about.mode, limits=dict(about.limits), worktree=about.worktree, branch=about.branch,
+            model=about.model, mode=about.mode, limits=dict(about.limits), said=dict(about.said),
+            worktree=about.worktree, branch=about.branch,
             pid=os.getpid(), host=process.host(), boot=process.boot(), born=process.born(os.getpid()),
             started=self._earlier.started or now(), begun=now(), ended="", state=RUNNING, doing="", text="", exit=None,
         )  # fmt: skip
@@ -106,7 +112,8 @@ class Live:
             if requests.is_there(self.home.stop):
                 raise Stopped(
                     f"the run {self.home.name} was asked to stop, and did: "
-                    f"`repoagent run --resume {self.home.name}` goes on with it"
+                    f"`{goes_on(self.home.name, self._record.kind)}` goes on with it",
+                    "somebody asked it to stop",
                 )
             if not requests.is_there(self.home.pause):
                 break
@@ -218,7 +225,7 @@ def _lock(held: ExitStack, home: Home) -> None:
 
 def _meaning(error: BaseException) -> tuple[str, int, str]:
     if isinstance(error, Stopped):
-        return "stopped", Exit.INTERRUPTED, "somebody asked it to stop"
+        return "stopped", Exit.INTERRUPTED, error.how
     if isinstance(error, LimitReached):
         return "limit", error.exit_code, str(error)
     if isinstance(error, NothingDone):

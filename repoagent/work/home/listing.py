@@ -198,14 +198,19 @@ def _bytes(home: Home) -> bytes | None:
 
 
 def _unreadable(home: Home, problem: str) -> Run:
-    return Run(home, Record(name=home.name), UNREADABLE, _from_name(home.name) or _changed(home), problem)
+    record = Record(name=home.name, kind=_kind(home.name))
+    return Run(home, record, UNREADABLE, _from_name(home.name) or _changed(home), problem)
 
 
 def _alone(home: Home) -> Run:
     """A run of which only the conversation is here."""
-    kind, prompt = home.name.partition("-")[0], _first_words(home)
-    begun = _from_name(home.name) or _changed(home)
-    return Run(home, Record(name=home.name, kind=kind, prompt=prompt), ALONE, begun)
+    record = Record(name=home.name, kind=_kind(home.name), prompt=_first_words(home))
+    return Run(home, record, ALONE, _from_name(home.name) or _changed(home))
+
+
+def _kind(name: str) -> str:
+    """What a run of this name was, where nothing else says it."""
+    return "chat" if name.casefold().startswith("chat-") else "run"
 
 
 def _from_name(name: str) -> float:

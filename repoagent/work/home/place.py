@@ -106,6 +106,11 @@ def home_of(layout: Layout, name: str) -> Home:
     return home
 
 
+def goes_on(name: str, kind: str) -> str:
+    """The command that goes on with a run or chat."""
+    return f"repoagent {'chat' if kind == 'chat' else 'run'} --resume {name}"
+
+
 def short(name: str) -> str:
     """The last part of a name that the program gave, which is enough to say; any other name as it is."""
     head, _, last = name.rpartition("-")

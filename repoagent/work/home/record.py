@@ -29,7 +29,8 @@ _HIGHEST = 10**15
 class About:
     """What is known of a run before it begins. `parent` is the name of the run that delegated it, "" for none; of
     `prompt` the first line that says something is kept. `worktree` is the top it works in, `branch` what it commits
-    to where that is not the branch that is checked out; `limits` as they are to be shown."""
+    to where that is not the branch that is checked out; `limits` as they are to be shown; `said` the options that the
+    person has said."""
 
     prompt: str
     kind: str = "run"
@@ -39,6 +40,7 @@ class About:
     worktree: str = ""
     branch: str = ""
     limits: Mapping[str, float | int | None] = field(default_factory=dict)
+    said: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Record:
     tokens: int = 0
     cost: float | None = 0.0
     limits: Mapping[str, float | None] = field(default_factory=dict)
+    said: Mapping[str, object] = field(default_factory=dict)
     worktree: str = ""
     branch: str = ""
     commits: Sequence[str] = ()
@@ -75,7 +78,12 @@ class Record:
 
 
 def to_dict(record: Record) -> dict[str, Any]:
-    return {**vars(record), "limits": dict(record.limits), "commits": list(record.commits)}
+    return {
+        **vars(record),
+        "limits": dict(record.limits),
+        "said": dict(record.said),
+        "commits": list(record.commits),
+    }
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
@@ -88,6 +96,8 @@ def from_dict(value: Mapping[str, Any]) -> Record:
     found["cost"] = _amount(value.get("cost", 0.0))
     if isinstance(limits := value.get("limits"), dict):
         found["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
+    if isinstance(value.get("said"), dict):
+        found["said"] = value["said"]
     if isinstance(value.get("commits"), list):
         found["commits"] = tuple(map(str, value["commits"]))
     code = value.get("exit")

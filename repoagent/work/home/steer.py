@@ -13,6 +13,7 @@ from repoagent.store import write_whole
 from repoagent.work.home import process, requests
 from repoagent.work.home.inbox import ENDING, LARGEST
 from repoagent.work.home.listing import ELSEWHERE, Run, children, refreshed, runs
+from repoagent.work.home.place import goes_on
 from repoagent.work.home.record import PAUSED, RUNNING
 
 _POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
@@ -124,7 +125,8 @@ def _listening(run: Run, words: str = "") -> None:
     """Raise NotAlive when nobody can heed what is asked of the run."""
     state = refreshed(run).state
     if state not in (RUNNING, PAUSED, ELSEWHERE):
-        how = f"`repoagent run --resume {run.name}{words and f' {words}'}` goes on with it"
+        kind = run.record.kind
+        how = f"`{goes_on(run.name, kind)}{f' {words}' if words and kind != 'chat' else ''}` goes on with it"
         raise NotAlive(f"{run.name} is not alive ({state}): {how}")
 
 

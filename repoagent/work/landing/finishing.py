@@ -16,7 +16,7 @@ from repoagent.store.secrets import without_secrets
 from repoagent.work.around import Around
 from repoagent.work.desk import Desk
 from repoagent.work.ground.footing import standing
-from repoagent.work.home import unread
+from repoagent.work.home import goes_on, unread
 from repoagent.work.landing.land import GOES_ON, land_all
 from repoagent.work.tools.names import named
 
@@ -119,7 +119,7 @@ class Finishing:
     def _refusal(self, kind: str, text: str) -> Observation:
         """Goes to the model; the third one ends the run."""
         if refusals(self.desk.state) + 1 >= REFUSALS:
-            kept = GOES_ON.format(name=self.desk.home.name)
+            kept = GOES_ON.format(command=goes_on(self.desk.home.name, self.desk.request.kind))
             raise CheckFailed(f"{text.strip()}\nNothing was committed, after {REFUSALS} tries. {kept}")
         return Observation(kind, text, ok=False)
 

@@ -26,9 +26,10 @@ from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
 from repoagent.work.changes.committing import committed, will_commit
 from repoagent.work.desk import Desk
+from repoagent.work.home import goes_on
 from repoagent.work.tools.names import named
 
-GOES_ON = "Your files hold the change; `repoagent run --resume {name}` goes on from there."
+GOES_ON = "Your files hold the change; `{command}` goes on from there."
 TRIES = 3  # how often a file may be saved in the very moment of the commit
 
 
@@ -80,7 +81,8 @@ def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str
         sensitive=desk.settings.texts("edit.sensitive"),
         commit=request.commit,
     )
-    table = Table(desk.worktree, edits, Draft({}, changes), GOES_ON.format(name=desk.home.name))
+    kept = GOES_ON.format(command=goes_on(desk.home.name, request.kind))
+    table = Table(desk.worktree, edits, Draft({}, changes), kept)
 
     def message(planned: Sequence[FileChange]) -> str:
         return _message(desk, planned, edit_id, said)

@@ -1,0 +1,83 @@
+"""A run that is stopped at the terminal, or that can't be gone on with: what is said, and what `runs` says of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+
+def screen(repo: GitRepo, script: Script, *args: str, **env: str) -> Screen:
+    whole = {"REPOAGENT_MODEL": script.spec, **env}
+    return Screen([*PROGRAM, "run", *args], repo.top, env=whole, width=100)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("reply", "question", "how"),
+    [
+        (GREET, "Apply this change", "stopped at a change, which was not made"),
+        ("<run>make</run>", "Run this command", 'stopped at the question "run this command"'),
+    ],
+)
+def test_q_at_a_question_is_what_runs_says(
+    repo: GitRepo, script: Script, run: Run, *, reply: str, question: str, how: str
+) -> None:
+    repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
+    script.replies(reply)
+    with screen(repo, script, "greet") as window:
+        window.expect(question)
+        window.send("q\n")
+        window.expect("goes on from here")
+        assert window.end() == 130
+        assert window.seen.endswith("goes on from here\n")
+    assert how in run("runs", "show", "last").out
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_what_is_said_after_an_interrupt_begins_on_a_line_of_its_own(
+    repo: GitRepo, script: Script, term: str
+) -> None:
+    repo.commit(f="one\n")
+    script.replies("<run>make</run>", "never")
+    script.act(1, "sleep 30")
+    with screen(repo, script, "do it", TERM=term) as window:
+        window.expect("Run this command [y,a,n,q,?]? ")
+        window.send("\x03")
+        assert "\n`repoagent run" in window.expect("goes on from here\n")
+        assert window.end() == 130
+    with screen(repo, script, "do it", "--continue", TERM=term) as window:
+        window.expect("asking")
+        window.send("\x03")
+        said = window.expect("goes on from here\n")
+        assert ("^C\n`repoagent run" if term == "dumb" else "\x1b[2K`repoagent run") in said
+        assert window.end() == 130
+
+
+def test_a_conversation_that_can_t_be_read_is_not_said_to_be_gone_on_with(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies("<finish>looked</finish>")
+    assert run("run", "look", "--mode", "read-only", "--conversation", "mine").code == 0
+    file = repo.top / ".repoagent/conversations/mine.md"
+    file.write_text("# broken\n" + file.read_text().partition("\n")[2])
+    done = run("run", "more", "--mode", "read-only", "--conversation", "mine")
+    assert done.code == 3
+    assert "goes on from here" not in done.err
+
+
+def test_a_chat_says_how_a_chat_is_gone_on_with(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
+    script.replies(GREET, *["<finish>greets</finish>"] * 3)
+    done = run("chat", "--mode", "auto-edit", "--check", "false", stdin="greet\n")
+    (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
+    name = json.loads(record.read_text())["name"]
+    assert done.code == 6
+    assert f"`repoagent chat --resume {name}` goes on" in done.err
+    assert f"repoagent chat --resume {name}" in run("runs", "show", name).out
+    assert f"`repoagent chat --resume {name}` goes on" in run("runs", "pause", name).err

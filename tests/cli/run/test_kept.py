@@ -1,0 +1,136 @@
+"""The options of a run that is gone on with."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from repoagent.cli.run.kept import hold_on, said
+from repoagent.config import load
+from repoagent.repo import layout, open_worktree
+from repoagent.work.home import Home
+from repoagent.work.home.process import host
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script
+
+NAME = "run-20260101-000000-abcdef"
+KEY = "ghp" + "_" + "Zq7Xb2Lm9Rt4Kw8Vn3Jd6Hs1Pf5Gc0YaTeUi"  # of the shape of a key
+
+
+def given(**options: Any) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{"forget": False, "check": None, "mode": None, "no_commit": False, "agent": "model", **options}
+    )
+
+
+def told(repo: GitRepo, said: object, of: str = "") -> Home:
+    """A run that was told this, on the machine `of`."""
+    home = Home(layout(open_worktree(repo.top)), NAME)
+    home.folder.mkdir(parents=True, exist_ok=True)
+    home.record.write_text(json.dumps({"version": 1, "state": "killed", "host": of or host(), "said": said}))
+    return home
+
+
+def gone_on(repo: GitRepo, before: object, of: str = "", **now: Any) -> tuple[SimpleNamespace, str]:
+    options = given(**now)
+    home = told(repo, before, of)
+    return options, hold_on(options, load(home.layout, flags={"run.mode": now.get("mode")}), home)
+
+
+def test_what_narrows_a_run_holds_on_and_what_gives_it_power_does_not(repo: GitRepo) -> None:
+    before = {
+        "check": "make test",
+        "no_commit": True,
+        "mode": "auto",
+        "network": True,
+        "allow": ["make *", "ls"],
+    }
+    options, sentence = gone_on(repo, before, network=False, allow=())
+    assert (options.check, options.no_commit, options.mode) == ("make test", True, None)
+    assert (options.network, options.allow) == (False, ())
+    assert sentence == (
+        "as before: --check 'make test', --no-commit; not as before, unless you say it again: --mode auto, --network, "
+        "--allow 'make *' --allow ls"
+    )
+
+
+def test_what_is_said_now_counts(repo: GitRepo) -> None:
+    options, sentence = gone_on(repo, {"check": "old", "commit_per_edit": True}, check="new", no_commit=True)
+    assert (options.check, sentence, hasattr(options, "commit_per_edit")) == ("new", "", False)
+    options, sentence = gone_on(repo, {"check": "old"}, check="")
+    assert (options.check, sentence) == ("", "")
+    options, sentence = gone_on(repo, {"check": "old"}, forget=True)
+    assert (options.check, sentence) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "holds"),
+    [
+        ("mode", "read-only", True),
+        ("mode", "ask", True),
+        ("mode", "auto-edit", False),
+        ("max_turns", 7, True),
+        ("max_turns", 100_000, False),
+        ("max_cost", 0.0, True),
+        ("max_turns", 0, False),
+        ("max_turns", True, False),
+        ("max_turns", "7", False),
+        ("no_commit", "yes", False),
+        ("check", ["rm", "-r"], False),
+        ("check", None, False),
+        ("mode", ["auto"], False),
+    ],
+)  # fmt: skip
+def test_only_what_is_no_wider_than_the_configuration_holds_on(
+    repo: GitRepo, name: str, value: object, holds: bool
+) -> None:
+    options, sentence = gone_on(repo, {name: value}, max_turns=None, max_cost=None)
+    assert getattr(options, name) == (value if holds else given().__dict__.get(name))
+    assert sentence.startswith("as before" if holds else "not as before")
+
+
+def test_a_command_is_not_taken_from_another_machine(repo: GitRepo) -> None:
+    options, sentence = gone_on(repo, {"check": "rm -r ~"}, of="elsewhere")
+    assert (options.check, sentence) == (None, "not as before, unless you say it again: --check 'rm -r ~'")
+
+
+@pytest.mark.parametrize("before", [[], {"odd": 1}, {"\x1b": True}, None])
+def test_what_is_no_option_is_not_spoken_of(repo: GitRepo, before: object) -> None:
+    assert gone_on(repo, before)[1] == ""
+
+
+def test_a_key_is_not_written_down() -> None:
+    assert said(given(check=f"TOKEN={KEY} make", no_commit=True)) == {"no_commit": True, "check": None}
+
+
+def test_a_run_is_gone_on_with_as_it_was_told(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("<finish>looked</finish>", "<finish>looked again</finish>", "<finish>looked</finish>")
+    done = run("run", "look", "--mode", "read-only", "--check", "true", "--no-sandbox")
+    assert (done.code, done.out) == (0, "looked\n")
+    done = run("run", "--continue", "look again", "--json-stream")
+    (say,) = [line["text"] for line in map(json.loads, done.out.splitlines()) if line["event"] == "say"]
+    assert (
+        say
+        == "as before: --mode read-only, --check true; not as before, unless you say it again: --no-sandbox"
+    )
+    (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
+    assert json.loads(record.read_text())["said"] == {"mode": "read-only", "check": "true"}
+
+
+def test_run_and_chat_go_on_with_the_last_one_of_their_own_kind(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies("one", "two", "three", "four", "five")
+    assert run("run", "--continue", "go on", "--mode", "read-only").code == 1
+    assert run("chat", stdin="a chat\n").code == 0
+    assert run("run", "--continue", "go on", "--mode", "read-only").code == 1
+    assert run("run", "a run", "--mode", "read-only").code == 0
+    assert run("chat", "--continue", stdin="more of the chat\n").code == 0
+    assert run("run", "--continue", "more of the run").code == 0
+    assert run("run", "--resume", "last", "and more of it").code == 0
+    found = {path.name[:4]: path.read_text() for path in (repo.top / ".repoagent/conversations").glob("*.md")}
+    assert "more of the chat" in found["chat"] and "more of the run" in found["run-"]
+    assert "and more of it" in found["run-"]
