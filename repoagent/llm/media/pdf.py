@@ -8,9 +8,7 @@ from collections.abc import Iterator
 
 from repoagent.llm.media.images import Broken
 
-_TAIL = (
-    2_048  # bytes: the mark of the end stands in them; after it there may be something of a mail or a server
-)
+_TAIL = 2_048  # bytes: the mark of the end stands in them; after it there may be something of a mail
 _MOST = 64_000_000  # bytes of all object streams together, unpacked: a small file may hold very large ones
 _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _TREE = re.compile(rb"/Type\s*/Pages(?![A-Za-z])")

@@ -107,9 +107,8 @@ def _running(
     alarm: threading.Timer | None = None
     env = _environment(known)
     try:
-        with (
-            uninterrupted()
-        ):  # a ^C right after the start must find the process to end, and its pipe to be closed
+        # A ^C right after the start must find the process to end, and its pipe to be closed.
+        with uninterrupted():
             process = subprocess.Popen(
                 completed(model.command),
                 shell=True,
