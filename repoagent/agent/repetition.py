@@ -26,9 +26,7 @@ REPEATED, SAID_AGAIN = "repeated", "again"  # what the turns of these notices ha
 
 _CHANGES = frozenset({EDIT, "write"})  # after one that went well, the same is not the same any more
 _WAITS = frozenset({"wait"})
-_OWN = frozenset(
-    {REPEATED, SAID_AGAIN, "checkpoint", "plan"}
-)  # turns that say nothing of the actions' results
+_OWN = frozenset({REPEATED, SAID_AGAIN, "checkpoint", "plan"})  # turns that say nothing of an action's result
 _STEPS = 60  # how far back is looked
 _NOISE = (
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),

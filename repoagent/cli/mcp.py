@@ -37,9 +37,8 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
     """
     if max_cost is not None and model is None:
         raise UsageError("--max-cost limits what --model costs: name a model, or leave it out")
-    if (
-        find_spec("mcp") is None or find_spec("mcp_types") is None
-    ):  # the second came with the version that it takes
+    # the second came with the version that it takes
+    if find_spec("mcp") is None or find_spec("mcp_types") is None:
         raise UsageError("`repoagent mcp` needs the package mcp: pip install 'git-repoagent[mcp]'")
     terminal = session.terminal()
     if terminal.reads:

@@ -32,9 +32,8 @@ class Looking:
     ) -> None:
         self._worktree: WorkTree = find_worktree(path)
         self._given: Mapping[str, object] = dict(settings or {})
-        for warning in load_settings(
-            self._worktree, self._given
-        ).warnings:  # and what can't be meant, at once
+        settled = load_settings(self._worktree, self._given)  # what can't be meant is raised at once
+        for warning in settled.warnings:
             log.warning(warning)
 
     def __repr__(self) -> str:

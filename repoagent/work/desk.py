@@ -11,6 +11,7 @@ from repoagent.config import Settings
 from repoagent.edit.briefing.tools import Workbench
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
+from repoagent.errors import Refused
 from repoagent.repo import WorkTree
 from repoagent.repo.paths import check_path
 from repoagent.store import Layout
@@ -26,8 +27,7 @@ _SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"'
 @dataclass
 class Desk:
     """The table of one run. `shown` are the files that the model has seen, with the blob it last saw of each;
-    `commits` those that were made, `tools` what the
-    loop is given."""
+    `commits` the ids of those that were made, `tools` what the loop is given."""
 
     worktree: WorkTree
     layout: Layout
@@ -72,10 +72,8 @@ def shown_in(state: State) -> dict[str, str]:
 
 
 def _is_path(path: str) -> bool:
-    from repoagent.errors import RepoagentError
-
     try:
         check_path(path)
-    except RepoagentError:
+    except Refused:
         return False
     return "\\" not in path

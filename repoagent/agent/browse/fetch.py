@@ -53,7 +53,6 @@ class Page:
 
     url: Url
     status: int
-    reason: str
     kind: str
     charset: str
     data: bytes
@@ -202,7 +201,7 @@ class _Exchange:
         data, cut = (b"", False) if target else _body(response, self.net.largest)
         kind = headers.get_content_type() if headers.get("Content-Type") else ""
         page = Page(
-            self.url, response.status, response.reason, kind, headers.get_content_charset() or "", data, cut,
+            self.url, response.status, kind, headers.get_content_charset() or "", data, cut,
             broken=not (target or cut) and bool(response.length),
         )  # fmt: skip
         self.target = target.encode("latin-1", "replace").decode("utf-8", "replace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approval import Asked, Gate
@@ -105,7 +105,7 @@ def _ask(gate: Gate, net: Net, url: Url, why: str = "") -> str:
 
 
 def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
-    """Whether a redirection may be followed: to another host only when that is allowed too."""
+    """Raise UsageError for a redirection that may not be followed: to another host only when that is allowed too."""
     if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
         _ask(gate, net, new, f"{old.site} leads there")
         return
@@ -117,8 +117,6 @@ def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
 
 
 def _hurried(net: Net, left: float) -> Net:
-    from dataclasses import replace
-
     return replace(net, seconds=max(0.1, min(net.seconds, left)))
 
 

@@ -19,9 +19,8 @@ def main(connection: str, top: str) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
     app: Any = IPKernelApp.instance()
-    app.log_connection_info = app.write_connection_file = lambda **_: (
-        None
-    )  # we know it, and nobody reads the log
+    # we know it, and nobody reads the log
+    app.log_connection_info = app.write_connection_file = lambda **_: None
     app.initialize(
         [
             f"--IPKernelApp.connection_file={connection}",

@@ -20,7 +20,7 @@ from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.agent.plan.again import plan_from, plan_news
-    from repoagent.agent.plan.document import Plan, parse_plan
+    from repoagent.agent.plan.document import Plan
     from repoagent.agent.plan.keeping import open_tasks, read_plan, task_tool, update_plan
     from repoagent.agent.plan.lines import Task
 
@@ -28,7 +28,6 @@ __all__ = [
     "Plan",
     "Task",
     "open_tasks",
-    "parse_plan",
     "plan_from",
     "plan_news",
     "read_plan",
@@ -40,7 +39,6 @@ _HOME = {
     "Plan": "document",
     "Task": "lines",
     "open_tasks": "keeping",
-    "parse_plan": "document",
     "plan_from": "again",
     "plan_news": "again",
     "read_plan": "keeping",

@@ -27,7 +27,7 @@ EMPTY = """# Plan
 
 @dataclass(frozen=True)
 class Plan:
-    """The text of a plan, and what of it are tasks, in its order."""
+    """The text of a plan, whatever it is, and what of it are tasks, in its order."""
 
     text: str
 
@@ -57,12 +57,3 @@ class Plan:
 
     def item(self, id: str) -> Item | None:
         return next((item for item in self.items if item.task.id == id), None)
-
-    def render(self) -> str:
-        """The text of the file."""
-        return self.text
-
-
-def parse_plan(text: str) -> Plan:
-    """The plan that `text` is. Raises nothing, whatever it is."""
-    return Plan(text)

@@ -83,9 +83,8 @@ def _replaced(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes
     from repoagent.store.folders import folder
 
     data = (_BOM if before and before.startswith(_BOM) else b"") + plan.text.encode()
-    fresh = file.with_name(
-        f"{file.name}.new"
-    )  # durable before the last look, so that little time passes after it
+    # durable before the last look, so that little time passes after it
+    fresh = file.with_name(f"{file.name}.new")
     write_whole(fresh, data, settled=False)
     with folder(file.parent) as parent, _second_name(parent, file, before) as old:
         if _bytes(file) != before:

@@ -11,12 +11,11 @@ from repoagent.agent.state import State
 from repoagent.agent.window import checkpoint
 from repoagent.agent.window.checkpoint import Known
 from repoagent.agent.window.shown import HIGH, KEPT, TEXT, WORDS, clipped, first_kept, newest, shown
-from repoagent.agent.window.units import CHECKPOINT, borders, is_checkpoint, tokens
+from repoagent.agent.window.units import BYTES, CHECKPOINT, borders, is_checkpoint, tokens
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm import Request, Turn, estimate_tokens
 
 LEAST = 2_000  # tokens for the turns: with less no step fits
-_BYTES = 3  # of a token, as `estimate_tokens` counts
 _ASKED = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
 
 Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
@@ -112,7 +111,7 @@ class Window:
         """The bytes that the body of a checkpoint may have."""
         words = clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
         most = int((self.budget - tokens(words)) * TEXT) - tokens([_turn("", {})])
-        return max(0, most - 20) * _BYTES
+        return max(0, most - 20) * BYTES
 
     def _with_edit(self, state: State) -> State:
         """The state, with the text that a person has put into the checkpoint's file since it was written."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from repoagent.agent.window.cutting import share, size, trimmed
 from repoagent.agent.window.superseded import without_superseded
-from repoagent.agent.window.units import borders, is_checkpoint, tokens
+from repoagent.agent.window.units import BYTES, borders, is_checkpoint, tokens
 from repoagent.llm import Turn
 
 # Shares of the budget, and of what the person's words leave of it.
@@ -20,7 +20,6 @@ HIGH = 0.75  # of the rest: beyond this a checkpoint is due
 KEPT = 0.3  # of the rest: the newest turns that a checkpoint keeps
 KEPT_MOST = 0.5  # of the rest: when the newest step alone is larger than KEPT
 TEXT = 0.2  # of the rest: the checkpoint itself
-_BYTES = 3  # of a token, as `estimate_tokens` counts
 
 _CUT = "[… the middle is left out here, for its length; the conversation file has all of it …]"
 
@@ -119,8 +118,8 @@ def first_kept(turns: Sequence[Turn], budget: int, part: float = KEPT) -> int:
 
 def _within(turn: Turn, most: int) -> Turn:
     """`turn` in at most `most` tokens."""
-    around = tokens([turn]) - -(-size(turn.text) // _BYTES)
-    return replace(turn, text=trimmed(turn.text, max(0, most - around) * _BYTES, _CUT))
+    around = tokens([turn]) - -(-size(turn.text) // BYTES)
+    return replace(turn, text=trimmed(turn.text, max(0, most - around) * BYTES, _CUT))
 
 
 def _whole_number(text: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from repoagent.llm import Turn, estimate_tokens
 
+BYTES = 3  # of a token, as `estimate_tokens` counts
 CHECKPOINT = "checkpoint"  # the kind of a turn that stands for those before it
 
 

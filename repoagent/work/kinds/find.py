@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from repoagent.agent.approval import MODES, Mode
 from repoagent.errors import Refused
 from repoagent.store import Layout
+from repoagent.store.report import Warn
 from repoagent.work.kinds.kind import BUILT_IN, EXPLORE, Budget, Kind
 from repoagent.work.kinds.narrow import narrower
 from repoagent.work.texts import Place, Value, front_matter, names_in, one_line, read_text
@@ -23,9 +23,6 @@ from repoagent.work.texts.places import WhyNot
 FOLDER = "agents"
 LARGEST = 32 * 1024  # bytes of a file
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
-
-
-Warn = Callable[[str], None]
 
 
 def find_kinds(

@@ -9,12 +9,8 @@ from typing import TypeVar
 from repoagent.agent.approval import Mode
 from repoagent.work.kinds.kind import Budget, Kind
 
-WIDENING: tuple[Mode, ...] = (
-    "read-only",
-    "ask",
-    "auto-edit",
-    "auto",
-)  # each allows what the one before it does
+# each allows what the one before it does
+WIDENING: tuple[Mode, ...] = ("read-only", "ask", "auto-edit", "auto")
 
 N = TypeVar("N", int, float)
 

@@ -148,9 +148,7 @@ def _answered(offer: Offer, call: Call) -> types.CallToolResult:
     except OSError as error:
         log.warning("%s: %s", offer.name, error)
         return _failed(f"the system said no: {error.strerror or error}")
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            raise
+    except Exception as error:  # noqa: BLE001  (the server lives on)
         _log_defect(offer.name, error)
         return _failed(
             f"{offer.name}: an error in repoagent itself ({type(error).__name__}); the server's log says more"

@@ -13,13 +13,13 @@ from repoagent.agent.pieces import DATA
 from repoagent.agent.tool import EDIT, OWN
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.quoting import printable
+from repoagent.store.report import Warn
 from repoagent.work.plugins.descriptions import NAME, describe, program
 from repoagent.work.plugins.entry_points import Context, PluginTool, contained, installed, tools_of
 from repoagent.work.plugins.programs import program_tool
 from repoagent.work.texts import cut
 
 Decide = Callable[[Asked], Verdict]
-Warn = Callable[[str], None]
 
 # Names that mean something in a reply or in what a model is shown.
 _MEANT = {EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN)}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.errors import Refused
+from repoagent.store.report import Warn
 from repoagent.work.texts import Place, Value, front_matter, names_in, one_line, read_text
 from repoagent.work.texts.places import WhyNot, inside
 
@@ -17,8 +18,6 @@ LARGEST = 64 * 1024  # bytes of a SKILL.md, and of a file beside it that is show
 OF_OTHERS = (".claude/skills", ".agents/skills")  # where repositories keep what all assistants read
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
 _LONGEST_NAME = 64
-
-Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)

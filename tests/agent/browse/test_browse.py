@@ -284,7 +284,7 @@ def test_other_answers(bench: Bench, status: str) -> None:
     ],
 )
 def test_characters(data: bytes, kind: str, charset: str, said: str) -> None:
-    assert decoded(Page(read_url("https://a.example"), 200, "OK", kind, charset, data)).endswith(said)
+    assert decoded(Page(read_url("https://a.example"), 200, kind, charset, data)).endswith(said)
 
 
 def test_the_text_of_a_page(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent.plan import Plan, Task, parse_plan
+from repoagent.agent.plan import Plan, Task
 from repoagent.agent.plan.changes import added, changed, moved, noted, numbered
 from repoagent.agent.plan.lines import MARKS, TaskState
 from repoagent.agent.plan.rules import below
@@ -47,7 +47,7 @@ NOTES = st.lists(LINES, max_size=4).map("\n".join)
 
 
 def test_what_is_a_task() -> None:
-    assert parse_plan(WHOLE).tasks == (
+    assert Plan(WHOLE).tasks == (
         Task("1", "Find out why", "done"),
         Task("2", "Fix the parser", "active", ("1",), "It is in `number`.\n\nSigns too."),
         Task("2.1", "A sign", "open", under="2"),
@@ -55,7 +55,7 @@ def test_what_is_a_task() -> None:
         Task("3", "Ask about the format", "blocked", ("1", "2.1")),
         Task("4", "Docs"),
     )
-    assert [task.id for task in parse_plan(WHOLE).open] == ["2", "2.1", "3", "4"]
+    assert [task.id for task in Plan(WHOLE).open] == ["2", "2.1", "3", "4"]
 
 
 @pytest.mark.parametrize(
@@ -71,34 +71,34 @@ def test_what_is_a_task() -> None:
     ],
 )
 def test_what_is_none(text: str) -> None:
-    assert [task.title for task in parse_plan(text).tasks] in ([], ["x]"])
+    assert [task.title for task in Plan(text).tasks] in ([], ["x]"])
 
 
 def test_a_fence_that_is_never_closed_hides_nothing() -> None:
-    assert len(parse_plan("```\n- [ ] 1. One\n- [ ] 2. Two").tasks) == 2
+    assert len(Plan("```\n- [ ] 1. One\n- [ ] 2. Two").tasks) == 2
 
 
 def test_a_line_without_an_id_has_the_next_free_one_and_keeps_it_when_moved() -> None:
-    plan = numbered(parse_plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
+    plan = numbered(Plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
     assert plan.text == "- [ ] 3. new\n- [x] 2. Two\n  - [ ] 2.1. sub\n- [ ] 4. twice\n"
     lines = plan.text.splitlines()
-    again = parse_plan("\n".join([lines[2].strip(), lines[3], lines[0]]))
+    again = Plan("\n".join([lines[2].strip(), lines[3], lines[0]]))
     assert [(task.id, task.under) for task in again.tasks] == [("2.1", ""), ("4", ""), ("3", "")]
 
 
 def test_a_number_is_an_id_only_with_its_point() -> None:
-    assert [task.title for task in parse_plan("- [ ] 3 files to check\n- [ ] 2.0 release").tasks] == [
+    assert [task.title for task in Plan("- [ ] 3 files to check\n- [ ] 2.0 release").tasks] == [
         "3 files to check",
         "2.0 release",
     ]
 
 
 def test_ticking_off_the_whole_ticks_off_what_is_under_it() -> None:
-    assert parse_plan("- [x] 1. A\n  - [ ] 1.1. B\n    - [ ] 1.1.1. C\n- [ ] 2. D").open == (Task("2", "D"),)
+    assert Plan("- [x] 1. A\n  - [ ] 1.1. B\n    - [ ] 1.1.1. C\n- [ ] 2. D").open == (Task("2", "D"),)
 
 
 def test_a_change_touches_its_line_alone() -> None:
-    plan = parse_plan(WHOLE.replace("\n", "\r\n"))
+    plan = Plan(WHOLE.replace("\n", "\r\n"))
     done = changed(plan, "4", replace(plan.tasks[-1], state="done"))
     assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs").replace("\n", "\r\n")
     noted_, id = noted(done, "3", "who?"), "3"
@@ -107,20 +107,20 @@ def test_a_change_touches_its_line_alone() -> None:
 
 
 def test_a_new_task_stands_where_it_belongs() -> None:
-    plan, id = added(parse_plan(WHOLE), Task("", "More", note="why\n- [ ] not a task", under="2"))
+    plan, id = added(Plan(WHOLE), Task("", "More", note="why\n- [ ] not a task", under="2"))
     assert id == "2.3"
     assert (
         "  - [-] 2.2. Hexadecimal\n  - [ ] 2.3. More\n    why\n    \\- [ ] not a task\n- [!] 3" in plan.text
     )
     plan, id = added(plan, Task("", "First", after=("3",)), before="1")
     assert (id, plan.tasks[0]) == ("5", Task("5", "First", after=("3",)))
-    plan, id = added(parse_plan("no newline"), Task("", "3. odd title"))
+    plan, id = added(Plan("no newline"), Task("", "3. odd title"))
     assert plan.text == "no newline\n- [ ] 1. 3. odd title\n"
     assert plan.tasks == (Task("1", "3. odd title"),)
 
 
 def test_a_task_moves_with_all_that_is_under_it() -> None:
-    plan = moved(parse_plan(WHOLE), "2", under="4")
+    plan = moved(Plan(WHOLE), "2", under="4")
     assert plan.text.endswith(
         "* [ ] 4: Docs\n  - [~] 2. Fix the parser (after 1)\n    It is in `number`.\n\n    Signs too.\n"
         "    - [ ] 2.1. A sign\n    - [-] 2.2. Hexadecimal\n"
@@ -131,8 +131,7 @@ def test_a_task_moves_with_all_that_is_under_it() -> None:
 @given(TEXTS)
 @settings(max_examples=40, deadline=None)
 def test_every_text_has_a_reading_that_is_the_same_once_its_ids_are_written(text: str) -> None:
-    plan = parse_plan(text)
-    assert plan.render() == text
+    plan = Plan(text)
     ids = [task.id for task in plan.tasks]
     assert len(set(ids)) == len(ids)
     whole = numbered(plan)
@@ -147,7 +146,7 @@ def test_every_text_has_a_reading_that_is_the_same_once_its_ids_are_written(text
 @given(TEXTS, NOTES, st.data())
 @settings(max_examples=30, deadline=None)
 def test_a_new_task_changes_no_other(text: str, note: str, data: st.DataObject) -> None:
-    plan = numbered(parse_plan(text))
+    plan = numbered(Plan(text))
     ids = [task.id for task in plan.tasks]
     under = data.draw(st.sampled_from(["", *ids]))
     before = data.draw(st.sampled_from(["", *ids]))
@@ -163,7 +162,7 @@ def test_a_new_task_changes_no_other(text: str, note: str, data: st.DataObject) 
 @given(TEXTS, st.sampled_from(list(MARKS)), st.data())
 @settings(max_examples=30, deadline=None)
 def test_a_changed_state_changes_nothing_else(text: str, state: TaskState, data: st.DataObject) -> None:
-    plan = numbered(parse_plan(text))
+    plan = numbered(Plan(text))
     if not plan.tasks:
         return
     task = data.draw(st.sampled_from(plan.tasks))
@@ -174,7 +173,7 @@ def test_a_changed_state_changes_nothing_else(text: str, state: TaskState, data:
 @given(TEXTS, st.data())
 @settings(max_examples=30, deadline=None)
 def test_a_move_loses_nothing(text: str, data: st.DataObject) -> None:
-    plan = numbered(parse_plan(text))
+    plan = numbered(Plan(text))
     if len(plan.tasks) < 2:
         return
     task = data.draw(st.sampled_from(plan.tasks))
@@ -190,7 +189,7 @@ def test_a_move_loses_nothing(text: str, data: st.DataObject) -> None:
 def test_ids_without_end_have_one() -> None:
     deep = "\n".join(f"{'  ' * n}- [ ] task" for n in range(70))
     for text in (deep, "- [ ] 999999999. a\n- [ ] b\n- [ ] 999999999. c"):
-        plan = numbered(parse_plan(text))
+        plan = numbered(Plan(text))
         assert numbered(plan) == plan
         assert len({task.id for task in plan.tasks}) == len(plan.tasks)
 

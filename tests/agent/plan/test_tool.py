@@ -15,7 +15,6 @@ from repoagent.agent.plan import (
     Plan,
     again,
     open_tasks,
-    parse_plan,
     plan_from,
     plan_news,
     read_plan,
@@ -59,7 +58,7 @@ def told(file: Path, body: str = "", **args: str) -> Observation:
 )
 def test_what_is_refused(args: dict[str, str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        ask(parse_plan(THREE), **args)
+        ask(Plan(THREE), **args)
 
 
 def test_the_tag_as_a_model_writes_it(tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_the_tag_as_a_model_writes_it(tmp_path: Path) -> None:
 
 
 def test_states_and_what_they_mean_for_others() -> None:
-    plan, said = performed(parse_plan(THREE), Action("task", {"n": "2", "state": "active"}))
+    plan, said = performed(Plan(THREE), Action("task", {"n": "2", "state": "active"}))
     assert said == "2 is active: C (1: to come before it, and not done)"
     done = ask(ask(plan, n="1.1", state="done"), n="1", state="done")
     assert [task.id for task in done.open] == ["2"]
@@ -87,7 +86,7 @@ def test_states_and_what_they_mean_for_others() -> None:
 
 
 def test_what_is_added_twice_is_there_once() -> None:
-    plan = ask(ask(parse_plan(THREE), "why", add="New", under="1"), "why", add="New", under="1")
+    plan = ask(ask(Plan(THREE), "why", add="New", under="1"), "why", add="New", under="1")
     assert plan.text.count("New") == plan.text.count("why") == 1
 
 
