@@ -30,7 +30,8 @@ class Repository(Looking):
     them from the top. `settings` are options of the configuration by key ({"edit.scope": "repo"}), which come before
     those of the person and of the repository; each method that asks a model takes more of them. Every expected failure
     is a `repoagent.errors.RepoagentError` with one clear sentence; whatever is raised, files, index and branch are as
-    they were. An object keeps nothing but where the repository is, so threads may share it.
+    they were (of a `run`, what it has changed before is kept). An object keeps nothing but where the repository is, so
+    threads may share it.
 
     Raises UsageError where there is no work tree, and for one that can be told only by variables of the environment.
     """

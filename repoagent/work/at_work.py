@@ -54,7 +54,7 @@ class AtWork:
     insisted: bool = False
 
     def go(self) -> Outcome:
-        """Raises NothingDone when the model rejects the task: what it had changed is taken back."""
+        """The end of the run. Raises NothingDone when the model rejects the task: what it had changed is taken back."""
         desk = self.desk
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)

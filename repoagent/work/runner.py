@@ -21,7 +21,7 @@ from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
 from repoagent.work.tools.equip import confinement
 
-Kind = Literal["done", "answered", "rejected"]
+Kind = Literal["done", "answered"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk,
             outcome = AtWork(desk, live, place, open_state(home.conversation)).go()
         finally:  # the last call counts too
             live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
-        kind: Kind = "done" if outcome.kind == "finished" else outcome.kind
+        kind: Kind = "answered" if outcome.kind == "answered" else "done"
         live.ended(kind, outcome.text, commits=desk.commits)
     left = standing(worktree, desk.ledger).left
     return RunOutcome(
