@@ -14,6 +14,7 @@ from repoagent.llm import Request, Turn
 from repoagent.llm.conversation import append, read
 from repoagent.repo import FileChange, Moved, layout, open_worktree
 from repoagent.repo.change import REGULAR
+from repoagent.store.folders import SystemFailed
 from repoagent.work.changes import looking
 from repoagent.work.changes.ledger import open_ledger
 from repoagent.work.children import Order, write_order
@@ -227,6 +228,24 @@ def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> Non
     again = diff("f.txt", "two", "three")
     go(repo, EDIT, said, again, DONE)
     assert repo.git("show", "HEAD:f.txt") == "three\n"
+
+
+def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo) -> None:
+    """No model can put that right; the edit is made when a person has."""
+    repo.commit(**{"f.txt": "one\n"})
+    journal = repo.top / ".git/repoagent/journal"
+
+    def refused(_: Request) -> str:
+        journal.touch()
+        return EDIT
+
+    with pytest.raises(SystemFailed, match="put that right"):
+        go(repo, refused, DONE)
+    assert (record(repo)["state"], record(repo)["exit"]) == ("failed", 3)
+    journal.unlink()
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
 
 
 def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:

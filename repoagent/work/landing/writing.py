@@ -27,6 +27,7 @@ from repoagent.repo.paths import is_ignored
 from repoagent.repo.run import GitError
 from repoagent.repo.transaction.refusals import left_out
 from repoagent.store import audit
+from repoagent.store.folders import SystemFailed
 from repoagent.work.desk import Desk
 from repoagent.work.landing.land import land_each
 
@@ -63,7 +64,7 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
             return Observation(EDIT, f"{error}\nThe files are as they were before it.", ok=False)
         except NothingDone as error:
             return Observation(EDIT, str(error), ok=False, error=error)
-        except Busy:
+        except (Busy, SystemFailed):  # a full disk, say: a model can't put that right
             raise
         except Refused as error:
             return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
