@@ -9,20 +9,11 @@ from repoagent.agent.approval.shell.parts import Word
 
 Words = tuple[Word, ...]
 
-_GIT = {
-    "status",
-    "log",
-    "diff",
-    "show",
-    "blame",
-    "ls-files",
-    "ls-tree",
-    "rev-parse",
-    "rev-list",
-    "shortlog",
-    "describe",
-}
-_GIT |= {"grep", "merge-base", "name-rev", "diff-tree", "whatchanged", "cherry", "count-objects", "show-ref"}
+_GIT_READS = """
+status log diff show blame ls-files ls-tree rev-parse rev-list shortlog describe grep merge-base name-rev diff-tree
+whatchanged cherry count-objects show-ref
+"""
+GIT_READS = frozenset(_GIT_READS.split())  # what of git only reads, whatever revisions and paths it is given
 # What makes git run another program, write a file, or look at files that are not of the repository; also abbreviated.
 _GIT_NEVER: tuple[str, ...] = (
     "--output",
@@ -53,7 +44,7 @@ def _git(words: Words) -> bool:
     verb, rest = words[0].text, [word.text for word in words[1:]]
     if any(_is_git_never(text, verb) for text in rest) or any(w.kind == "glob" for w in words):
         return False
-    if verb in _GIT:
+    if verb in GIT_READS:
         return True
     if verb == "branch":
         return all(re.fullmatch(r"--(list|show-current|all|remotes|verbose)|-[arv]+", text) for text in rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from repoagent.agent.approval.known import GIT_READS
 from repoagent.agent.approval.rule import HARMLESS, sets_harmlessly
 from repoagent.agent.approval.shell.parts import Reading, Simple, quote
 
@@ -53,22 +54,7 @@ _PLAIN |= {
 _PLAIN |= {"mkdir", "touch", "echo", "printf", "sleep", "cd"}
 # Programs whose first word says what they do, as far as that is safe to leave open.
 _VERBS: dict[str, frozenset[str]] = {
-    "git": frozenset(
-        {
-            "status",
-            "log",
-            "diff",
-            "show",
-            "blame",
-            "ls-files",
-            "ls-tree",
-            "rev-parse",
-            "rev-list",
-            "shortlog",
-            "describe",
-        }
-    )
-    | {"grep", "merge-base", "add", "mv", "apply", "branch", "tag", "fetch", "stash", "restore"},
+    "git": GIT_READS | {"add", "mv", "apply", "branch", "tag", "fetch", "stash", "restore"},
     "npm": frozenset({"test", "ci", "ls", "audit", "outdated"}),
     "pnpm": frozenset({"test", "ls", "audit", "outdated"}),
     "yarn": frozenset({"test", "lint", "build"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from repoagent.agent.approval.shell.parts import Span
 
@@ -14,15 +15,12 @@ class Unsure(Exception):
 
 
 class Scanner:
-    """A place in a text."""
+    """A place in a text. `substitution` reads the commands that begin there, and the ")" that ends them."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, substitution: Callable[[], None]) -> None:
         self.text = text
         self.at = 0
-
-    def commands(self, close: str) -> None:
-        """Read commands up to `close`."""
-        raise NotImplementedError
+        self._substitution = substitution
 
     def blanks(self) -> None:
         """Skip blanks, line continuations, and a comment."""
@@ -49,7 +47,7 @@ class Scanner:
                     if self.at > start:
                         raise Unsure("a substitution stands in the middle of a word")
                     self.at += 2
-                    self.commands(")")
+                    self._substitution()
                     continue
                 break
             if char == "(":
@@ -101,7 +99,7 @@ class Scanner:
             raise Unsure("it holds arithmetic, which can run a command that a variable holds")
         if self.text.startswith("$(", self.at):
             self.at += 2
-            self.commands(")")
+            self._substitution()
             return
         following = self.text[self.at + 1 : self.at + 2]
         if following in {"'", '"'} and not quoted:

@@ -37,7 +37,7 @@ def read_strictly(data: bytes) -> list[Raw]:
 
 class _Reader(Scanner):
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        super().__init__(text, lambda: self.commands(")"))
         self.found: list[Raw] = []
         self.here: tuple[str, bool, bool] | None = None  # of a here-document: delimiter, literal, with tabs
         self.depth = 0
