@@ -8,6 +8,8 @@ from typing import Literal, get_args
 
 Mode = Literal["ask", "auto-edit", "auto", "read-only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+# What a command may touch: all that its sandbox lets it; not what no model is to see; nor write anything either.
+May = Literal["all", "shown", "read"]
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether it may be done. reason: of a no, goes to the model. by: who or what decided, for the audit."""
+    """Whether it may be done. reason: of a no, goes to the model. by: who or what decided, for the audit. may: less
+    than "all" where no person has spoken, by an answer or a rule."""
 
     allowed: bool
     always: bool = False
     reason: str = ""
     by: str = ""
+    may: May = "all"
 
 
 Asker = Callable[[Asked], Verdict]  # a person at a terminal, a stream of JSON, or nobody

@@ -11,7 +11,7 @@ from repoagent.agent.approval.proposing import propose
 from repoagent.agent.approval.reads import can_do_no_harm, names_off_limits, only_reads
 from repoagent.agent.approval.rule import Rule, sets_harmlessly
 from repoagent.agent.approval.shell import Reading, Simple, Word, read
-from repoagent.agent.approval.withheld import Known, may_show
+from repoagent.agent.approval.withheld import Blobs, Known, git_names, may_show
 
 Audit = Callable[[Mapping[str, object]], None]
 
@@ -19,6 +19,7 @@ _CHANGES = {"edit", "write"}
 _CONFINED = {"command", "python"}
 _NOWHERE = {"/dev/null", "/dev/stdout", "/dev/stderr"}
 _OURS = {".git", ".repoagent"}
+_READS = "reads only"
 
 
 def _nobody(asked: Asked) -> Verdict:
@@ -38,6 +39,7 @@ class Gate:
     for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a command
     may write to; kept: what it may not write, wherever that is. path: the PATH of commands. off_limits: why a path of
     the work tree is not to be shown, None when it may be. withheld: the files that are not, and what git knows of each.
+    blobs: whether one of some names of git's objects is that of a file's content.
     """
 
     mode: Mode
@@ -54,6 +56,7 @@ class Gate:
     path: str | None = None
     off_limits: Callable[[str], str | None] = lambda _: None
     withheld: Callable[[], Mapping[str, Known]] = dict
+    blobs: Blobs = lambda _: False
 
     def decide(self, asked: Asked) -> Verdict:
         """Whether it may be done, and by whose word. Deny rules win in every mode. A person's "always" is kept.
@@ -93,7 +96,7 @@ class Gate:
     def _by_itself(self, asked: Asked, reading: Reading | None) -> Verdict | None:
         """What needs no question: what only reads, what a rule allows, what the mode lets pass or refuses."""
         if reading is not None and (by := self._passes(reading, asked.cwd)):
-            return Verdict(True, by=by)
+            return Verdict(True, by=by, may="read" if self.sandbox and by == _READS else "all")
         if self.mode == "read-only":
             return self._when_reading(asked, reading)
         if reading is None:
@@ -105,8 +108,10 @@ class Gate:
         if asked.kind in _CHANGES and self.mode in {"auto", "auto-edit"}:
             return Verdict(True, by=f"mode {self.mode}")
         if asked.kind in _CONFINED and self.mode == "auto":
+            if self.sandbox and reading and any(self._git_names(c, asked.cwd) for c in reading.commands):
+                return None
             if self.sandbox:
-                return Verdict(True, by=f"mode auto, in {self.sandbox}")
+                return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
             why = self.why_none or "there is no sandbox here."
             return _no(
                 f"the mode auto runs commands in a sandbox only, and {why} Use `--mode ask`.", "mode auto"
@@ -119,9 +124,10 @@ class Gate:
         if asked.kind == "browse":
             return None
         if reading is not None:
-            why = reading.doubt or "it is not known to do nothing but read"
             where = "" if self.sandbox else " (without a sandbox that is said of few)"
-            return _no(f"the mode is read-only, and of this command {why}{where}.", "mode read-only")
+            why = reading.doubt or self._unseen(reading, asked.cwd)
+            why = why or f"of this command it is not known that it does nothing but read{where}"
+            return _no(f"the mode is read-only, and {why}.", "mode read-only")
         return _no("the mode is read-only.", "mode read-only")
 
     def _passes(self, reading: Reading, cwd: str) -> str:
@@ -144,9 +150,9 @@ class Gate:
     def _passes_one(self, command: Simple, cwd: str, *, moves: bool) -> str:
         silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
         if sets_harmlessly(silent):
-            return "reads only"
+            return _READS
         if self._only_reads(silent, cwd, moves=moves):
-            return "reads only"
+            return _READS
         if self.mode == "read-only":
             return ""
         if not all(self._may_write(word, cwd, moves=moves) for word in silent.writes):
@@ -161,7 +167,21 @@ class Gate:
             reads = only_reads(command) and not names_off_limits(command, self.top, cwd, self.off_limits)
         else:
             reads = not moves and can_do_no_harm(command, self.top, cwd, self.path, self.off_limits)
-        return reads and not may_show(command, self.top, cwd, self.withheld())
+        return reads and not self._may_show(command, cwd)
+
+    def _may_show(self, command: Simple, cwd: str) -> bool:
+        unsure = command.name == "git" and any(word.kind == "open" for word in command.words)
+        return unsure or self._git_names(command, cwd) or may_show(command, self.top, cwd, self.withheld())
+
+    def _git_names(self, command: Simple, cwd: str) -> bool:
+        """Whether git is asked for what the sandbox keeps from being read as a file, but not from git."""
+        return git_names(command, cwd, self.off_limits, self.withheld(), self.blobs)
+
+    def _unseen(self, reading: Reading, cwd: str) -> str:
+        """That a command which only reads may show what no model is to see; "" where that is not the reason."""
+        if any(only_reads(command) and self._may_show(command, cwd) for command in reading.commands):
+            return "it may show a file that no model is to see: name other files or commits"
+        return ""
 
     def _may_write(self, target: Word, cwd: str, *, moves: bool) -> bool:
         """Whether a redirection writes where a command may write: in the work tree, but for what is git's and ours."""
@@ -180,7 +200,7 @@ class Gate:
         asked = replace(asked, sandbox=asked.sandbox or (self.sandbox if asked.kind in _CONFINED else ""))
         if reading is not None:
             asked = replace(asked, patterns=asked.patterns or self._patterns(reading, asked.cwd))
-            asked = replace(asked, why=asked.why or self._why(reading))
+            asked = replace(asked, why=asked.why or self._why(reading, asked.cwd))
         verdict = self.asker(asked)
         if not verdict.allowed:
             return replace(verdict, reason=verdict.reason or "the person said no.", by=verdict.by or "person")
@@ -200,10 +220,10 @@ class Gate:
         widened = replace(self, allow=(*self.allow, *map(Rule, patterns)))
         return patterns if patterns and widened._passes(reading, cwd) else ()
 
-    def _why(self, reading: Reading) -> str:
+    def _why(self, reading: Reading, cwd: str) -> str:
         if reading.doubt:
             return f"it can't be read with certainty: {reading.doubt}"
-        return ""
+        return self._unseen(reading, cwd)
 
 
 def _no(reason: str, by: str) -> Verdict:

@@ -25,6 +25,10 @@ _GIT_NEVER: tuple[str, ...] = (
     "--upload-pack",
 )
 _GIT_NEVER += ("--no-index", "--paginate", "--filters", "--batch", "--contents")
+# What shows the content of files that git was told to take for binary, or names objects where nobody reads them.
+_GIT_NEVER += ("--text", "--binary", "--submodule", "--stdin")
+_AS_TEXT = re.compile(r"-[bcdhilmprtuwzRW0-9]*a")
+_PATCHES = {"show", "log", "diff", "grep", "whatchanged", "diff-tree", "stash", "reflog"}
 _FIND_NEVER = re.compile(r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)")
 _RG_NEVER = re.compile(r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9]*z.*")
 _SORT = re.compile(
@@ -59,7 +63,9 @@ def _is_git_never(text: str, verb: str) -> bool:
     name = text.partition("=")[0]
     if name.startswith("--"):
         return len(name) > 2 and any(never.startswith(name) or name.startswith(never) for never in _GIT_NEVER)
-    return verb == "grep" and re.match(r"-[A-Za-z]*O", text) is not None
+    if verb == "grep" and re.match(r"-[A-Za-z]*O", text):
+        return True
+    return verb in _PATCHES and _AS_TEXT.match(text) is not None
 
 
 def _find(words: Words) -> bool:

@@ -1,13 +1,14 @@
 """Whether a command that only reads may show what a model is not to see: `.env`, a key, what the person excluded.
 
-It is asked only where there are such files. On the safe side: a word whose meaning is not certain may be any of them.
+On the safe side: a word whose meaning is not certain may be any of them. Git is asked about also where there is no such
+file now, for a commit may have it. What a patch shows of them is left out by who runs git, in a sandbox.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from repoagent.agent.approval.shell.parts import Simple, Word
 
 # What git knows of a file that is withheld: nothing, it tracks it, or it does and the person has excluded it by name.
 Known = Literal["", "tracked", "excluded"]
+Blobs = Callable[[Sequence[str]], bool]
 
 # What tells names, sizes and the like of files, and nothing of what is in them.
 _OUTSIDE = {
@@ -37,6 +39,8 @@ _OUTSIDE |= {"whoami", "uname", "nproc", "sleep", "seq", "date", "stat", "du", "
 _OUTSIDE |= {"expr", "find", "printf", "file"}
 _GREPS = {"grep", "egrep", "fgrep", "rg"}
 _INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}
+_WHOLE_OF_GIT = {"show", "diff", "cat-file"}  # these take the name of an object
+_CONTENT_OF_GIT = _INSIDE_OF_GIT | _WHOLE_OF_GIT | {"archive", "checkout", "restore", "checkout-index"}
 _PATCH = re.compile(r"-[A-Za-z0-9]*[puULcmW]|--(pa|cc|word|color-w|uni|func|bin|dd|rem)|-G")
 _DEEP = re.compile(r"-[A-Za-z]*[rRd]|--(rec|deref|dir)")
 _PATTERN_APART = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file)")
@@ -56,6 +60,34 @@ def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]
     if any(_names(word, top, cwd, withheld) for word in words):
         return True
     return command.name not in _OUTSIDE and _goes_deep(command, top, cwd, withheld)
+
+
+def git_names(
+    command: Simple, cwd: str, off_limits: Callable[[str], str | None], withheld: Iterable[str], blobs: Blobs
+) -> bool:
+    """Whether `command` is one of git that says by name whose content it wants, and no model is to see it: as a path,
+    as a path in a commit, also of long ago, or as the object itself. `blobs` knows objects by their names."""
+    if command.name != "git":
+        return False
+    texts = [word.text for word in command.words[1:]]
+    if not any(text in _CONTENT_OF_GIT for text in texts[:3]):
+        return False
+    names = tuple(path.rpartition("/")[2] for path in withheld)
+    for text in texts:
+        path = text.rpartition(":")[2]
+        if (names and text.endswith(names)) or any(map(off_limits, _paths(path, cwd))):
+            return True
+    revisions = texts[: texts.index("--")] if "--" in texts else texts
+    objects = [part for text in revisions if text[:1] != "-" and ":" not in text for part in text.split("..")]
+    return any(verb in texts[:3] for verb in _WHOLE_OF_GIT) and blobs([name for name in objects if name])
+
+
+def _paths(text: str, cwd: str) -> Iterator[str]:
+    """What a path of a command may be from the top: of a folder, or of the top itself."""
+    for path in (text, f"{cwd}/{text}"):
+        path = os.path.normpath(path.lstrip("/"))
+        if path not in {".", ""} and not path.startswith("..") and "\0" not in path:
+            yield path
 
 
 def _git_shows(words: tuple[Word, ...], withheld: Mapping[str, Known]) -> bool:
@@ -94,7 +126,7 @@ def _goes_deep(command: Simple, top: Path, cwd: str, withheld: Iterable[str]) ->
     folders = list(_folders(command, words, options))
     for path in withheld:
         real = _real(top, path)
-        if any(real.startswith(_real(top, cwd, folder).rstrip("/") + "/") for folder in folders):
+        if any(f"{real}/".startswith(_real(top, cwd, folder).rstrip("/") + "/") for folder in folders):
             return True
     return any(word.kind == "glob" for word in words) and bool(withheld)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from repoagent.agent.approval.asked import May
 from repoagent.repo.run import uninterrupted
 
 GRACE = 0.5  # seconds that output is waited for when the command has ended and something holds its pipe
@@ -121,12 +122,13 @@ class Command:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run: its text, the folder, that folder's name below the top, and who allowed it."""
+    """What is to be run: its text, the folder, that folder's name below the top, who allowed it, and to touch what."""
 
     text: str
     folder: Path
     cwd: str = ""
     by: str = ""
+    may: May = "all"
 
 
 def start(job: Job, argv: Sequence[str], file: Path, env: Mapping[str, str], keep: int) -> Command:

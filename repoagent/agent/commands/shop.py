@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.agent.approval import Gate
-from repoagent.agent.commands.running import Command
+from repoagent.agent.approval.asked import May
+from repoagent.agent.commands.running import Command, Job
 
 
-def _as_it_is(argv: Sequence[str]) -> list[str]:
+def _as_it_is(argv: Sequence[str], report: Path, may: May) -> list[str]:
     return list(argv)
 
 
@@ -32,20 +33,20 @@ class Shop:
     """Where and how commands run, and those that run in the background.
 
     top: the work tree. folder: where their output is kept. env: the environment they start from. wrap: what to run
-    instead of a command, for a sandbox. seconds_left: of the run, None without a limit. watch: called before a
-    command in the foreground; what it returns is called after it, and says which files it changed. audit: is told
-    of each command. wrap_reporting, why_ended: in place of `wrap`, for a sandbox that writes into a file why it
-    ended a command, and what that file says. shown_as: how a model can name a file of `folder`. timeout, longest:
-    seconds that a command has by itself, and that may be asked for. budget: bytes of output that are shown. keep:
-    bytes of output that are kept in a file.
+    instead of a command that may touch so much, for a sandbox that writes into a file why it ended one; why_ended:
+    what that file says. unshown: further variables of a command that may not see all. seconds_left: of the run, None
+    without a limit. watch: called before a command in the foreground; what it returns is called after it, and says
+    which files it changed. audit: is told of each command. shown_as: how a model can name a file of `folder`.
+    timeout, longest: seconds that a command has by itself, and that may be asked for. budget: bytes of output that are
+    shown. keep: bytes of output that are kept in a file.
     """
 
     top: Path
     folder: Path
     env: Mapping[str, str]
     gate: Gate
-    wrap: Callable[[Sequence[str]], list[str]] = _as_it_is
-    wrap_reporting: Callable[[Sequence[str], Path], list[str]] | None = None
+    wrap: Callable[[Sequence[str], Path, May], list[str]] = _as_it_is
+    unshown: Callable[[], Mapping[str, str]] = dict
     why_ended: Callable[[Path], str | None] = lambda report: None
     seconds_left: Callable[[], float | None] = _no_limit
     watch: Callable[[], Callable[[], str]] = _nothing_changed
@@ -57,6 +58,13 @@ class Shop:
     keep: int = 64 * 1024 * 1024
     background: dict[str, Command] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)  # of background commands: their end is known to the model
+
+    def look_before(self, job: Job) -> Callable[[], str]:
+        """Look before a command; what is returned looks after it. Nothing has to be looked at where it can't write, and
+        nothing else that was started here does."""
+        if job.may == "read" and all(command.has_ended() for command in self.background.values()):
+            return lambda: ""
+        return self.watch()
 
     def notices(self) -> list[str]:
         """A sentence for each background command that has ended since this was last asked."""

@@ -67,10 +67,10 @@ def _run(shop: Shop, action: Action) -> Observation:
     verdict = shop.gate.decide(Asked("command", text, cwd=cwd))
     if not verdict.allowed:
         return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
-    job = Job(text, where, cwd, verdict.by)
+    job = Job(text, where, cwd, verdict.by, verdict.may)
     if in_background:
         return _begin(shop, job)
-    look_again = shop.watch()
+    look_again = shop.look_before(job)
     command = _started(shop, job)
     try:
         if not command.wait(seconds):
@@ -119,13 +119,13 @@ def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
 def _started(shop: Shop, job: Job, name: str = "") -> Command:
     """Raises UsageError when it can't be started."""
     env = environment(shop.env)
+    if job.may != "all":
+        env |= shop.unshown()
     argv = [_shell(env.get("PATH")), "-c", job.text]
     try:
         file = shop.next_file(f"{name}-{job.text}" if name else job.text)
-        if shop.wrap_reporting is None:
-            return start(job, shop.wrap(argv), file, env, shop.keep)
         report = file.with_name(f".{file.stem}.why")
-        command = start(job, shop.wrap_reporting(argv, report), file, env, shop.keep)
+        command = start(job, shop.wrap(argv, report, job.may), file, env, shop.keep)
         command.why = lambda: _why(shop, report)
         return command
     except OSError as error:

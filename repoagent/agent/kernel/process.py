@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from repoagent.agent.approval.asked import May
 from repoagent.agent.commands.environment import environment
 from repoagent.agent.commands.running import Command, Job, start
 from repoagent.agent.commands.screen import drawn
@@ -98,12 +99,11 @@ def _started(shop: Shop, argv: Sequence[str], folder: Path) -> Command:
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     log = shop.folder / f".{folder.name}.log"  # where what runs in it can't write
-    env = environment(shop.env) | own
-    job = Job("python kernel", folder)
-    if shop.wrap_reporting is None:
-        return start(job, shop.wrap(argv), log, env, _LOG)
+    may: May = "shown" if shop.gate.mode == "auto" else "all"
+    env = environment(shop.env) | own | (dict(shop.unshown()) if may != "all" else {})
+    job = Job("python kernel", folder, may=may)
     report = log.with_suffix(".why")
-    command = start(job, shop.wrap_reporting(argv, report), log, env, _LOG)
+    command = start(job, shop.wrap(argv, report, may), log, env, _LOG)
     command.why = lambda: _why(shop, report)
     return command
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from repoagent.agent import Tool
 from repoagent.agent.approval import Asker, Gate, keep_rules, kept_rules, rules
+from repoagent.agent.approval.asked import May
 from repoagent.agent.commands import Shop, command_tools
 from repoagent.agent.kernel import GONE, Room, interpreter
 from repoagent.agent.sandbox import (
@@ -39,28 +40,36 @@ from repoagent.work.kinds import Kind, find_kinds
 from repoagent.work.plugins import plugin_tools
 from repoagent.work.request import RunRequest
 from repoagent.work.skills import Skill, find_skills, skill_places
+from repoagent.work.tools.names import named
 from repoagent.work.tools.obeyed import kept_for_git
 from repoagent.work.tools.reading import output_name
-from repoagent.work.tools.withheld import withheld_files
+from repoagent.work.tools.unshown import are_blobs, unshown
+from repoagent.work.tools.withheld import Withheld
 
+SAID = 5  # withheld files that are named
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """Where commands run. `sandbox` is None where they run without one."""
+    """Where commands run. `withheld`: the files that no model is to see. `sandbox` is None where there is none."""
 
     policy: Policy
+    withheld: Withheld
     sandbox: Sandbox | None = None
 
     @property
     def name(self) -> str:
         return self.sandbox.name if self.sandbox is not None else ""
 
-    def wrap(self, argv: Sequence[str], report: Path | None = None) -> list[str]:
+    def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
         if self.sandbox is None:
             return unconfined(argv, self.policy, report)
-        return self.sandbox.wrap(argv, self.policy, report)
+        policy = self.policy
+        if may != "all":
+            hide = (*policy.hide, *(policy.top / path for path in self.withheld()))
+            policy = replace(policy, hide=hide, read_only=policy.read_only or may == "read")
+        return self.sandbox.wrap(argv, policy, report)
 
 
 def confinement(
@@ -93,13 +102,13 @@ def confinement(
         memory=settings.whole_or_none("run.memory"),
         processes=settings.whole_or_none("run.processes"),
     )
-    return Confinement(policy, find() if request.confine else None)
+    withheld = Withheld(worktree, off_limits(worktree.top, ()))
+    return Confinement(policy, withheld, find() if request.confine else None)
 
 
 def approvals(home: Home, settings: Settings, request: RunRequest, place: Confinement, asker: Asker) -> Gate:
     """The gate of this run: the person's rules, its mode, and who is asked."""
     mine = user_file(os.environ)
-    why_not = off_limits(place.policy.top, ())
     unheld = request.plan_only and not place.name  # then no sandbox keeps a command from writing
     allowed = dict.fromkeys((*settings.texts("run.allow"), *kept_rules(mine), *request.allow))
     denied = dict.fromkeys((*settings.texts("run.deny"), *kept_rules(mine, "run.deny")))
@@ -120,20 +129,28 @@ def approvals(home: Home, settings: Settings, request: RunRequest, place: Confin
         writable=(place.policy.scratch, *place.policy.also_write),
         kept=place.policy.keep,
         path=os.environ.get("PATH"),
-        off_limits=why_not,
-        withheld=partial(withheld_files, place.policy.top, why_not),
+        off_limits=place.withheld.why_not,
+        withheld=place.withheld,
+        blobs=partial(are_blobs, place.withheld.worktree),
     )
 
 
 def shop_of(desk: Desk, place: Confinement) -> Shop:
     """Where commands of this run are run."""
+    env = scrubbed(os.environ, place.policy)
+
+    @cache
+    def variables() -> dict[str, str]:
+        excluded = [path for path, known in place.withheld().items() if known == "excluded"]
+        return unshown(desk.worktree, desk.home.folder / "attributes", excluded, env)
+
     return Shop(
         desk.worktree.top,
         desk.home.output,
-        scrubbed(os.environ, place.policy),
+        env,
         desk.gate,
         wrap=place.wrap,
-        wrap_reporting=place.wrap,
+        unshown=variables,
         why_ended=why_ended,
         seconds_left=lambda: desk.means.meter.seconds_left,
         watch=watch(desk.worktree, desk.ledger, desk.talk.say),
@@ -148,6 +165,10 @@ def commands(desk: Desk, place: Confinement) -> tuple[Shop, tuple[Tool, ...]]:
     shop = shop_of(desk, place)
     for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
         desk.talk.say(f"note: {sentence}")
+    if desk.gate.mode == "auto" and (hidden := list(place.withheld())):
+        desk.talk.say(
+            f"note: commands do not see {_some(hidden)}, as no model is to; those that a rule of yours allows do."
+        )
     return shop, command_tools(shop)
 
 
@@ -229,6 +250,11 @@ def plugins(desk: Desk, taken: Sequence[Tool]) -> tuple[Tool, ...]:
         settings=desk.settings.names("tool"),
         audit=partial(_record, desk.layout, desk.home.name),
     )
+
+
+def _some(paths: Sequence[str]) -> str:
+    rest = len(paths) - SAID
+    return ", ".join(map(named, paths[:SAID])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _keep(patterns: Sequence[str]) -> None:

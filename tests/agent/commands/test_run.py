@@ -63,7 +63,7 @@ def test_a_no_is_told_with_its_reason_and_runs_nothing(bench: Bench) -> None:
 
 
 def test_what_can_t_be_started_is_told(bench: Bench) -> None:
-    bench.shop.wrap = lambda argv: ["/nowhere/bwrap", *argv]
+    bench.shop.wrap = lambda argv, *_: ["/nowhere/bwrap", *argv]
     seen = bench.run("ls")
     assert not seen.ok and "could not be started" in seen.text
 
@@ -95,7 +95,7 @@ def test_the_same_result_reads_the_same(bench: Bench) -> None:
 
 def test_it_runs_in_its_folder_through_the_wrapper_and_what_it_changed_is_told(bench: Bench) -> None:
     (bench.shop.top / "sub").mkdir()
-    bench.shop.wrap = lambda argv: ["env", "WRAPPED=yes", *argv]
+    bench.shop.wrap = lambda argv, *_: ["env", "WRAPPED=yes", *argv]
     bench.shop.watch = lambda: lambda: "It changed: sub/new"
     text = bench.run("pwd; echo $WRAPPED; touch new", cwd="sub").text
     assert f"{bench.shop.top}/sub\nyes\n" in text and text.endswith("It changed: sub/new")
@@ -357,10 +357,10 @@ def test_the_environment_opens_nothing() -> None:
 
 
 def test_why_the_sandbox_ended_a_command_is_told(bench: Bench) -> None:
-    def wrap(argv: Sequence[str], report: Path) -> list[str]:
+    def wrap(argv: Sequence[str], report: Path, may: str) -> list[str]:
         return ["sh", "-c", f"echo it took too much memory > '{report}'; kill -KILL $$"]
 
-    bench.shop.wrap_reporting = wrap
+    bench.shop.wrap = wrap
     bench.shop.why_ended = lambda report: report.read_text().strip()
     assert "it took too much memory, exit 137 (SIGKILL)" in bench.run("make").text
     assert [file.name for file in bench.shop.folder.iterdir()] == ["001-make.txt"]

@@ -25,7 +25,7 @@ class Desk:
         self.top.mkdir(exist_ok=True)
         policy = Policy(self.top, self.scratch, memory=limits.get("memory"))
 
-        def wrap(argv: object, report: Path | None = None) -> list[str]:
+        def wrap(argv: object, report: Path | None = None, may: str = "all") -> list[str]:
             return (sandbox.wrap if sandbox else unconfined)(argv, policy, report)  # type: ignore[operator]
 
         name = sandbox.name if sandbox else ""
@@ -35,7 +35,7 @@ class Desk:
             "PYTEST_CURRENT_TEST", None
         )  # where it is set, ipykernel leaves what programs print to pytest
         self.shop = Shop(
-            self.top, base / "output", env, gate, wrap=wrap, wrap_reporting=wrap,
+            self.top, base / "output", env, gate, wrap=wrap,
             why_ended=why_ended, audit=self.events.append, shown_as=lambda path: f"output/{path.name}",
         )  # fmt: skip
         self.room = Room(self.shop, self.scratch, sys.executable)

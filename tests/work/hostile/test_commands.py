@@ -20,9 +20,15 @@ from repoagent.errors import UsageError
 from repoagent.repo import FileChange, open_worktree
 from repoagent.work.changes import looking, open_ledger, watch
 from repoagent.work.tools.names import named
-from repoagent.work.tools.withheld import withheld_files
+from repoagent.work.tools.unshown import are_blobs
+from repoagent.work.tools.withheld import Withheld
 from tests.conftest import GitRepo
 from tests.work.bare import Person, go
+
+
+def nobody(asked: Asked) -> Verdict:
+    return Verdict(False, reason="nobody", by="nobody")
+
 
 confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 SHOWS = [
@@ -44,9 +50,16 @@ SHOWS_NOT = [
 
 def question(repo: GitRepo, sandbox: str = "bubblewrap") -> Gate:
     why_not = gate(repo.top, ())
-    withheld = partial(withheld_files, repo.top, why_not)
-    path = os.environ["PATH"]
-    return Gate("ask", sandbox=sandbox, top=repo.top, path=path, off_limits=why_not, withheld=withheld)
+    worktree = open_worktree(repo.top)
+    return Gate(
+        "ask",
+        sandbox=sandbox,
+        top=repo.top,
+        path=os.environ["PATH"],
+        off_limits=why_not,
+        withheld=Withheld(worktree, why_not),
+        blobs=partial(are_blobs, worktree),
+    )
 
 
 def test_what_may_not_be_read_is_asked_about(repo: GitRepo) -> None:
@@ -83,6 +96,75 @@ def test_where_nothing_is_withheld_all_is_as_it_was(repo: GitRepo) -> None:
             question(repo).decide(Asked("command", text)).allowed
             == alone.decide(Asked("command", text)).allowed
         )
+
+
+@confined
+def test_a_secret_of_an_old_commit_stays_in_it(repo: GitRepo) -> None:
+    """What was committed once and taken out again is in no list of files: git is told to take such names for binary."""
+    repo.write("conf/.env", "KEY=correct-horse\n")
+    repo.write("conf/.ENV.local", "KEY=correct-horse\n")
+    repo.write("a.txt", "one\n")
+    repo.commit("Oops")
+    blob = repo.git("rev-parse", "HEAD:conf/.env").strip()
+    (repo.top / "conf/.env").unlink()
+    (repo.top / "conf/.ENV.local").unlink()
+    repo.commit("Take it out")
+    shown = ["git log -p", "git show --cc HEAD", "git log -p -m --reverse", "git diff HEAD~1", "git show HEAD~1",
+             "git grep horse HEAD~1", "git log -p -Shorse", "git whatchanged -p"]  # fmt: skip
+    asked = [f"git show {blob}", f"git show {blob[:8]}", f"git diff {blob} HEAD:a.txt", "git show HEAD~1:conf/.env",
+             "cd conf && git show HEAD~1:./.env", "git log -p --text", "git log -pa", "git show -a", "git diff --binary HEAD~1",
+             "git blame HEAD~1 -- conf/.env", "git log -L1,1:conf/.env HEAD~1", "x=HEAD~1:conf/.env; git show $x",
+             "echo HEAD~1:conf/.env | git show --stdin", "git show HEAD~1:conf/.ENV.local"]  # fmt: skip
+    steps = [
+        f"<run>{text}</run>" for text in [*shown, *asked, "git show HEAD~1:a.txt", "git show --stat HEAD"]
+    ]
+    _, model, person = go(
+        repo, *steps, "<finish>done</finish>", mode="read-only", person=Person(allows=nobody)
+    )
+    said = [observation for observation in person.seen if observation.kind == "run"]
+    assert [one.ok for one in said] == [True] * len(shown) + [False] * len(asked) + [True, True]
+    assert "correct-horse" not in model.told and "one" in said[-2].text
+
+
+@confined
+def test_what_a_command_in_a_sandbox_does_not_see(repo: GitRepo) -> None:
+    """In `auto` no name in a command says what it reads: the files are not there to be read, but under a rule."""
+    repo.write(".gitignore", ".env\nprivate/\n")
+    repo.write(".repoagentignore", "inner/\n")
+    for name in (".env", "private/id_rsa", "inner/deep/notes.txt", "sub/.env"):
+        repo.write(name, "correct-horse\n")
+    repo.commit("Secrets")
+    read = "import glob; print([open(f).read() for f in glob.glob('**', recursive=True, include_hidden=True) if f[-1] in 'vat'])"
+    repo.write("read.py", read)
+    look = "for f in .e* */.e* private/* inner/*/*; do cat $f; cp $f copy-of; cat copy-of; done; cat <(tar cf - inner sub)"
+    steps = [f"<run>{text}</run>" for text in (look, "bash -c 'mv sub bus; cat bus/.env; mv bus sub'")]
+    _, model, person = go(
+        repo, *steps, "<run>mkdir new</run>", "<finish>a</finish>", "<finish>b</finish>", mode="auto"
+    )
+    assert "correct-horse" not in model.told
+    assert any("commands do not see" in text and ".env" in text for text in person.said)
+    assert (repo.top / ".env").read_text() == "correct-horse\n"
+
+
+def test_withheld_files_are_known_as_they_come_and_go(repo: GitRepo) -> None:
+    repo.write(".gitignore", "out/\nx/out2/\n")
+    repo.write("src/a.py", "a\n")
+    repo.commit("Begin")
+    worktree = open_worktree(repo.top)
+    withheld = Withheld(worktree, gate(repo.top, ()))
+    assert withheld() == {}
+    repo.write("src/.env", "x\n")
+    assert withheld() == {"src/.env": ""}
+    repo.git("add", "-f", "src/.env")
+    assert withheld() == {"src/.env": "tracked"}
+    repo.write("src/new/deep/server.key", "x\n")
+    repo.write("out/.env", "x\n")
+    repo.write("x/out2/deep/.env", "x\n")  # of what is ignored as a whole only what is right in it
+    assert set(withheld()) == {"src/.env", "src/new/deep/server.key", "out/.env"}
+    (repo.top / "src").rename(repo.top / "lib")
+    assert set(withheld()) == {"src/.env", "lib/.env", "lib/new/deep/server.key", "out/.env"}
+    repo.write(".gitignore", "")
+    assert "x/out2/deep/.env" in withheld()
 
 
 @pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\n", "\x0b"])

@@ -225,11 +225,6 @@ def test_what_a_person_allows_is_asked_with_all_of_it_shown(stage: Make) -> None
     task.sound(str(task.record()["state"]))
 
 
-_SHOWS = pytest.mark.xfail(
-    strict=True, reason="a patch of git, or a program in the sandbox, shows any file of the repository"
-)
-
-
 @pytest.mark.parametrize(
     ("command", "mode"),
     [
@@ -238,8 +233,12 @@ _SHOWS = pytest.mark.xfail(
         ("grep -r PASSWORD .", "ask"),
         ("head -5 .e*", "read-only"),
         ("git show HEAD:.env", "ask"),
-        pytest.param("git log -p -1", "read-only", marks=_SHOWS),
-        pytest.param("cat .env", "auto", marks=_SHOWS),
+        ("git log -p -1", "read-only"),
+        ("git diff HEAD~1 --stat -p", "ask"),
+        ("git show HEAD:.env", "auto"),
+        ("cat .env", "auto"),
+        ("python3 -c 'print(open(chr(46) + \"env\").read())'", "auto"),
+        ("git log -p -1", "auto"),
     ],
 )
 def test_what_runs_unasked_shows_no_file_of_secrets(stage: Make, command: str, mode: str) -> None:
