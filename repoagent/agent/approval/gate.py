@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from repoagent.agent.approval.asked import Asked, Asker, Mode, Verdict
@@ -57,6 +58,10 @@ class Gate:
     off_limits: Callable[[str], str | None] = lambda _: None
     withheld: Callable[[], Mapping[str, Known]] = dict
     blobs: Blobs = lambda _: False
+    _unseen_now: Callable[[], Mapping[str, Known]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._unseen_now = self.withheld
 
     def decide(self, asked: Asked) -> Verdict:
         """Whether it may be done, and by whose word. Deny rules win in every mode. A person's "always" is kept.
@@ -64,6 +69,7 @@ class Gate:
         Raises what the asker raises (a person who stops the run), and what `remember` does.
         """
         reading = read(asked.what) if asked.kind == "command" else None
+        self._unseen_now = cache(self.withheld)  # once for each decision: it looks at all folders
         verdict = self._denied(asked, reading) or self._by_itself(asked, reading) or self._ask(asked, reading)
         self.audit(
             {
@@ -134,7 +140,7 @@ class Gate:
         """By what all commands of a text pass without a question; "" when they do not."""
         if reading.doubt or not reading.commands:
             return ""
-        if any(command.name == "xargs" for command in reading.commands) and self.withheld():
+        if any(command.name == "xargs" for command in reading.commands) and self._unseen_now():
             return ""  # what it is given to read is said by what runs before it
         moves = any(command.name == "cd" for command in reading.commands)
         passed: dict[str, None] = {}
@@ -171,11 +177,11 @@ class Gate:
 
     def _may_show(self, command: Simple, cwd: str) -> bool:
         unsure = command.name == "git" and any(word.kind == "open" for word in command.words)
-        return unsure or self._git_names(command, cwd) or may_show(command, self.top, cwd, self.withheld())
+        return unsure or self._git_names(command, cwd) or may_show(command, self.top, cwd, self._unseen_now())
 
     def _git_names(self, command: Simple, cwd: str) -> bool:
         """Whether git is asked for what the sandbox keeps from being read as a file, but not from git."""
-        return git_names(command, cwd, self.off_limits, self.withheld(), self.blobs)
+        return git_names(command, cwd, self.off_limits, self._unseen_now(), self.blobs)
 
     def _unseen(self, reading: Reading, cwd: str) -> str:
         """That a command which only reads may show what no model is to see; "" where that is not the reason."""

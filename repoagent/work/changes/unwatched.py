@@ -6,8 +6,10 @@ kept: a candidate.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import Refused
@@ -16,6 +18,8 @@ from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, look
 from repoagent.repo.status import Status, read_status, read_untracked
 from repoagent.store import document
+from repoagent.store.atomic import read_regular
+from repoagent.store.folders import folder
 from repoagent.work.changes.ledger import Ledger
 from repoagent.work.tools.names import named
 
@@ -26,6 +30,7 @@ VERSION = 1
 MOST = 16 * 1024 * 1024  # bytes of uncommitted files that are kept for this
 NAMED = 20
 _FILE = "look.json"
+_BYTES = "looks"
 
 
 @dataclass(frozen=True)
@@ -38,15 +43,36 @@ def keep_look(ledger: Ledger, seen: Mapping[str, Seen]) -> None:
     """Keep what a look before a command has seen, until `forget_look`."""
     left = MOST
     found: dict[str, Any] = {}
-    for path, one in seen.items():
-        content = one.content
-        known = one.followed and (content is None or len(content.data) <= left)
-        name = None
-        if known and content is not None:
-            left -= len(content.data)
-            name = ledger.keep_bytes(content.data)
-        found[path] = {"bytes": name, "mode": content.mode if content else None, "known": known}
+    with folder(ledger.folder / _BYTES, create=True) as place:
+        there = set(os.listdir(place))  # noqa: PTH208 (of a descriptor)
+        for path, one in seen.items():
+            content = one.content
+            known = one.followed and (content is None or len(content.data) <= left)
+            name = None
+            if known and content is not None:
+                left -= len(content.data)
+                name = sha256(content.data).hexdigest()
+                if name not in there:
+                    _keep(place, name, content.data)
+            found[path] = {"bytes": name, "mode": content.mode if content else None, "known": known}
     document.write(ledger.folder / _FILE, {"files": found}, version=VERSION, indent=None)
+
+
+def _keep(place: int, name: str, data: bytes) -> None:
+    """Keep bytes for as long as the machine runs: a kill leaves them, and no command waits for the disk. They are apart
+    from those of the ledger, which are durable."""
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=place)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def _kept(ledger: Ledger, name: str) -> bytes | None:
+    """What `_keep` has kept; None where it is gone, or is half written."""
+    data = read_regular(ledger.folder / _BYTES / name) if name.isalnum() else None
+    return data if data is not None and sha256(data).hexdigest() == name else None
 
 
 def forget_look(ledger: Ledger) -> None:
@@ -105,7 +131,7 @@ def _was(ledger: Ledger, one: object) -> _Was:
         return _Was(None, False)
     if one.get("bytes") is None:
         return _Was(None, True)
-    data = ledger.kept_bytes(one["bytes"])
+    data = _kept(ledger, str(one["bytes"]))
     return _Was(None, False) if data is None else _Was(Content(data, str(one.get("mode"))), True)
 
 
