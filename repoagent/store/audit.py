@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from repoagent.store import jsonl
-from repoagent.store.atomic import set_aside
+from repoagent.store.atomic import append_line, set_aside
+from repoagent.store.document import dumps
 from repoagent.store.folders import folder
 from repoagent.store.layout import Layout, ensure
 from repoagent.store.locks import locked
@@ -33,15 +34,21 @@ def record(layout: Layout, event: Mapping[str, object], *, warn: Warn = to_stder
     Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
     or what allowed it), exit, seconds, reason. Raises Busy or Refused when it can't be written.
     """
-    line = {
+    record_all(layout, [event], warn=warn)
+
+
+def record_all(layout: Layout, events: Iterable[Mapping[str, object]], *, warn: Warn = to_stderr) -> None:
+    """As `record`, of events of the same moment: they are written together, and waited for once."""
+    head = {
         "version": VERSION,
         "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        **{key: _plain(value) for key, value in event.items()},
     }
+    lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]
+    if not lines:
+        return
     ensure(layout)
-    path = layout.audit
-    _make_room(layout, path, warn)
-    jsonl.append(path, line)
+    _make_room(layout, layout.audit, warn)
+    append_line(layout.audit, b"\n".join(lines))
 
 
 def read(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 ledger.py  the changes, kept in the run's folder, and what of them is committed in the end
 looking.py what a command has changed: a look at the work tree before and after it
+submodules.py  what it has changed in other repositories below this one
 tools.py   the actions `keep` and `restore`
 """
 

@@ -7,15 +7,16 @@ while the command runs counts as the command's: nobody can tell them apart.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from repoagent.errors import Refused
-from repoagent.repo import FileChange, WorkTree
+from repoagent.repo import FileChange, WorkTree, blob_hash
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, look
-from repoagent.repo.status import Status, read_status, read_untracked
+from repoagent.repo.status import Status, read_status_and_untracked
 from repoagent.work.changes.ledger import Ledger
+from repoagent.work.changes.submodules import checked_out, look_inside, told
 from repoagent.work.changes.unwatched import forget_look, keep_look
 from repoagent.work.tools.names import named
 from repoagent.work.tools.obeyed import watch_usual
@@ -26,6 +27,7 @@ IN_ALL = 256 * 1024 * 1024  # bytes of all that are followed: they are held in m
 NAMED = 20
 
 Signature = tuple[int, ...]
+Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,13 @@ class Seen:
     followed: bool = True
 
 
-def watch(worktree: WorkTree, ledger: Ledger, say: Callable[[str], None]) -> Callable[[], Callable[[], str]]:
+def watch(
+    worktree: WorkTree, ledger: Ledger, say: Callable[[str], None], audit: Audit = lambda _: None
+) -> Callable[[], Callable[[], str]]:
     """What looks before a command, and returns what looks after it: that tells the model what has changed.
 
-    `say` gets a sentence where the person's own uncommitted work was changed, or what other programs obey.
+    `say` gets a sentence where the person's own uncommitted work was changed, what is in a submodule, or what other
+    programs obey. `audit` is told of each file that was written.
     """
     look_at_usual = watch_usual(worktree.top, say)
     known: dict[str, Seen] = {}  # from look to look, so that a file that stays as it is is read once
@@ -51,10 +56,19 @@ def watch(worktree: WorkTree, ledger: Ledger, say: Callable[[str], None]) -> Cal
         known.clear()
         known.update(seen)
         keep_look(ledger, seen)
+        submodules = checked_out(worktree)
+        inside = look_inside(worktree, submodules)
 
         def after() -> str:
             look_at_usual()
-            return _after(worktree, ledger, status, seen, say)
+            others = told(inside, look_inside(worktree, submodules))
+            audit([_written(path) for _, paths in others for path in paths])
+            return "\n".join(
+                filter(
+                    None,
+                    [_after(worktree, ledger, status, seen, say, audit=audit), *_in_submodules(others, say)],
+                )
+            )
 
         return after
 
@@ -62,7 +76,13 @@ def watch(worktree: WorkTree, ledger: Ledger, say: Callable[[str], None]) -> Cal
 
 
 def _after(
-    worktree: WorkTree, ledger: Ledger, was: Status, seen: dict[str, Seen], say: Callable[[str], None]
+    worktree: WorkTree,
+    ledger: Ledger,
+    was: Status,
+    seen: dict[str, Seen],
+    say: Callable[[str], None],
+    *,
+    audit: Audit,
 ) -> str:
     status, now = _look(worktree, seen)
     changes: list[FileChange] = []
@@ -94,11 +114,32 @@ def _after(
         ledger.wrote(changes)
     if candidates:
         ledger.found(candidates)
+    kind = worktree.object_format
+    audit(
+        [_written(change.name, change, kind) for change in (*changes, *candidates)] + [*map(_written, large)]
+    )
     forget_look(ledger)
     return _told(changes, candidates, large)
 
 
 _NONE = Seen(None, None, True)
+
+
+def _written(path: str, change: FileChange | None = None, kind: str = "sha1") -> dict[str, object]:
+    """What the audit keeps of a file that a command has written: without its blobs where it was not followed."""
+    if change is None:
+        return {"kind": "write", "by": "command", "path": path}
+    before = None if change.before is None else blob_hash(change.before, kind)
+    after = None if change.after is None else blob_hash(change.after, kind)
+    return {**_written(path), "before": before, "after": after}
+
+
+def _in_submodules(others: Sequence[tuple[str, list[str]]], say: Callable[[str], None]) -> Iterator[str]:
+    """Sentences for the model, which the person gets in other words."""
+    for what, paths in others:
+        files = f" ({_names(list(map(named, paths)))})" if paths else ""
+        say(f"the command changed the submodule {what}{files}: that is not in the commit")
+        yield f"It changed the submodule {what}{files}: another repository, so no part of your change."
 
 
 def _undo(path: str) -> str:
@@ -111,7 +152,7 @@ def _candidates(ledger: Ledger) -> set[str]:
 
 def _look(worktree: WorkTree, known: dict[str, Seen]) -> tuple[Status, dict[str, Seen]]:
     """All paths with uncommitted bytes in the work tree, and all untracked ones."""
-    status, others = _status(worktree)
+    status, others = read_status_and_untracked(worktree)
     changed = {path: one for path, one in status.changed.items() if not one.submodule}
     tracked = [path for path, one in changed.items() if one.unstaged]
     staged = [path for path, one in changed.items() if not one.unstaged]
@@ -125,15 +166,6 @@ def _look(worktree: WorkTree, known: dict[str, Seen]) -> tuple[Status, dict[str,
             found[path] = seen = _see(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
             left -= len(seen.content.data) if seen.content is not None else 0
     return status, found
-
-
-def _status(worktree: WorkTree) -> tuple[Status, list[str]]:
-    """The work in tracked files, and the untracked ones: two calls of git at once, for a command waits for them."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool:
-        others = pool.submit(read_untracked, worktree)
-        return read_status(worktree), others.result()
 
 
 def _see(worktree: WorkTree, path: str, known: Seen | None, *, tracked: bool, follow: bool) -> Seen:

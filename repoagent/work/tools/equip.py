@@ -153,7 +153,9 @@ def shop_of(desk: Desk, place: Confinement) -> Shop:
         unshown=variables,
         why_ended=why_ended,
         seconds_left=lambda: desk.means.meter.seconds_left,
-        watch=watch(desk.worktree, desk.ledger, desk.talk.say),
+        watch=watch(
+            desk.worktree, desk.ledger, desk.talk.say, partial(_record_all, desk.layout, desk.home.name)
+        ),
         audit=partial(_record, desk.layout, desk.home.name),
         shown_as=output_name,
         timeout=desk.settings.number("run.timeout"),
@@ -259,6 +261,10 @@ def _some(paths: Sequence[str]) -> str:
 
 def _keep(patterns: Sequence[str]) -> None:
     keep_rules(user_file(os.environ), patterns)
+
+
+def _record_all(layout: Layout, run: str, events: Sequence[Mapping[str, object]]) -> None:
+    audit.record_all(layout, [{"run": run, **event} for event in events])
 
 
 def _record(layout: Layout, run: str, event: Mapping[str, object]) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from repoagent.edit.scope import HARMLESS_NAMES, SECRET_NAMES
+from repoagent.edit.verify.scope import HARMLESS_NAMES, SECRET_NAMES
 from repoagent.repo import WorkTree
 from repoagent.repo.run import git_output
 from repoagent.store import write_whole

@@ -1,0 +1,58 @@
+"""What a command has written stands in the audit, and what it did in a submodule is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repoagent.repo import layout, open_worktree
+from repoagent.store import audit
+from repoagent.work.changes import open_ledger, watch
+from tests.conftest import GitRepo
+from tests.work.bare import go
+
+
+def test_what_a_command_writes_is_in_the_audit(repo: GitRepo) -> None:
+    repo.write("a.txt", "one\n")
+    repo.write("gone.txt", "x\n")
+    repo.write("clean.txt", "x\n")
+    repo.commit("Begin")
+    before = repo.git("rev-parse", "HEAD:a.txt").strip()
+    command = "echo two > a.txt; rm gone.txt; echo new > new.txt"
+    go(repo, f"<run>{command}</run>", "<finish>a</finish>", "<finish>b</finish>")
+    lines = [one for one in audit.read(layout(open_worktree(repo.top))) if one["kind"] == "write"]
+    found = {one["path"]: (one["before"], one["after"]) for one in lines if one["by"] == "command"}
+    after = repo.git("hash-object", "a.txt").strip()
+    gone, new = repo.git("rev-parse", "HEAD~1:gone.txt").strip(), repo.git("hash-object", "new.txt").strip()
+    assert found == {"a.txt": (before, after), "gone.txt": (gone, None), "new.txt": (None, new)}
+    assert all(one["run"] and one["version"] == 1 for one in lines)
+
+
+def test_what_a_command_changes_in_a_submodule_is_said(repo: GitRepo, tmp_path: Path) -> None:
+    inner = GitRepo(tmp_path / "inner")
+    inner.top.mkdir()
+    inner.git("init", "-q")
+    inner.write("lib.c", "one\n")
+    inner.write("dirty.c", "one\n")
+    inner.commit("Lib")
+    inner.write("lib.c", "two\n")
+    inner.commit("More")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
+    repo.commit("With a submodule")
+    (repo.top / "lib/dirty.c").write_text("mine\n")
+    said: list[str] = []
+    events: list[object] = []
+    ledger = open_ledger(open_worktree(repo.top), tmp_path / "changes")
+    look = watch(ledger.worktree, ledger, said.append, events.extend)
+    assert look()() == "" and said == []
+    after = look()
+    (repo.top / "lib/dirty.c").write_text("mine, and more\n")
+    (repo.top / "lib/new.c").write_text("new\n")
+    told = after()
+    assert "It changed the submodule lib (lib/dirty.c, lib/new.c): another repository" in told
+    assert "lib (lib/dirty.c, lib/new.c): that is not in the commit" in said[0]
+    assert [one["path"] for one in events] == ["lib/dirty.c", "lib/new.c"]  # type: ignore[index]
+    after = look()
+    repo.git("-C", "lib", "checkout", "-q", "HEAD~1", "--", ".")
+    repo.git("-C", "lib", "checkout", "-q", "--detach", "HEAD~1")
+    assert "lib is at another commit" in after() and "another commit" in said[-1]
+    assert ledger.changes == () and ledger.candidates == ()
