@@ -1,4 +1,4 @@
-"""The front matter is read as PyYAML reads it, or refused."""
+"""The front matter is read as YAML is, with what people write besides; or refused."""
 
 from __future__ import annotations
 
@@ -76,16 +76,22 @@ def test_what_people_write_is_read() -> None:
         ("# no front matter\n", "no front matter"),
         ("---\nname: a\n", "no front matter"),
         ("---\nname: a\nname: b\n---\n", "line 3 says name again"),
-        ("---\nname: &a b\n---\n", "line 2 begins its value with &"),
-        ("---\nname: a\n\tb: c\n---\n", "line 3 is indented with a tab"),
-        ("---\n  name: a\nother: b\n---\n", "indented more or less"),
-        ("---\nname: 'a\n---\n", "should end what begins with '"),
-        ("---\nname: [a\nother: b\n---\n", r"should end what begins with \["),
-        ('---\nname: "\\q"\n---\n', "an escape that there is not"),
+        ("---\nname: &a b\n---\n", "line 2 has an anchor or a tag"),
+        ("---\nname: a\n\tb: c\n---\n", "line 3 is no YAML .found character"),
+        ("---\n  name: a\nother: b\n---\n", "line 3 is no YAML"),
+        ("---\nname: 'a\n---\n", "line 3 is no YAML .found unexpected end"),
+        ("---\nname: [a\nother: b\n---\n", "line 3 is no YAML"),
+        ('---\nname: "\\q"\n---\n', "line 2 is no YAML .found unknown escape"),
         ('---\nname: "\\ud800"\n---\n', "the number of no character"),
-        ("---\nname: 'a' b\n---\n", "goes on after the end"),
+        ("---\nname: 'a' b\n---\n", "line 2 is no YAML"),
         ("---\njust words\n---\n", "line 2 is not `key: value`"),
         ("---\nname: a\x1bb\n---\n", "control characters"),
+        ('---\nname: "\\Uffffffff"\n---\n', "can't be read"),
+        ("---\nname: !!str a\n---\n", "line 2 has an anchor or a tag"),
+        ("---\nname: &a b\nother: *a\n---\n", "line 2 has an anchor or a tag"),
+        ("---\n[a]: b\n---\n", "line 2 has a name that is no text"),
+        ("---\na: b\n...\nc: d\n---\n", "is no YAML"),
+        ("---\n" + "".join(f"a{n}: b: c\n" for n in range(40)) + "---\n", "is no YAML .mapping values"),
         ("---\na: " + "[" * 50 + "]" * 50 + "\n---\n", "nested too deeply"),
         ("---\na:\n" + "".join(" " * n + "b:\n" for n in range(1, 40)) + "---\n", "nested too deeply"),
     ],
@@ -93,6 +99,21 @@ def test_what_people_write_is_read() -> None:
 def test_what_is_not_read_is_said_with_its_line(text: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
         front_matter(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("description: Use when: a form is to be filled\n", "Use when: a form is to be filled"),
+        ("description: It's for: forms # and no more\n  and for: tables\nname: a\n", "It's for: forms and for: tables"),
+        ("name: a\ndescription: one\n\n  two: three\n\n", "one\ntwo: three"),
+        ("description: a # b\n", "a"),
+        ("metadata:\n  more: x: y\ndescription: a\n", "a"),
+        ("name: 'b: c'\ndescription: d: e: f\n", "d: e: f"),
+    ],
+)  # fmt: skip
+def test_a_text_may_hold_a_colon(text: str, said: str) -> None:
+    assert read(text)["description"] == said
 
 
 @pytest.mark.parametrize(
@@ -112,8 +133,9 @@ def test_what_is_not_read_is_said_with_its_line(text: str, why: str) -> None:
         "- " * 8000,
         "\n".join(f"k{n}: [[[[[" for n in range(1000)),
         "x: y\n" * 100_000,
+        "\n".join(f"k{n}: y" for n in range(1500)) + "\nk: a: b" * 100,
     ],
-    ids=range(14),
+    ids=range(15),
 )  # fmt: skip
 def test_a_hostile_text_takes_no_time(text: str) -> None:
     began = time.process_time()
@@ -122,39 +144,6 @@ def test_a_hostile_text_takes_no_time(text: str) -> None:
     with contextlib.suppress(Refused):
         front_matter(f"---\n{text}")
     assert time.process_time() - began < 0.5
-
-
-TEXT = st.text(st.sampled_from("ab :#-'\"\\,[]{}|>&*!%@`?\n\té \xa0."), max_size=40)
-VALUES = st.recursive(
-    TEXT,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.from_regex(r"[a-z][a-z-]{0,5}", fullmatch=True), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-FIELDS = st.dictionaries(st.from_regex(r"[a-z][a-z-]{0,8}", fullmatch=True), VALUES, min_size=1, max_size=4)
-
-
-@pytest.mark.soak
-@settings(max_examples=60, deadline=None)
-@given(FIELDS, st.sampled_from([None, "'", '"', "|", ">"]), st.sampled_from([20, 80]), st.booleans())
-def test_what_pyyaml_writes_is_read(fields: dict[str, Value], style: str, width: int, flat: bool) -> None:
-    text = yaml.dump(
-        fields, default_style=style, width=width, default_flow_style=flat, allow_unicode=True, indent=2
-    )
-    if flat:
-        text = f"all: {text}" if "\n---" not in text else "all: x\n"
-        fields = yaml.load(text, Loader=yaml.BaseLoader)
-    if "? " in text or "\n---" in text or "!!" in text or text[:1] == "|":
-        return
-    try:
-        found = read(text)
-    except Refused:
-        # a block that begins with a blank needs a number, which PyYAML writes; words in brackets may need quotes
-        assert style in ("|", ">") or flat or any(mark in text for mark in "?&*"), text
-        return
-    assert found == fields == yaml_says(text)
 
 
 PIECES = st.lists(
@@ -171,13 +160,6 @@ PIECES = st.lists(
 @settings(max_examples=250, deadline=None)
 @given(PIECES.map("".join))
 def test_what_both_read_is_the_same(text: str) -> None:
-    same_or_refused(f"{text}\n")
-
-
-@pytest.mark.soak
-@settings(max_examples=20_000, deadline=None)
-@given(PIECES.map("".join))
-def test_what_both_read_is_the_same_in_a_long_run(text: str) -> None:
     same_or_refused(f"{text}\n")
 
 
