@@ -45,6 +45,14 @@ def wait_for(file: Path, running: program.Running) -> None:
         time.sleep(0.02)
 
 
+def committed(task: Stage) -> None:
+    """Wait until the git that has outlived its run has made the commit."""
+    until = time.monotonic() + 30
+    while task.before is not None and task.repo.head() == task.before.head:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def _processes() -> list[str]:
     done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
@@ -147,7 +155,8 @@ def test_killed_during_the_commit(stage: Make, clean_environment: Path, everyone
     else:
         running.kill()
     running.communicate()
-    time.sleep(0 if everyone else 2.5)
+    if not everyone:
+        committed(task)
     finished(start(task, "--resume", task.name))
     assert task.repo.git("log", "--format=%s", f"{task.before.head}..").count("\n") == 1
     assert task.repo.status() == ""
@@ -167,7 +176,7 @@ def test_a_commit_that_outlived_its_run_is_recorded(stage: Make, clean_environme
     wait_for(mark, running)
     running.kill()
     running.communicate()
-    time.sleep(1.5)
+    committed(task)
     finished(start(task, "--resume", task.name))
     assert task.record()["commits"] == [task.repo.head()]
 
