@@ -57,6 +57,7 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
         ("<finish>It is done.</finish>\n", "It is done.\n"),
         ("I do.\n<finish>It is done.</finish>", "I do.\nIt is done."),
         ('<recall query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
+        ('<write path="a.py">\nx = 1\n</write>\nSo.', "So."),
         ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
         ("`x` is\n``", "`x` is\n``"),
         ("```diff\n-a\n", ""),
