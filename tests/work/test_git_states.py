@@ -237,7 +237,7 @@ def test_an_edit_asks_git_once_about_all_files_that_were_shown(
     reads = "".join(f'<read path="{name}"/>\n' for name in names)
 
     def edit(request: Request) -> str:
-        monkeypatch.setattr("repoagent.work.landing.writing.is_ignored", count)
+        monkeypatch.setattr("repoagent.work.landing.binding.is_ignored", count)
         monkeypatch.setattr("repoagent.edit.briefing.tools.is_ignored", count)
         return EDIT
 

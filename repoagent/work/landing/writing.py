@@ -9,26 +9,20 @@ from hashlib import sha256
 
 from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.tool import EDIT
-from repoagent.edit.apply.tree import spelled
 from repoagent.edit.briefing.masking import masked_tool
-from repoagent.edit.briefing.tools import is_ignored_here, known_or_read
 from repoagent.edit.landing.bench import new_edit_id
 from repoagent.edit.landing.commit import SentBack
 from repoagent.edit.landing.land import RELOCATIONS, agreed, rebind
 from repoagent.edit.verify.proposal import edit_tool
-from repoagent.edit.verify.scope import why_content_is_off_limits
-from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
+from repoagent.errors import Busy, NothingDone, Refused
 from repoagent.memory import Memory, remember, resolve
 from repoagent.patch import FilePatch, PatchRefused, read_answer
-from repoagent.patch.paths import bad_path, spellings
-from repoagent.repo import FileChange, Moved, Options, Source, Transaction, WorkTree
-from repoagent.repo.index import read_entries
-from repoagent.repo.paths import is_ignored
-from repoagent.repo.run import GitError
-from repoagent.repo.transaction.refusals import left_out
+from repoagent.patch.paths import spellings
+from repoagent.repo import FileChange, Moved, Options, Transaction, WorkTree
 from repoagent.store import audit
 from repoagent.store.folders import SystemFailed
 from repoagent.work.desk import Desk
+from repoagent.work.landing.binding import bind
 from repoagent.work.landing.land import land_each
 
 WRITE = "write"  # how a write of a run is called in the journal: no edit that `undo` would take back alone
@@ -47,7 +41,7 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
             return Observation(EDIT, "\n".join(filter(None, said)), data={"files": paths})
         desk.clear()
         patches = _patches(action.body)
-        if refusal := _bind(desk, patches):
+        if refusal := bind(desk, patches):
             return Observation(EDIT, refusal, ok=False)
         stale = [
             path for path, blob in desk.bench.draft.blobs().items() if desk.shown.get(path, blob) != blob
@@ -105,58 +99,6 @@ def _files_of(desk: Desk, patches: Sequence[FilePatch]) -> list[str]:
     known = {path for change in desk.ledger.changes for path in (change.old_path, change.path)}
     sides = [side for patch in patches for side in spellings(patch.old, patch.new) if side]
     return sorted({next((name for name in side if name in known), side[0]) for side in sides})
-
-
-def _bind(desk: Desk, patches: Sequence[FilePatch]) -> str:
-    """Bind the files that the patches name, and those seen before, to what is on disk; why they can't be, or ""."""
-    bench = desk.bench
-    here = {
-        name for name in spelled(patches) if bad_path(name) is None and (desk.worktree.top / name).is_file()
-    }
-    names = sorted(here | set(desk.shown))
-    bench.not_ignored = _not_ignored(desk, names)
-    for path in names:
-        try:
-            source = known_or_read(bench, path)
-        except RepoagentError as error:
-            if path in here:
-                return str(error)
-            continue
-        if path in here and path not in bench.editable and (reason := _why_closed(desk, source)):
-            return f"{path} may not be changed: {reason}"
-        if source.data is None:  # it was shown, and is gone
-            bench.draft = replace(
-                bench.draft, sources={p: s for p, s in bench.draft.sources.items() if p != path}
-            )
-    missing = [name for name in sorted(set(spelled(patches)) - here) if bad_path(name) is None]
-    if refusal := _left_out(desk, missing):
-        return refusal
-    for patch in patches:
-        unseen = [name for name in spelled([patch]) & here if name not in desk.shown]
-        if unseen and patch.whole is not None and patch.rows is None and patch.action == "edit":
-            return f"{unseen[0]} is there already, and you have not read it: read it first."
-    return ""
-
-
-def _not_ignored(desk: Desk, names: Sequence[str]) -> frozenset[str]:
-    """Those that git does not ignore, by one call of git; none where it can't say it of all of them."""
-    try:
-        return frozenset(names) - is_ignored(desk.worktree, names)
-    except GitError:  # one is behind a link, or in a submodule: then each is asked about alone
-        return frozenset()
-
-
-def _why_closed(desk: Desk, source: Source) -> str:
-    """Why a file that is there is not among those that may be changed."""
-    if why := why_content_is_off_limits(source.data or b""):
-        return why
-    return "git ignores it" if is_ignored_here(desk.bench, source.path) else ""
-
-
-def _left_out(desk: Desk, names: Sequence[str]) -> str:
-    """Of files that are not there: what to say where git has one of them, and leaves it out of the work tree."""
-    known = read_entries(desk.worktree, names) if names else {}
-    return next((left_out(name) for name, entry in known.items() if entry.skip_worktree), "")
 
 
 def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
