@@ -26,6 +26,7 @@ from repoagent.work.desk import Desk, shown_in
 from repoagent.work.home import Live
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, unfinished_business
+from repoagent.work.landing.plan import mend_plan
 from repoagent.work.landing.writing import write
 from repoagent.work.outset import begun
 from repoagent.work.sending.prompt import system_parts
@@ -153,6 +154,7 @@ class AtWork:
             said = beside("user", mask(message), "message")
             desk.talk.note("a message came")
             yield Turn("user", said.text, {**said.meta, "message": message.name, "time": now()})
+        mend_plan(desk)
         try:
             news = plan_news(desk.home.plan, state.turns, [tool.name for tool in desk.tools], state.nonce)
         except Refused as error:  # a person has put something else in its place

@@ -18,6 +18,7 @@ from repoagent.work.desk import Desk
 from repoagent.work.ground.footing import standing
 from repoagent.work.home import goes_on, unread
 from repoagent.work.landing.land import GOES_ON, land_all
+from repoagent.work.landing.plan import mend_plan
 from repoagent.work.tools.names import named
 
 REFUSALS = 3  # of the check, a hook or a command before the end, after which the run has failed
@@ -44,6 +45,7 @@ class Finishing:
         said = action.body.strip()
         if unread(desk.home):
             return Observation("finish", "The person has said something meanwhile: hear it first.", ok=False)
+        mend_plan(desk)
         open_ = open_tasks(desk.home.plan)
         if open_ and not action.args.get("open", "").strip() and not desk.request.plan_only:
             names = "; ".join(f"{task.id} {task.title}" for task in open_)
@@ -151,6 +153,7 @@ def may_commit(desk: Desk) -> bool:
 def unfinished_business(desk: Desk) -> Sequence[str]:
     """What speaks against ending with words alone."""
     found = []
+    mend_plan(desk)
     if desk.ledger.changes and may_commit(desk):
         found.append("you have changed files and not finished")
     if open_tasks(desk.home.plan) and not desk.request.plan_only:

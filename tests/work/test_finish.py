@@ -1,0 +1,43 @@
+"""What stands in the way of the end of a run goes back to the model, or is put right; it does not end the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.llm import Request
+from repoagent.repo import layout, open_worktree
+from repoagent.work.home import Home
+from tests.conftest import GitRepo
+from tests.work.bare import NAME, diff, go
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+
+def _plan(repo: GitRepo) -> Path:
+    return Home(layout(open_worktree(repo.top)), NAME).plan
+
+
+@pytest.mark.parametrize("broken", ["folder", "latin-1"])
+def test_a_plan_that_can_not_be_read_is_kept_and_made_again(repo: GitRepo, broken: str) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    def spoil(request: Request) -> str:
+        plan = _plan(repo)
+        text = plan.read_text()
+        plan.unlink()
+        if broken == "folder":
+            plan.mkdir()
+            (plan / "mine").write_text("kept")
+        else:
+            plan.write_bytes((text + "caf\xe9\n").encode("latin-1"))
+        return DONE
+
+    task = '<task add="Make it two"/>'
+    outcome, model, person = go(repo, task, EDIT, spoil, '<task n="1" state="done"/>' + DONE)
+    assert "Tasks of the plan are open: 1 Make it two" in model.told
+    assert (outcome.kind, len(outcome.commits)) == ("done", 1)
+    assert "it is kept as plan.md.broken-1" in "\n".join(person.said)
+    aside = _plan(repo).with_name("plan.md.broken-1")
+    assert (aside / "mine").read_text() == "kept" if aside.is_dir() else b"caf\xe9" in aside.read_bytes()
