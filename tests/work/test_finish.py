@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.errors import CheckFailed
 from repoagent.llm import Request
 from repoagent.repo import layout, open_worktree
 from repoagent.work.home import Home
@@ -14,6 +15,25 @@ from tests.work.bare import NAME, diff, go
 
 EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+
+FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
+
+
+def test_a_sensitive_file_goes_back_to_the_model(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", ".github/workflows/x.yml": "on: pull\n"})
+    restore = '<restore path=".github/workflows/x.yml"/>'
+    outcome, model, _ = go(repo, EDIT, FLOW, DONE, restore + DONE, mode="ask")
+    assert "is run by a server on a push" in model.told
+    assert (outcome.kind, repo.status()) == ("done", "")
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
+
+
+def test_three_times_a_sensitive_file(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n", ".github/workflows/x.yml": "on: pull\n"})
+    with pytest.raises(CheckFailed, match="after 3 tries"):
+        go(repo, EDIT, FLOW, DONE, DONE, DONE, mode="ask")
+    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
+
 
 def _plan(repo: GitRepo) -> Path:
     return Home(layout(open_worktree(repo.top)), NAME).plan

@@ -12,13 +12,27 @@ from repoagent.edit.landing.commit import Landed, SentBack, commit
 from repoagent.edit.verify.readback import DiffStat, read_back
 from repoagent.edit.verify.sensitive import concerns, described
 from repoagent.edit.verify.unseen import unseen
-from repoagent.errors import LimitReached, ModelError, NothingDone, Refused
+from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.patch import PatchRefused, SourceText, apply_answer, canonical_diff
 from repoagent.repo import FileChange, Moved, Source, read_source
 from repoagent.repo.change import REGULAR
 from repoagent.store.atomic import write_whole
 
 RELOCATIONS = 3  # someone who saves more often than this between a yes and the write is still at work
+
+
+class _Sensitive(RepoagentError):
+    def __init__(self, sentence: str, paths: tuple[str, ...]) -> None:
+        super().__init__(sentence)
+        self.paths = paths
+
+
+class Unasked(_Sensitive, Refused):
+    """Sensitive files `paths` are a part of the change, nobody has asked for them, and there is nobody to ask."""
+
+
+class Unwanted(_Sensitive, NothingDone):
+    """The person does not want the sensitive files `paths` to be changed."""
 
 
 def land(
@@ -177,11 +191,13 @@ def _agreed_apart(bench: Bench, proposal: Proposal, dialogue: Dialogue, edit_id:
     if agreed:
         return
     kept = _keep(bench, proposal.diff, edit_id)
+    paths = tuple(concern.path for concern in unasked)
     if agreed is None:
-        raise Refused(
-            f"{described(unasked)}, and that was not asked for: say --allow-sensitive if it is meant; {kept}"
+        raise Unasked(
+            f"{described(unasked)}, and that was not asked for: say --allow-sensitive if it is meant; {kept}",
+            paths,
         )
-    raise NothingDone(f"{SAID_NO}; {kept}")
+    raise Unwanted(f"{SAID_NO}; {kept}", paths)
 
 
 def _keep(bench: Bench, diff: str, edit_id: str) -> str:

@@ -21,8 +21,10 @@ from repoagent.work.landing.land import GOES_ON, land_all
 from repoagent.work.landing.plan import mend_plan
 from repoagent.work.tools.names import named
 
-REFUSALS = 3  # of the check, a hook or a command before the end, after which the run has failed
-NO = frozenset({"check", "hook", "before_finish"})
+REFUSALS = (
+    3  # of the check, a hook, a command before the end or a sensitive file, after which the run has failed
+)
+NO = frozenset({"check", "hook", "before_finish", "sensitive"})
 
 
 @dataclass

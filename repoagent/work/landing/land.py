@@ -10,7 +10,7 @@ from repoagent.agent.approval import Asked
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing.bench import new_edit_id
 from repoagent.edit.landing.commit import Landed, SentBack, commit
-from repoagent.edit.landing.land import agreed, land
+from repoagent.edit.landing.land import Unasked, Unwanted, agreed, land
 from repoagent.edit.landing.message import compose, with_trailers
 from repoagent.edit.remembering.pending import pending, to_remember
 from repoagent.edit.remembering.record import model_of_record, trailers_of
@@ -91,7 +91,15 @@ def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str
         proposal = agreed(table, edit_id, message, desk.talk, lambda: said)
         return commit(table, proposal, edit_id, desk.talk, in_place=True)
 
-    return _remembered(desk, changes, edit_id, said, take)
+    try:
+        return _remembered(desk, changes, edit_id, said, take)
+    except (Unasked, Unwanted) as error:
+        names = ", ".join(named(path) for path in error.paths)
+        raise SentBack(
+            "sensitive",
+            f"{error}\nThat is not in the task: take your change of {names} back, as with "
+            f'<restore path="{error.paths[0]}"/>, and finish again; or finish, and say that it is needed.',
+        ) from error
 
 
 def _ask_about_unseen(desk: Desk, changes: Sequence[FileChange]) -> None:
