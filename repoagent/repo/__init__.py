@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from repoagent.repo.options import Options
     from repoagent.repo.run import GitError, git, git_output, git_stream
     from repoagent.repo.source import Source, blob_hash, read_source
-    from repoagent.repo.transaction import CommitResult, HookFailed, Transaction
+    from repoagent.repo.transaction import CommitResult, HookFailed, InPlace, Inseparable, Transaction
     from repoagent.repo.worktree import WorkTree, layout, open_worktree, relative
     from repoagent.repo.write import Moved
 
@@ -30,6 +30,8 @@ _HOME = {
     "FileChange": "change",
     "GitError": "run",
     "HookFailed": "transaction",
+    "InPlace": "transaction",
+    "Inseparable": "transaction",
     "Moved": "write",
     "Options": "options",
     "Source": "source",
@@ -54,6 +56,8 @@ __all__ = [
     "FileChange",
     "GitError",
     "HookFailed",
+    "InPlace",
+    "Inseparable",
     "Moved",
     "Options",
     "Source",

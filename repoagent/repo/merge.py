@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.repo.run import git, git_output
@@ -13,14 +13,17 @@ from repoagent.store.journal import scratch
 
 _CONFLICTS = range(128)  # merge-file's exit code is the number of conflicts, at most 127
 _NO_TEXT = 255  # and this for binary files
+_Lines = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Conflict:
     """The change can't be carried over. `lines` are ranges (first, last) of the text before the change;
-    empty where it is not a matter of lines (binary, a symbolic link, a file that is not there)."""
+    empty where it is not a matter of lines (binary, a symbolic link, a file that is not there). `version` are those
+    of the version that they meet."""
 
     lines: tuple[tuple[int, int], ...] = ()
+    version: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
 
 def merge(
@@ -44,33 +47,54 @@ def merge(
             return done.stdout
         if done.returncode == _NO_TEXT:
             return Conflict()
-        change = _hunks(worktree, before_file, after_file)
-        return Conflict(_meeting(change, _hunks(worktree, before_file, version_file)))
+        return _meeting(
+            _hunks(worktree, before_file, after_file), _hunks(worktree, before_file, version_file)
+        )
 
 
-def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[tuple[int, int]]:
-    """The lines (first, one past the last) of the file `old` that `new` replaces; equal for an insertion."""
+def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int, int], ...]:
+    """The lines (first, last) of `new` that are not those of `old`; where some are only missing, the one after."""
+    with scratch(layout(worktree).journal, "lines") as folder:
+        old_file, new_file = folder / "old", folder / "new"
+        old_file.write_bytes(old)
+        new_file.write_bytes(new)
+        return tuple(_inclusive(here) for _, here in _hunks(worktree, old_file, new_file))
+
+
+def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[tuple[_Lines, _Lines]]:
+    """The lines (first, one past the last) of the file `old` that `new` replaces, and those in their place; equal
+    numbers for none."""
     out = git(
         worktree.top, "diff", "--no-index", "--text", "-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff",
         "--no-textconv", "--diff-algorithm=myers", "--no-indent-heuristic", "--", str(old), str(new), ok=(0, 1),
     )  # fmt: skip
-    found = []
-    for start, count in re.findall(rb"^@@ -(\d+)(?:,(\d+))? ", out, re.MULTILINE):
-        length = int(count) if count else 1
-        first = int(start) + (length == 0)
-        found.append((first, first + length))
-    return found
+    found = re.findall(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", out, re.MULTILINE)
+    return [(_range(*sides[:2]), _range(*sides[2:])) for sides in found]
 
 
-def _meeting(
-    changes: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]
-) -> tuple[tuple[int, int], ...]:
-    """Those of `changes` that overlap or touch one of `others`, as (first, last)."""
-    return tuple(
-        (first, max(first, end - 1))
-        for first, end in changes
-        if any(first <= other_end and other_first <= end for other_first, other_end in others)
+def _range(start: bytes, count: bytes) -> _Lines:
+    length = int(count) if count else 1
+    first = int(start) + (length == 0)
+    return first, first + length
+
+
+def _meeting(changes: Sequence[tuple[_Lines, _Lines]], others: Sequence[tuple[_Lines, _Lines]]) -> Conflict:
+    """Where `changes` overlap or touch `others`, which begin at the same text."""
+    pairs = [
+        ((first, end), there)
+        for (first, end), _ in changes
+        for (other_first, other_end), there in others
+        if first <= other_end and other_first <= end
+    ]
+    ours, theirs = (
+        (dict.fromkeys(map(_inclusive, side)) for side in zip(*pairs, strict=True)) if pairs else ({}, {})
     )
+    return Conflict(tuple(ours), tuple(theirs))
+
+
+def _inclusive(lines: _Lines) -> _Lines:
+    first, end = lines
+    return first, max(first, end - 1)
 
 
 def say_lines(lines: Sequence[tuple[int, int]]) -> str:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from repoagent.errors import NothingDone, Refused
-from repoagent.repo import HookFailed, Moved, Transaction, open_worktree
+from repoagent.repo import HookFailed, InPlace, Moved, Transaction, open_worktree
 from repoagent.repo.change import REGULAR, FileChange
 from repoagent.repo.transaction.recover import recover
 from repoagent.repo.undo.undo_redo import redo, undo
@@ -32,7 +32,7 @@ def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
 
 
 def _commit(repo: GitRepo, *changes: FileChange) -> str:
-    with Transaction(open_worktree(repo.top), changes, edit_id="e1", in_place=True) as edit:
+    with Transaction(open_worktree(repo.top), changes, edit_id="e1", in_place=InPlace()) as edit:
         edit.write()
         return edit.commit("change it\n").commit
 
@@ -183,11 +183,12 @@ def test_undo_takes_it_out_of_the_files_too_and_redo_brings_it_back(repo: GitRep
 
 KILLED = """
 import os, signal, sys
-from repoagent.repo import Transaction, open_worktree
+from repoagent.repo import InPlace, Transaction, open_worktree
 from repoagent.repo.change import REGULAR, FileChange
 import repoagent.repo.transaction.transaction as under_test
 from pathlib import Path
-change = FileChange("f", "f", Path("old").read_bytes(), Path("f").read_bytes(), REGULAR, REGULAR)
+from repoagent.repo.content import Content
+change = FileChange("f", "f", Path("old").read_bytes(), Path("new").read_bytes(), REGULAR, REGULAR)
 when = sys.argv[1]
 run_commit = under_test.run_commit
 def dies(*args, **kwargs):
@@ -195,27 +196,40 @@ def dies(*args, **kwargs):
         run_commit(*args, **kwargs)
     os.kill(os.getpid(), signal.SIGKILL)
 under_test.run_commit = dies
-with Transaction(open_worktree(Path.cwd()), [change], edit_id="e1", in_place=True) as edit:
+found = {"f": Content(Path("f").read_bytes())} if sys.argv[2] == "mine" else {}
+with Transaction(open_worktree(Path.cwd()), [change], edit_id="e1", in_place=InPlace(found)) as edit:
     edit.write()
     edit.commit("change it\\n")
 """
 
 
+@pytest.mark.parametrize("mine", [False, True])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_leaves_the_files_as_they_are_and_the_commit_made_or_not(repo: GitRepo, when: str) -> None:
+def test_a_kill_leaves_the_files_as_they_are_and_the_commit_made_or_not(
+    repo: GitRepo, when: str, mine: bool
+) -> None:
+    """Also where somebody has worked on top of the change."""
     before = repo.commit(f=OLD)
-    repo.write("f", NEW)
-    (repo.top / ".git" / "info" / "exclude").write_text("old\n")
+    here = NEW.replace(b"line fifteen\n", b"mine\n") if mine else NEW
+    repo.write("f", here)
+    (repo.top / ".git" / "info" / "exclude").write_text("old\nnew\n")
     repo.write("old", OLD)
-    done = subprocess.run([sys.executable, "-c", KILLED, when], cwd=repo.top, check=False, env={**os.environ})
+    repo.write("new", NEW)
+    arguments = [when, "mine" if mine else ""]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], cwd=repo.top, check=False, env={**os.environ}
+    )
     assert done.returncode == -signal.SIGKILL
     worktree = open_worktree(repo.top)
     assert recover(worktree)
-    assert repo.read("f") == NEW
+    assert repo.read("f") == here
     assert not (repo.top / ".git" / "index.lock").exists()
     if when == "before":
         assert (repo.head(), repo.status()) == (before, " M f\n")
+        repo.write("f", NEW)
         _commit(repo, _change("f", OLD, NEW))
-    assert repo.status() == ""
+    else:
+        assert (repo.git("show", "HEAD:f").encode(), repo.status()) == (NEW, " M f\n" if mine else "")
+        repo.write("f", NEW)
     undo(worktree)
     assert (repo.head(), repo.read("f"), repo.status()) == (before, OLD, "")

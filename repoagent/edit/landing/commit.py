@@ -13,7 +13,7 @@ from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.landing.bench import Bench
 from repoagent.edit.landing.check import CheckResult, run_check
 from repoagent.errors import Busy, CheckFailed, Refused
-from repoagent.repo import CommitResult, FileChange, HookFailed, Transaction
+from repoagent.repo import CommitResult, FileChange, HookFailed, InPlace, Transaction
 from repoagent.repo.status import read_status
 from repoagent.store.secrets import without_secrets
 
@@ -64,7 +64,7 @@ class NoCommit(CheckFailed):
 
 
 def commit(
-    bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue, *, in_place: bool = False
+    bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue, *, in_place: InPlace | None = None
 ) -> Landed:
     """Write the change, unless it is in the files already (`in_place`), run the check, make the commit (where the
     request wants them).
@@ -115,7 +115,7 @@ def _seen_by_check(bench: Bench) -> tuple[str, ...]:
 
 @contextmanager
 def _begun(
-    bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue, *, in_place: bool
+    bench: Bench, proposal: Proposal, edit_id: str, dialogue: Dialogue, *, in_place: InPlace | None
 ) -> Iterator[Transaction]:
     """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
     options = bench.request.commit

@@ -2,7 +2,8 @@
 
 Read writing.py and transaction.py first. Then, in the order in which they are needed:
 
-the plan      plan.py, made against versions.py; refusals.py says where there is none
+the plan      plan.py, made against versions.py; refusals.py says where there is none; in_place.py is for changes that
+              the files hold already
 the lock      lock.py, git's own; left_locks.py for those that a killed git leaves
 the journal   record.py is what it says, journaled.py how
 the attempt   attempt.py prepares it, message.py its message, git_commit.py runs git, find.py looks for the commit
@@ -14,8 +15,17 @@ a crash       recover.py
 
 from __future__ import annotations
 
-from repoagent.repo.transaction.results import CommitResult, HookFailed, Unsettled
+from repoagent.repo.transaction.in_place import InPlace
+from repoagent.repo.transaction.results import CommitResult, HookFailed, Inseparable, Unsettled
 from repoagent.repo.transaction.transaction import Transaction
 from repoagent.repo.transaction.writing import new_edit_id
 
-__all__ = ["CommitResult", "HookFailed", "Transaction", "Unsettled", "new_edit_id"]
+__all__ = [
+    "CommitResult",
+    "HookFailed",
+    "InPlace",
+    "Inseparable",
+    "Transaction",
+    "Unsettled",
+    "new_edit_id",
+]

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from repoagent.repo.blobs import to_blob
+from repoagent.repo.content import same
 from repoagent.repo.index import Entry
 from repoagent.repo.merge import Conflict
 from repoagent.repo.project import project
@@ -15,6 +17,7 @@ from repoagent.repo.transaction.lock import MARK
 from repoagent.repo.transaction.record import DONE, Planned, Record
 from repoagent.repo.transaction.user_index import COMMITTED, NEXT
 from repoagent.repo.worktree import WorkTree, layout
+from repoagent.repo.write.steps import Step
 from repoagent.store import jsonl
 from repoagent.store.folders import SystemFailed
 from repoagent.store.journal import Journal, remove_folder
@@ -45,9 +48,12 @@ def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
 
 
 def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
-    if record.in_place:  # undo takes back from what is there to what was before the change
-        done = (replace(step, old=step.was, was=None) for step in record.steps)
-        planned = tuple(replace(one, staged=_without(worktree, one)) for one in record.planned)
+    if record.in_place:  # undo takes back from what the change has left to what was before it
+        here = {step.path: step for step in record.steps}
+        planned = tuple(
+            replace(one, staged=_without(worktree, one, here.get(one.path))) for one in record.planned
+        )
+        done = (replace(step, old=step.was, new=step.done, was=None, done=None) for step in record.steps)
         record = replace(record, steps=tuple(done), planned=planned, in_place=False)
         keep_steps(journal, record)
     save(journal, replace(record, saved=(), uncommitted=(), state=DONE))
@@ -55,12 +61,15 @@ def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
         shelve(worktree, journal, record)
 
 
-def _without(worktree: WorkTree, planned: Planned) -> Entry | None:
+def _without(worktree: WorkTree, planned: Planned, step: Step | None) -> Entry | None:
     """What was staged, without what of the change was in it: of a change that stood in the files the person may have
     staged something before the commit. Undo gives the index this back."""
     if planned.staged == planned.head or planned.renamed:
         return planned.staged
-    before = project(worktree, planned.stage, planned.work, planned.base)
+    after = planned.work
+    if step is not None and not same(step.new, step.done):  # somebody has worked on top of the change
+        after = None if step.done is None else to_blob(worktree, step.path, step.done, planned.staged)
+    before = project(worktree, planned.stage, after, planned.base)
     return planned.staged if isinstance(before, Conflict) else before
 
 

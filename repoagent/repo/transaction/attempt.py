@@ -11,6 +11,7 @@ from repoagent.repo.content import Content, look, same
 from repoagent.repo.index import put_entries, reset_to
 from repoagent.repo.options import Options
 from repoagent.repo.status import Status
+from repoagent.repo.transaction.in_place import rewritten
 from repoagent.repo.transaction.journaled import keep_saved, keep_steps, save
 from repoagent.repo.transaction.message import fixup_message
 from repoagent.repo.transaction.other_files import remember
@@ -88,7 +89,7 @@ def taken_over(worktree: WorkTree, journal: Journal, record: Record, written: Wr
     for number, step in enumerate(record.steps):
         now = look(worktree.top, step.path)
         if _is_ours(step, written) and not same(now, step.new):
-            step = replace(step, new=now)
+            step = rewritten(worktree, step, now) if record.in_place else replace(step, new=now)
             if now is not None:
                 journal.keep(f"found-new-{number}", now.data)
         steps.append(step)

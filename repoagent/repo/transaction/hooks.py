@@ -57,12 +57,12 @@ def _judge_own(
     worktree: WorkTree, planned: Planned, step: Step | None, found: Entry | None, verdict: Verdict
 ) -> None:
     """A file of the edit that a hook has staged again. Where the user has other work in it, that has come
-    along: then only what the edit and the hook changed is carried over."""
+    along: then only what the hook changed is carried over."""
     right = found
     if step is not None and planned.has_other_work and planned.commit != planned.work:
         whole = _whole(worktree, planned, step)
         if found in (whole, planned.work):
-            again = project(worktree, planned.head, planned.base, whole)
+            again = project(worktree, planned.commit, planned.work, whole)
             right = planned.commit if isinstance(again, Conflict) else again
     if right != found:
         verdict.corrections[planned.path] = right

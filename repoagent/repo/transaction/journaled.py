@@ -32,6 +32,7 @@ def keep_steps(journal: Journal, record: Record) -> None:
         _keep(journal, f"old-{n}", step.old)
         _keep(journal, f"new-{n}", step.new)
         _keep(journal, f"was-{n}", step.was)
+        _keep(journal, f"done-{n}", step.done)
 
 
 def keep_saved(journal: Journal, record: Record) -> None:
@@ -63,6 +64,7 @@ def _from_dict(folder: Path, raw: Mapping[str, Any]) -> Record:
                 s["temporary"],
                 s["permissions"],
                 _content(folder, s.get("was")),
+                _content(folder, s.get("done")),
             )
             for s in raw["steps"]
         ),
@@ -95,6 +97,7 @@ def _step_to_dict(n: int, step: Step) -> dict[str, Any]:
         "temporary": step.temporary,
         "permissions": step.permissions,
         "was": _file(f"was-{n}", step.was),
+        "done": _file(f"done-{n}", step.done),
     }
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from repoagent.errors import NothingDone, Refused
-from repoagent.repo.blobs import to_blob
-from repoagent.repo.change import REGULAR, FileChange
+from repoagent.errors import NothingDone
+from repoagent.repo.blobs import read_blobs, to_blob
+from repoagent.repo.change import REGULAR, SYMLINK, FileChange
 from repoagent.repo.content import Content
 from repoagent.repo.facts import operation
 from repoagent.repo.index import Entry, read_entries
-from repoagent.repo.merge import Conflict, say_lines
+from repoagent.repo.merge import Conflict, lines_between, say_lines
 from repoagent.repo.project import project
 from repoagent.repo.status import Status
+from repoagent.repo.transaction.in_place import InPlace
 from repoagent.repo.transaction.record import Planned
 from repoagent.repo.transaction.refusals import refuse_what_is_in_the_way
+from repoagent.repo.transaction.results import Inseparable
 from repoagent.repo.transaction.versions import Versions
 from repoagent.repo.worktree import WorkTree
 
@@ -44,13 +46,13 @@ def make_plan(
     *,
     include_dirty: bool = False,
     offer: bool = True,
-    in_place: bool = False,
+    in_place: InPlace | None = None,
 ) -> Plan:
     """Store the blobs of the commit and say which they are.
 
-    Raises Refused when a change can't be separated from the user's uncommitted work in the same file, and
+    Raises Inseparable when a change can't be separated from the user's uncommitted work in the same file, and
     NothingDone when HEAD holds all of it already. `include_dirty` commits each file whole, which is proposed in a
-    refusal where there is such an `offer`. `in_place`: the work tree holds the changes already.
+    refusal where there is such an `offer`. `in_place`: the work tree holds the changes already, and how.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
@@ -64,7 +66,8 @@ def make_plan(
             + (": use --no-commit to only write it" if offer else "")
         )
     plan = Plan(status.head, status.branch, planned, tuple(status.changed))
-    return replace(plan, notes=tuple(_notes(worktree, plan, include_dirty=include_dirty)))
+    notes = _notes(worktree, plan, in_place, include_dirty=include_dirty)
+    return replace(plan, notes=(*notes, *_notes_in_place(worktree, plan, in_place)))
 
 
 def _plan_change(versions: Versions, change: FileChange) -> Iterator[Planned]:
@@ -73,14 +76,16 @@ def _plan_change(versions: Versions, change: FileChange) -> Iterator[Planned]:
     if source is None or target is None:
         raise ValueError("a change without a path")
     base = _base(versions, source, change)
-    work = _work(versions, source, target, change, base)
+    after = _after(versions, source, target, change, base)
+    work = _found(versions, target, after)
     head, staged = versions.in_head(source), versions.staged(source)
     if change.is_rename:
-        yield Planned(source, head, staged, base, None, None, None, versions.index.get(source))
+        left = _found(versions, source, None)
+        yield Planned(source, head, staged, base, left, None, None, versions.index.get(source))
     commit, stage = work, work
-    if not versions.include_dirty:
-        commit = _carry(versions, source, "HEAD", (head, base, work))
-        stage = commit if staged == head else _carry(versions, source, "the index", (staged, base, work))
+    if not versions.is_whole(change):
+        commit = _carry(versions, change, "HEAD", (head, base, after))
+        stage = commit if staged == head else _carry(versions, change, "the index", (staged, base, after))
     renamed = source if change.is_rename else None
     yield Planned(target, head, staged, base, work, commit, stage, versions.index.get(source), renamed)
 
@@ -104,7 +109,19 @@ def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
     )
 
 
-def _work(
+def _found(versions: Versions, path: str, after: Entry | None) -> Entry | None:
+    """What the work tree holds in the end: what the change has left, or what somebody has made of it since."""
+    if versions.in_place is None or path not in versions.in_place.found:
+        return after
+    found = versions.in_place.found[path]
+    if found is None:
+        return None
+    as_before = after is not None and found.is_link == (after.mode == SYMLINK)
+    mode = after.mode if after is not None and as_before else found.mode
+    return Entry(mode, to_blob(versions.worktree, path, found, versions.staged(path)).oid)
+
+
+def _after(
     versions: Versions, source: str, target: str, change: FileChange, base: Entry | None
 ) -> Entry | None:
     if change.after is None:
@@ -119,15 +136,19 @@ def _work(
 
 
 def _carry(
-    versions: Versions, path: str, where: str, change: tuple[Entry | None, Entry | None, Entry | None]
+    versions: Versions, change: FileChange, where: str, sides: tuple[Entry | None, Entry | None, Entry | None]
 ) -> Entry | None:
-    """The first of the three with the change from the second to the third. Raises Refused where that fails."""
-    found = project(versions.worktree, *change)
+    """The first of the three with the change from the second to the third. Raises Inseparable where that fails; what
+    was staged of a file on top of its change stays staged."""
+    found = project(versions.worktree, *sides)
     if not isinstance(found, Conflict):
         return found
-    raise Refused(
-        f"the change of {path} can't be separated from uncommitted work in it{say_where(found)} "
-        f"(compared with {where}): {versions.ways_out}"
+    if versions.in_place is not None and where == "the index":
+        return sides[0]
+    raise Inseparable(
+        f"the change of {change.old_path or change.path} can't be separated from uncommitted work in it"
+        f"{say_where(found)} (compared with {where}): {versions.ways_out}",
+        change.name,
     )
 
 
@@ -136,16 +157,31 @@ def say_where(conflict: Conflict) -> str:
     return f" on {say_lines(conflict.lines)}" if conflict.lines else ""
 
 
-def _notes(worktree: WorkTree, plan: Plan, *, include_dirty: bool) -> Iterator[str]:
+def _notes(worktree: WorkTree, plan: Plan, in_place: InPlace | None, *, include_dirty: bool) -> Iterator[str]:
     if operation(worktree) == "bisect":
         yield "a bisect is in progress: it may move HEAD away from the commit"
     if plan.head is not None and plan.branch is None:
         yield "HEAD is detached: the commit is on no branch"
-    names = ", ".join(plan.dirty)
+    names = ", ".join(path for path in plan.dirty if path not in (in_place.found if in_place else ()))
     if names and include_dirty:
         yield f"the commit includes the other uncommitted work in {names}"
     elif names:
         yield f"other uncommitted work in {names} stays as it is"
+
+
+def _notes_in_place(worktree: WorkTree, plan: Plan, in_place: InPlace | None) -> Iterator[str]:
+    """Which lines of the files stay uncommitted, for somebody has written them on top of the change."""
+    for path in in_place.found if in_place is not None else ():
+        one = next(planned for planned in plan.paths if planned.path == path)
+        if one.commit == one.work:
+            yield f"the commit includes your own changes of {path}"
+            continue
+        lines: tuple[tuple[int, int], ...] = ()
+        if one.commit is not None and one.work is not None:
+            blobs = read_blobs(worktree, [one.commit.oid, one.work.oid])
+            lines = lines_between(worktree, blobs[one.commit.oid], blobs[one.work.oid])
+        where = f" ({say_lines(lines)})" if lines else ""
+        yield f"your own changes of {path}{where} are not in the commit: they stay in the file"
 
 
 def _names(changes: Sequence[FileChange]) -> str:

@@ -18,9 +18,9 @@ DONE = "done"  # an edit of the past, kept for undo
 class Planned:
     """One path of the commit, in the repository's form (filters applied); None is no file.
 
-    The change goes from `base` to `work` (the file before and after); it is carried from `head`, the version
-    in HEAD, to `commit`, and from `staged` to `stage`. For a renamed file these three are those of the old
-    path, `renamed`. `bits` are the marks of the index entry.
+    The change goes from `base` to `work` (the file before and after, with what somebody has done on top of it where
+    that is there already); it is carried from `head`, the version in HEAD, to `commit`, and from `staged` to `stage`.
+    For a renamed file these three are those of the old path, `renamed`. `bits` are the marks of the index entry.
     """
 
     path: str
@@ -45,15 +45,15 @@ class Planned:
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file held uncommitted work before the edit."""
-        return self.head != self.base or self.staged != self.head
+        """Whether the file holds uncommitted work beside the edit, from before it or on top of it."""
+        return self.head != self.base or self.staged != self.head or self.commit != self.work
 
 
 @dataclass(frozen=True)
 class Record:
     """One transaction. `head` and `branch` are those it began on (None: unborn, detached); `moves_to` is the
     commit that HEAD is set to where no new one is made ("" for none: unborn). `in_place` says that the files hold the
-    change already; undo goes by what each step `was` then. `uncommitted` are all tracked
+    change already; undo goes by what each step `was` and has `done` then. `uncommitted` are all tracked
     paths with the user's other work, `saved` those of them that are files; `started` (ns) is when hooks
     began."""
 

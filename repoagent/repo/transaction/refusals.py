@@ -8,6 +8,7 @@ from repoagent.errors import Refused
 from repoagent.repo.change import SUBMODULE, FileChange
 from repoagent.repo.facts import operation
 from repoagent.repo.status import Status
+from repoagent.repo.transaction.results import Inseparable
 from repoagent.repo.transaction.versions import FIRST, Versions
 from repoagent.repo.worktree import WorkTree
 
@@ -41,17 +42,19 @@ def refuse_what_is_in_the_way(versions: Versions, change: FileChange) -> None:
         entry = path and (versions.staged(path) or versions.in_head(path))
         if entry and entry.mode == SUBMODULE:
             raise Refused(f"{path} is a submodule: run repoagent inside it")
-    if versions.include_dirty:
+    if versions.is_whole(change):
         return
     if change.old_path is not None and versions.in_head(change.old_path) is None:
-        raise Refused(_not_in_head(versions, change.old_path))
-    if change.path is not None and change.path != change.old_path and not versions.in_place:
+        raise Inseparable(_not_in_head(versions, change.old_path), change.name)
+    if change.path is not None and change.path != change.old_path and versions.in_place is None:
         _refuse_taken_place(versions, change.path)
 
 
 def _not_in_head(versions: Versions, path: str) -> str:
     known = "staged but not in the last commit" if versions.staged(path) else "not tracked"
     ways_out = "use --include-dirty to commit it whole, or --no-commit to only write it"
+    if versions.in_place is not None:
+        ways_out = versions.ways_out
     return (
         f"{path} is {known}, so a commit of the edit would be a commit of the whole file: "
         f"{ways_out if versions.offer else FIRST}"

@@ -24,6 +24,14 @@ class CommitResult:
     output: bytes = b""
 
 
+class Inseparable(Refused):
+    """A change can't be committed without uncommitted work in the file `path`, which can be committed whole."""
+
+    def __init__(self, sentence: str, path: str) -> None:
+        super().__init__(sentence)
+        self.path = path
+
+
 class HookFailed(CheckFailed):
     """git or one of its hooks would not make the commit; `output` is what they printed. All is as it was.
 

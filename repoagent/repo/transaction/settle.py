@@ -12,6 +12,7 @@ from repoagent.repo.index import Entry
 from repoagent.repo.transaction.archive import archive
 from repoagent.repo.transaction.find import committed_since
 from repoagent.repo.transaction.hooks import Verdict, judge
+from repoagent.repo.transaction.in_place import committed
 from repoagent.repo.transaction.journaled import keep_steps
 from repoagent.repo.transaction.other_files import put_right
 from repoagent.repo.transaction.record import Record
@@ -81,14 +82,21 @@ def _said_of_later(since: Mapping[str, Entry | None]) -> tuple[str, ...]:
 
 def _steps_done(worktree: WorkTree, record: Record, made: Commit, verdict: Verdict) -> tuple[Step, ...]:
     """The steps as hooks have made them, and those that hooks have added: undo must know."""
-    done = [
-        replace(step, new=look(worktree.top, step.path)) if step.path in verdict.folded else step
-        for step in record.steps
-    ]
+    planned = {one.path: one for one in record.planned}
+    done = []
+    for step in record.steps:
+        now = look(worktree.top, step.path) if step.path in verdict.folded else step.new
+        if step.path in verdict.folded and record.in_place:
+            right = verdict.corrections.get(step.path, made.changed.get(step.path))
+            done.append(committed(worktree, step, planned[step.path], right, now))
+        else:
+            done.append(replace(step, new=now))
     own = {step.path for step in record.steps}
     for path in verdict.folded:
         if path not in own:
             before = made.was[path]
             old = None if before is None else from_blob(worktree, path, before)
-            done.append(Step(path, old, look(worktree.top, path), f"{record.id}-{len(done)}"))
+            now = look(worktree.top, path)
+            extra = Step(path, old, now, f"{record.id}-{len(done)}")
+            done.append(replace(extra, old=now, was=old, done=now) if record.in_place else extra)
     return tuple(done)

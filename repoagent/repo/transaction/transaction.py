@@ -23,6 +23,7 @@ from repoagent.repo.status import Status
 from repoagent.repo.transaction import attempt
 from repoagent.repo.transaction.find import find_made, just_made
 from repoagent.repo.transaction.git_commit import Listen, run_commit, tidy
+from repoagent.repo.transaction.in_place import InPlace
 from repoagent.repo.transaction.left_locks import remove_left_locks
 from repoagent.repo.transaction.message import encode
 from repoagent.repo.transaction.other_files import put_right
@@ -60,7 +61,7 @@ class Transaction(Writing):
         *,
         event: str = "edit",
         listen: Listen | None = None,
-        in_place: bool = False,
+        in_place: InPlace | None = None,
     ) -> None:
         self.options = options or Options()
         super().__init__(
@@ -115,7 +116,7 @@ class Transaction(Writing):
         dirty = self.options.include_dirty
         return make_plan(
             self._worktree, self._changes, status,
-            include_dirty=dirty, offer=self._is_edit, in_place=self._record.in_place,
+            include_dirty=dirty, offer=self._is_edit, in_place=self._in_place,
         )  # fmt: skip
 
     def _attempt(self, journal: Journal, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
@@ -166,11 +167,12 @@ class Transaction(Writing):
         if self._record.steps == before:
             return None
         changes = [with_after(change, self._record.steps) for change in self._changes]
+        in_place = None if self._in_place is None else self._in_place.as_found(self._record.steps)
         self._status = status = self._look_again()
         try:
             plan = make_plan(
                 self._worktree, changes, status,
-                include_dirty=self.options.include_dirty, in_place=self._record.in_place,
+                include_dirty=self.options.include_dirty, in_place=in_place,
             )  # fmt: skip
         except (Refused, NothingDone):
             return None

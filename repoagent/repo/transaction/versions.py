@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from repoagent.repo.change import FileChange
 from repoagent.repo.index import Entry, Staged
 from repoagent.repo.status import Status
+from repoagent.repo.transaction.in_place import InPlace
 from repoagent.repo.worktree import WorkTree
 
 FIRST = "commit or stash that work first"
+_AS_IT_STANDS = "use --include-dirty to commit the file as it stands, or commit it by hand"
 _WAYS_OUT = ", or use --include-dirty to commit it too, or --no-commit to only write the file"
 
 
@@ -25,11 +28,17 @@ class Versions:
     index: Mapping[str, Staged]
     include_dirty: bool
     offer: bool = True
-    in_place: bool = False
+    in_place: InPlace | None = None
 
     @property
     def ways_out(self) -> str:
+        if self.in_place is not None:
+            return _AS_IT_STANDS
         return FIRST + (_WAYS_OUT if self.offer else "")
+
+    def is_whole(self, change: FileChange) -> bool:
+        """Whether all that its file holds is to be committed."""
+        return self.include_dirty or (self.in_place is not None and change.name in self.in_place.whole)
 
     def in_head(self, path: str) -> Entry | None:
         if path in self.status.changed:

@@ -17,6 +17,7 @@ from repoagent.repo.run import uninterrupted
 from repoagent.repo.status import Status, read_status
 from repoagent.repo.transaction import lock
 from repoagent.repo.transaction.archive import archive, archived_before, edit_folder
+from repoagent.repo.transaction.in_place import InPlace
 from repoagent.repo.transaction.journaled import keep_steps, save, to_dict
 from repoagent.repo.transaction.plan import Plan
 from repoagent.repo.transaction.record import LOCKED, WRITING, Record
@@ -59,7 +60,7 @@ class Writing(ABC):
         edit_id: str,
         *,
         commits: bool,
-        in_place: bool = False,
+        in_place: InPlace | None = None,
     ) -> None:
         self.id = edit_id
         self.plan = Plan(None, None)
@@ -68,8 +69,12 @@ class Writing(ABC):
         self._changes = tuple(changes)
         self._journal: Journal | None = None
         self._status: Status | None = None  # the last look at the user's other work
-        steps = steps_in_place(changes, edit_id) if in_place else steps_of(changes, edit_id)
-        self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place)
+        if in_place is None:
+            steps = steps_of(changes, edit_id)
+        else:
+            steps = steps_in_place(changes, in_place.found, edit_id)
+        self._in_place = in_place
+        self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place is not None)
 
     def __enter__(self: _Self) -> _Self:
         """Raises Refused or Busy, nothing touched, when the commit can't be planned."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,8 @@ class Step:
     """One file of the work tree that is written: it holds `old`, then `new`. `temporary` is a name beside it
     that is ours while it is written; `permissions` are for where it has to be made (None: as the umask says).
 
-    Of a change that is in the work tree already `old` and `new` are what is there, and `was` is what was before it.
+    Of a change that is in the work tree already `old` and `new` are what is there, `was` is what was before it, and
+    `done` what it has left: what is there may hold more.
     """
 
     path: str
@@ -28,6 +29,7 @@ class Step:
     temporary: str
     permissions: int | None = None
     was: Content | None = None
+    done: Content | None = None
 
 
 def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
@@ -43,9 +45,12 @@ def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
     return tuple(Step(*side, f".repoagent-{edit_id}-{n}") for n, side in enumerate(sides))
 
 
-def steps_in_place(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
-    """The steps of changes that are in the work tree already: they write nothing."""
-    return tuple(replace(step, was=step.old, old=step.new) for step in steps_of(changes, edit_id))
+def steps_in_place(
+    changes: Sequence[FileChange], found: Mapping[str, Content | None], edit_id: str
+) -> tuple[Step, ...]:
+    """The steps of changes that are in the work tree already, with what is `found` there: they write nothing."""
+    done = ((step, found.get(step.path, step.new)) for step in steps_of(changes, edit_id))
+    return tuple(replace(step, was=step.old, done=step.new, old=here, new=here) for step, here in done)
 
 
 def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
@@ -64,8 +69,8 @@ def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileCha
 
 
 def with_after(change: FileChange, steps: Sequence[Step]) -> FileChange:
-    """The change with what its step writes now as its result."""
-    new = next((step.new for step in steps if step.path == change.path), None)
+    """The change with what its step writes now, or has left, as its result."""
+    new = next((step.done or step.new for step in steps if step.path == change.path), None)
     return change if new is None else replace(change, after=new.data)
 
 

@@ -20,7 +20,7 @@ from repoagent.errors import RepoagentError
 from repoagent.llm import Turn, Usage
 from repoagent.memory import Memory, resolve
 from repoagent.patch import Placement, canonical_diff
-from repoagent.repo import FileChange, Moved, WorkTree
+from repoagent.repo import FileChange, InPlace, Moved, WorkTree
 from repoagent.repo.run import uninterrupted
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
@@ -89,7 +89,7 @@ def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str
 
     def take(memories: dict[str, Memory]) -> Landed:
         proposal = agreed(table, edit_id, message, desk.talk, lambda: said)
-        return commit(table, proposal, edit_id, desk.talk, in_place=True)
+        return commit(table, proposal, edit_id, desk.talk, in_place=InPlace())
 
     try:
         return _remembered(desk, changes, edit_id, said, take)
