@@ -20,12 +20,13 @@ from repoagent.llm import Part, Turn
 from repoagent.memory import search_memory
 from repoagent.store.masking import mask
 from repoagent.work.around import Around
-from repoagent.work.changes.tools import put_back
+from repoagent.work.changes.back import put_back
 from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, shown_in
 from repoagent.work.home import Live
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, unfinished_business
+from repoagent.work.landing.left import left_as_they_are
 from repoagent.work.landing.plan import mend_plan
 from repoagent.work.landing.writing import write
 from repoagent.work.outset import begun
@@ -157,7 +158,7 @@ class AtWork:
         mend_plan(desk)
         try:
             news = plan_news(desk.home.plan, state.turns, [tool.name for tool in desk.tools], state.nonce)
-        except Refused as error:  # a person has put something else in its place
+        except Refused as error:  # a person has put something else in its place just now
             desk.talk.say(f"warning: {error}")
             news = None
         if news is not None:
@@ -212,8 +213,12 @@ class AtWork:
             )
             return
         try:
-            put_back(
+            left = put_back(
                 desk.ledger, paths, lambda changes: write(desk.worktree, changes, f"{desk.home.name}-back")
             )
+            if left:
+                again = f"repoagent runs restore {desk.home.name}"
+                sentence = left_as_they_are(left, f"{again} --let-go", f"{again} --whole")
+                desk.talk.say(f"warning: {sentence}")
         except RepoagentError as error:
             desk.talk.say(f"warning: what the run has changed is still in your files ({error})")

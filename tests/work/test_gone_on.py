@@ -328,7 +328,7 @@ def test_what_is_committed_is_not_taken_back_as_left_over(
         patched.setattr(land, "committed", dies)
         go(repo, EDIT, DONE)
     worktree = open_worktree(repo.top)
-    assert left(worktree, home(repo)) == () == take_back(worktree, home(repo))
+    assert left(worktree, home(repo)) == () == take_back(worktree, home(repo)).paths
     assert (repo.read("f.txt"), repo.status()) == (b"two\n", "")
 
 

@@ -7,7 +7,7 @@ import pytest
 from repoagent.agent import open_state
 from repoagent.agent.approval import Verdict
 from repoagent.edit.undo import undo
-from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, Refused, UsageError
+from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, UsageError
 from repoagent.llm import Limits, Request
 from repoagent.llm.conversation import read
 from repoagent.repo import open_worktree
@@ -210,18 +210,6 @@ def test_what_is_saved_meanwhile_is_not_committed(repo: GitRepo) -> None:
     go(repo, EDIT, save)
     assert repo.git("show", "HEAD:f.txt") == "two\n\n\n\n\n\nlast\n"
     assert repo.read("f.txt") == b"two\n\n\n\n\n\nlast, and mine\n"
-
-
-def test_what_is_saved_on_the_same_lines_is_left_uncommitted(repo: GitRepo) -> None:
-    before = repo.commit(**{"f.txt": "one\n"})
-
-    def save(request: Request) -> str:
-        repo.write("f.txt", "three\n")
-        return DONE
-
-    with pytest.raises(Refused, match=r"f\.txt was changed by somebody else"):
-        go(repo, EDIT, save)
-    assert (repo.head(), repo.read("f.txt")) == (before, b"three\n")
 
 
 def test_a_commit_for_each_edit(repo: GitRepo) -> None:

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.chat.show import note
 from repoagent.cli.run.outcome import described
-from repoagent.errors import NothingDone, UsageError
-from repoagent.work.landing.left import left, left_diff, take_back
+from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.work.landing.left import (
+    Overlapping,
+    TakenBack,
+    left,
+    left_as_they_are,
+    left_diff,
+    take_back,
+)
 
 if TYPE_CHECKING:
     from repoagent.cli.chat.chat import Chat
     from repoagent.repo.undo import Edit
 
 _LINES = 60  # of a diff that is shown with a question
+_OVERLAPPING: dict[str, Overlapping] = {"let-go": "let-go", "whole": "whole"}
 _YES = {"y": "take it back", "n": "leave it"}
 
 
@@ -42,9 +50,8 @@ def undo(chat: Chat, words: str) -> None:
             f"Take back what is not committed in {', '.join(paths)}",
             left_diff(chat.worktree, chat.home),
         )
-        done = take_back(chat.worktree, chat.home)
-        note(chat.terminal, f"took back {', '.join(done)}")
-        chat.aside.append(f"(I have taken back your uncommitted changes of {', '.join(done)}.)")
+        done = take_back(chat.worktree, chat.home, _OVERLAPPING.get(words.strip(), "leave"))
+        _tell_taken_back(chat, done)
         return
     from repoagent.edit.undo import undo as undo_edit
 
@@ -57,6 +64,19 @@ def undo(chat: Chat, words: str) -> None:
     how = "" if result.moved or result.edit.no_commit else " by a new commit"
     note(chat.terminal, f"took back {what}{how}; /redo makes it again")
     chat.aside.append(f"(I have taken back your change of {', '.join(edit.paths)}: {subject}.)")
+
+
+def _tell_taken_back(chat: Chat, done: TakenBack) -> None:
+    if done.paths:
+        note(chat.terminal, f"took back {', '.join(done.paths)}")
+        chat.aside.append(f"(I have taken back your uncommitted changes of {', '.join(done.paths)}.)")
+    if done.let_go:
+        note(chat.terminal, f"let go of {', '.join(done.let_go)}")
+        chat.aside.append(f"(What is uncommitted in {', '.join(done.let_go)} is mine from here.)")
+    for path in done.copies:
+        note(chat.terminal, f"what it held is kept in {path}", "dim")
+    if done.left:
+        raise Refused(left_as_they_are(done.left, "/undo let-go", "/undo whole"))
 
 
 def redo(chat: Chat, words: str) -> None:

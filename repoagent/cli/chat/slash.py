@@ -81,7 +81,9 @@ def _words(*words: str) -> Callable[[Chat, str], Found]:
 
 TABLE: dict[str, Slash] = {
     "help": Slash("[COMMAND]", "Show the commands.", _help, lambda chat, typed: ((n, "") for n in TABLE)),
-    "undo": Slash("", "Take back what was changed last.", changing.undo),
+    "undo": Slash(
+        "[let-go|whole]", "Take back what was changed last.", changing.undo, _words("let-go", "whole")
+    ),
     "redo": Slash("", "Make it again.", changing.redo),
     "diff": Slash("[REV]", "Show what is not committed; or all since REV.", changing.diff, _words("HEAD~1")),
     "review": Slash("", "Review what is not committed, or else the last commit.", changing.review),

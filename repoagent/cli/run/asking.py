@@ -17,6 +17,7 @@ _QUESTIONS = {
     "command": "Run this command",
     "python": "Run this Python code",
     "edit": "Make this change",
+    "include": "Commit this file as it stands",
     "write": "Write this file",
     "browse": "Fetch this page",
     "tool": "Call this tool",
@@ -35,6 +36,8 @@ def person(terminal: Terminal) -> Asker:
             "n": "no; you are asked why, and the model is told",
             "q": "stop the run",
         }
+        if asked.kind == "include":
+            choices["n"] = "no; nothing is committed"
         if asked.patterns:
             choices = {"y": choices["y"], "a": _always(asked), "n": choices["n"], "q": choices["q"]}
         answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
@@ -45,6 +48,8 @@ def person(terminal: Terminal) -> Asker:
             raise Stopped(
                 "you stopped the run; what it has done so far is kept", f'stopped at the question "{what}"'
             )
+        if answer == "n" and asked.kind == "include":
+            return Verdict(False)  # the model can do nothing about it
         if answer == "n":
             reason = terminal.ask_line("Why not, for the model (empty: no reason)")
             return Verdict(False, reason=f"the person said no: {reason}" if reason else "the person said no.")

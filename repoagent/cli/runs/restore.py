@@ -10,7 +10,7 @@ import click
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.runs.common import EXIT_CODES, VERSION, Here, opened, run_argument, say
 from repoagent.cli.screen.clean import one_line
-from repoagent.errors import Busy, NothingDone, UsageError
+from repoagent.errors import Busy, Exit, NothingDone, UsageError
 from repoagent.repo.worktree import WorkTree
 from repoagent.work.home import Run
 
@@ -18,9 +18,9 @@ EXAMPLES = f"""\b
 Examples:
   repoagent runs diff last
   repoagent runs restore last
+  repoagent runs restore last --whole
 
-What else was done to the files since stays. What a run has committed is taken
-back with `repoagent undo`.
+What a run has committed is taken back with `repoagent undo`.
 
 {EXIT_CODES}"""
 
@@ -51,11 +51,22 @@ def diff(session: Session, /, *, run: str, as_json: bool) -> None:
 @click.command("restore", epilog=EXAMPLES)
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--let-go", is_flag=True, help="Leave files so in which the same lines were changed since; forget them."
+)
+@click.option("--whole", is_flag=True, help="Take these back too, and keep a copy of what they hold.")
 @json_option
 @pass_session
-def command(session: Session, /, *, run: str, yes: bool, as_json: bool) -> None:
-    """Take back what RUN has changed and not committed. A run that is alive is not touched."""
-    from repoagent.work.landing.left import left, take_back
+def command(session: Session, /, *, run: str, yes: bool, let_go: bool, whole: bool, as_json: bool) -> Exit:
+    """Take back what RUN has changed and not committed. A run that is alive is not touched.
+
+    What else was done to the files stays. A file in which the same lines were changed since is left as it is, and
+    named, and the exit code is 3.
+    """
+    from repoagent.work.landing.left import left, left_as_they_are, take_back
+
+    if let_go and whole:
+        raise UsageError("say one of --let-go and --whole")
 
     here = opened(session)
     found = here.find(run)
@@ -71,8 +82,18 @@ def command(session: Session, /, *, run: str, yes: bool, as_json: bool) -> None:
         question = one_line(f"Take back the changes of {', '.join(paths)}")
         if here.terminal.ask(question, {"y": "take them back", "n": "leave them"}) == "n":
             raise NothingDone("the files stay as they are")
-    taken = take_back(place, found.home)
-    say(here, [found], f"taken back: {', '.join(taken)}", as_json=as_json, files=list(taken))
+    done = take_back(place, found.home, "let-go" if let_go else "whole" if whole else "leave")
+    copies = [here.shown(path) for path in done.copies]
+    told = {"taken back": done.paths, "let go of": done.let_go, "what they held is kept in": copies}
+    sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in told.items() if some)
+    more = {"files": list(done.paths), "left": list(done.left), "let_go": list(done.let_go), "copies": copies}
+    if sentence or as_json:
+        say(here, [found], sentence, as_json=as_json, **more)
+    if done.left:
+        again = f"repoagent runs restore {found.short}"
+        here.terminal.warn(left_as_they_are(done.left, f"{again} --let-go", f"{again} --whole"))
+        return Exit.REFUSED
+    return Exit.DONE
 
 
 def _place(here: Here, run: Run) -> WorkTree:

@@ -1,6 +1,8 @@
 """What a run has changed so far, by edits and by commands, apart from what else is done to the files meanwhile.
 
-ledger.py  the changes, kept in the run's folder, and what of them is committed in the end
+ledger.py  the changes, and what of them is committed in the end; stored.py is how the run's folder has them
+apart.py   what the run has done to a file, and what somebody else has
+back.py    the changes taken back
 looking.py what a command has changed: a look at the work tree before and after it
 submodules.py  what it has changed in other repositories below this one
 tools.py   the actions `keep` and `restore`

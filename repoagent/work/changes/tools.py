@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from repoagent.agent import Action, Observation, Tool
 from repoagent.errors import RepoagentError
 from repoagent.repo import FileChange, Moved
-from repoagent.repo.content import look
+from repoagent.work.changes.back import put_back, said_of
 from repoagent.work.changes.ledger import Ledger
 
 
@@ -36,11 +36,14 @@ def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) 
         if ledger.of(path) is None:
             return Observation("restore", f"You have not changed {path}.", ok=False)
         try:
-            put_back(ledger, [path], write)
+            left = put_back(ledger, [path], write)
         except Moved:
             return Observation("restore", f"{path} is being saved by somebody else: try again.", ok=False)
         except RepoagentError as error:
             return Observation("restore", str(error), ok=False)
+        if left:
+            why = f"{said_of(left)}: the person has changed the same lines, and it is left as it is."
+            return Observation("restore", f"{why} Take your change out by an edit.", ok=False)
         return Observation("restore", f"{path} is as it was before you changed it.")
 
     return (
@@ -50,31 +53,6 @@ def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) 
             keep,
         ),
         Tool("restore", '<restore path="FILE"/> takes all of your changes of a file back.', restore),
-    )
-
-
-def put_back(ledger: Ledger, paths: Sequence[str], write: Callable[[Sequence[FileChange]], None]) -> None:
-    """Take the run's changes of `paths` back; what else was done to the files stays.
-
-    Raises Inseparable where that is on the same lines, and what `write` raises; nothing is changed then.
-    """
-    ledger.vanished()  # a kill came between the files and the ledger
-    wanted = [change for change in ledger.separated() if change.name in paths or change.old_path in paths]
-    back = [reverse(ledger, change) for change in wanted]
-    write([change for change in back if change.before != change.after or change.path != change.old_path])
-    ledger.drop([change.name for change in wanted])
-
-
-def reverse(ledger: Ledger, change: FileChange) -> FileChange:
-    """The change that takes `change` back, from what its file holds now."""
-    now = look(ledger.worktree.top, change.path) if change.path is not None else None
-    return FileChange(
-        change.path if now is not None else None,
-        change.old_path,
-        now.data if now is not None else None,
-        change.before,
-        now.mode if now is not None else None,
-        change.old_mode,
     )
 
 

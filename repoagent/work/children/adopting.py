@@ -19,10 +19,11 @@ def take_over(desk: Desk, home: Home) -> list[str]:
     for kept in home.folders:  # it may have been killed
         sweep(kept)
     ledger = open_ledger(desk.worktree, home.changes)
-    changes = ledger.present() if not ledger.mixed else ledger.changes
+    changes = ledger.present()
     if not changes and not ledger.candidates:
         return []
     known = {(change.name, change.after) for change in desk.ledger.changes}  # a kill came in between
+    desk.ledger.mixed = {**desk.ledger.mixed, **ledger.mixed}
     desk.ledger.wrote([change for change in changes if (change.name, change.after) not in known])
     desk.ledger.found(ledger.candidates)
     ledger.drop([change.name for change in (*ledger.changes, *ledger.candidates)])

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.edit.landing.preflight import preflight
 from repoagent.edit.request import EditRequest
-from repoagent.repo import FileChange, WorkTree
+from repoagent.repo import WorkTree
 from repoagent.repo.facts import unmerged
 from repoagent.repo.index import read_entries
 from repoagent.repo.status import Status, read_status
 from repoagent.repo.transaction.refusals import refuse_operation, refuse_unmerged
 from repoagent.work.changes import Ledger
-from repoagent.work.changes.ledger import Inseparable
 from repoagent.work.request import RunRequest
 
 
@@ -76,20 +75,13 @@ def standing(worktree: WorkTree, ledger: Ledger) -> Standing:
     found: dict[str, list[str]] = {"left": [], "gone": [], "held": []}
     for change in ledger.changes:
         committed = not {change.old_path, change.path} & changed.keys()
-        if not _is_in_files(ledger, change):
+        if ledger.standing(change) is None:
             found["gone"].append(change.name)
         elif committed and (change.path in known if change.path else change.old_path not in known):
             found["held"].append(change.name)
         else:
             found["left"].append(change.name)
     return Standing(**{key: tuple(some) for key, some in found.items()})
-
-
-def _is_in_files(ledger: Ledger, change: FileChange) -> bool:
-    try:
-        return bool(replace(ledger, changes=(change,), mixed=frozenset()).present())
-    except Inseparable:  # something of it is there
-        return True
 
 
 def _names(names: Sequence[str]) -> str:

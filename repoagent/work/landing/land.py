@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from repoagent.agent import account
 from repoagent.agent.approval import Asked
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing.bench import new_edit_id
-from repoagent.edit.landing.commit import Landed, SentBack, commit
+from repoagent.edit.landing.commit import Landed, NotNow, SentBack, commit
 from repoagent.edit.landing.land import Unasked, Unwanted, agreed, land
 from repoagent.edit.landing.message import compose, with_trailers
 from repoagent.edit.remembering.pending import pending, to_remember
@@ -20,13 +20,14 @@ from repoagent.errors import RepoagentError
 from repoagent.llm import Turn, Usage
 from repoagent.memory import Memory, resolve
 from repoagent.patch import Placement, canonical_diff
-from repoagent.repo import FileChange, InPlace, Moved, WorkTree
+from repoagent.repo import FileChange, InPlace, Inseparable, Moved, WorkTree
 from repoagent.repo.run import uninterrupted
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
 from repoagent.work.changes.committing import committed, will_commit
 from repoagent.work.desk import Desk
 from repoagent.work.home import goes_on
+from repoagent.work.landing.whole import agreed_whole, refuse_mixed
 from repoagent.work.tools.names import named
 
 GOES_ON = "Your files hold the change; `{command}` goes on from there."
@@ -47,29 +48,39 @@ class Table:
 def land_all(desk: Desk, said: str) -> Landed | None:
     """Commit what the run has changed, which is in the files already; None where nothing is left to commit.
 
-    `said` is what the message is made of where the model wrote none. Raises SentBack when a hook says no, Inseparable
-    when somebody else has changed the same lines, and what else a commit raises; the files keep the change.
+    `said` is what the message is made of where the model wrote none. What somebody else has done on top of the change
+    stays in the files, uncommitted. Raises SentBack when a hook says no, Inseparable when a file can be committed
+    whole only and nobody wants that, and what else a commit raises; the files keep the change.
     """
-    for left in reversed(range(TRIES + 1)):
+    whole: frozenset[str] = frozenset()
+    left = TRIES
+    while True:
         changes = desk.ledger.present()
         if not changes:
             desk.ledger.vanished()
             return None
         edit_id = new_edit_id()
-        will_commit(desk.ledger, edit_id)
         try:
-            landed = _commit(desk, changes, edit_id, said)
+            refuse_mixed(desk, changes, whole)
+            will_commit(desk.ledger, edit_id)
+            landed = _commit(desk, changes, whole, edit_id, said)
         except Moved:
             if not left:
                 raise
-            continue
-        committed(desk.ledger, edit_id)
-        return landed
-    raise AssertionError("unreachable")
+            left -= 1
+        except Inseparable as error:
+            kept = GOES_ON.format(command=goes_on(desk.home.name, desk.request.kind))
+            whole |= {agreed_whole(desk, changes, error, kept)}
+        else:
+            committed(desk.ledger, edit_id)
+            return landed
 
 
-def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str) -> Landed:
+def _commit(
+    desk: Desk, changes: tuple[FileChange, ...], whole: Collection[str], edit_id: str, said: str
+) -> Landed:
     request = desk.request
+    in_place = InPlace(desk.ledger.theirs(changes), whole)
     if request.mode == "ask":
         _ask_about_unseen(desk, changes)
     edits = EditRequest(
@@ -89,10 +100,15 @@ def _commit(desk: Desk, changes: tuple[FileChange, ...], edit_id: str, said: str
 
     def take(memories: dict[str, Memory]) -> Landed:
         proposal = agreed(table, edit_id, message, desk.talk, lambda: said)
-        return commit(table, proposal, edit_id, desk.talk, in_place=InPlace())
+        return commit(table, proposal, edit_id, desk.talk, in_place=in_place)
 
     try:
         return _remembered(desk, changes, edit_id, said, take)
+    except NotNow as error:
+        cause = error.__cause__
+        if isinstance(cause, Inseparable):
+            raise Inseparable(str(cause), cause.path) from error
+        raise
     except (Unasked, Unwanted) as error:
         names = ", ".join(named(path) for path in error.paths)
         raise SentBack(
@@ -119,8 +135,9 @@ def _ask_about_unseen(desk: Desk, changes: Sequence[FileChange]) -> None:
 
 
 def _as_agreed(desk: Desk, changes: Sequence[FileChange]) -> list[str]:
-    now = {change.path: change.after for change in changes if change.path is not None}
-    gone = {change.old_path for change in changes if change.path is None}
+    kept = [change for change in desk.ledger.changes if change.name in {one.name for one in changes}]
+    now = {change.path: change.after for change in kept if change.path is not None}
+    gone = {change.old_path for change in kept if change.path is None}
     return [
         path
         for path, data in desk.agreed.items()

@@ -64,7 +64,7 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
             return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
         paths = [path for change in changes for path in (change.old_path, change.path) if path]
         _seen_now(desk, changes)
-        desk.agreed.update(dict.fromkeys(paths) | {c.path: c.after for c in changes if c.path})
+        desk.agreed.update(dict.fromkeys(paths) | _as_kept(desk, changes))
         said = [seen.text, *_changed_meanwhile(stale), after(list(dict.fromkeys(paths)))]
         return Observation(
             EDIT, "\n".join(filter(None, said)), data={"files": [change.name for change in changes]}
@@ -78,6 +78,11 @@ def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
     with Transaction(worktree, changes, Options(no_commit=True), name, event=WRITE) as transaction:
         transaction.write()
         transaction.keep()
+
+
+def _as_kept(desk: Desk, changes: Sequence[FileChange]) -> dict[str, bytes | None]:
+    """What the changes have left of the run's, whatever else is in the files."""
+    return {one.path: (desk.ledger.of(one.path) or one).after for one in changes if one.path is not None}
 
 
 def _mark(desk: Desk, action: Action) -> str:

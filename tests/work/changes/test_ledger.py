@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.repo import open_worktree
-from repoagent.repo.change import REGULAR, FileChange
-from repoagent.work.changes.ledger import Inseparable, Ledger, open_ledger
+from repoagent.repo.change import EXECUTABLE, REGULAR, FileChange
+from repoagent.repo.content import Content
+from repoagent.work.changes.back import put_back
+from repoagent.work.changes.ledger import Ledger, open_ledger
 from tests.conftest import GitRepo
 
 LINES = [b"line %d\n" % n for n in range(40)]
@@ -69,12 +73,13 @@ def test_what_is_changed_back_is_no_change(ledger: Ledger) -> None:
     assert _again(ledger).changes == ()
 
 
-def test_what_somebody_saves_later_is_in_both_sides(ledger: Ledger) -> None:
+def test_what_somebody_saves_later_is_in_neither_side(ledger: Ledger) -> None:
     ours = _with(OLD, 3, b"three\n")
     _write(ledger, "f", OLD, ours)
     both = _with(ours, 30, b"theirs\n")
     (ledger.worktree.top / "f").write_bytes(both)
-    assert [(c.before, c.after) for c in ledger.present()] == [(_with(OLD, 30, b"theirs\n"), both)]
+    assert [(c.before, c.after) for c in ledger.present()] == [(OLD, ours)]
+    assert ledger.theirs(ledger.present()) == {"f": Content(both)}
 
 
 def test_what_somebody_saves_in_between_is_in_both_sides(ledger: Ledger) -> None:
@@ -86,21 +91,55 @@ def test_what_somebody_saves_in_between_is_in_both_sides(ledger: Ledger) -> None
     assert [(c.before, c.after) for c in _again(ledger).present()] == [(_with(OLD, 30, b"theirs\n"), more)]
 
 
-def test_the_same_lines_can_not_be_separated(ledger: Ledger) -> None:
-    ours = _with(OLD, 3, b"three\n")
-    _write(ledger, "f", OLD, ours)
-    (ledger.worktree.top / "f").write_bytes(ours.replace(b"three\n", b"theirs\n"))
-    with pytest.raises(Inseparable, match="f was changed by somebody else"):
-        ledger.present()
-
-
-def test_the_same_lines_changed_in_between_can_not_be_separated_either(ledger: Ledger) -> None:
+def test_the_same_lines_stand_on_top(ledger: Ledger) -> None:
     ours = _with(OLD, 3, b"three\n")
     _write(ledger, "f", OLD, ours)
     theirs = ours.replace(b"three\n", b"theirs\n")
+    (ledger.worktree.top / "f").write_bytes(theirs)
+    assert [(c.before, c.after) for c in ledger.present()] == [(OLD, ours)]
+    more = _with(theirs, 30, b"thirty\n")
+    _write(ledger, "f", theirs, more)
+    found = _again(ledger)
+    assert [(c.before, c.after) for c in found.present()] == [(OLD, _with(ours, 30, b"thirty\n"))]
+    assert (found.theirs(found.present()), found.mixed) == ({"f": Content(more)}, {})
+
+
+def test_the_same_lines_changed_again_are_mixed(ledger: Ledger) -> None:
+    ours = _with(OLD, 3, b"three\n")
+    _write(ledger, "f", OLD, ours)
+    theirs = b"more\n" + ours.replace(b"three\n", b"theirs\n")
     _write(ledger, "f", theirs, theirs.replace(b"theirs\n", b"ours again\n"))
-    with pytest.raises(Inseparable):
-        _again(ledger).present()
+    assert _again(ledger).mixed == {"f": ((5, 5),)}
+    _write(ledger, "f", (ledger.worktree.top / "f").read_bytes(), OLD)
+    assert (_again(ledger).mixed, _again(ledger).changes) == ({}, ())
+
+
+def test_a_part_that_somebody_took_back_is_in_the_change_no_more(ledger: Ledger) -> None:
+    one = _with(OLD, 3, b"three\n")
+    _write(ledger, "f", OLD, _with(one, 20, b"twenty\n"))
+    (ledger.worktree.top / "f").write_bytes(_with(one, 30, b"theirs\n"))
+    assert [(c.before, c.after) for c in ledger.present()] == [(OLD, one)]
+
+
+def test_what_somebody_adds_to_a_new_file_is_theirs(ledger: Ledger) -> None:
+    _write(ledger, "new", None, b"1\n")
+    (ledger.worktree.top / "new").write_bytes(b"1\n2\n")
+    assert [(c.before, c.after) for c in ledger.present()] == [(None, b"1\n")]
+    assert put_back(ledger, ["new"], lambda _: None) == {"new": ()}
+    assert [c.name for c in _again(ledger).changes] == ["new"]
+
+
+def test_a_mode_that_somebody_sets_is_theirs(ledger: Ledger) -> None:
+    one = _with(OLD, 3, b"three\n")
+    _write(ledger, "f", OLD, one)
+    (ledger.worktree.top / "f").chmod(0o755)
+    two = _with(one, 20, b"twenty\n")
+    ledger.wrote([replace(_change("f", one, two), old_mode=EXECUTABLE, mode=EXECUTABLE)])
+    (ledger.worktree.top / "f").write_bytes(two)
+    assert [(c.old_mode, c.mode) for c in ledger.present()] == [(REGULAR, REGULAR)]
+    written: list[FileChange] = []
+    assert put_back(ledger, ["f"], written.extend) == {}
+    assert [(c.after, c.mode) for c in written] == [(OLD, EXECUTABLE)]
 
 
 def test_a_file_that_somebody_removes_holds_nothing_of_ours(ledger: Ledger) -> None:
@@ -162,18 +201,21 @@ def test_before_and_after_differ_by_just_what_the_run_did(
     repo.write("f", OLD)
     folder = repo.top / ".repoagent" / "runs" / str(abs(hash(tuple(done)))) / "changes"
     ledger = Ledger(open_worktree(repo.top), folder)
-    content, others = list(LINES), list(LINES)
+    content = list(LINES)
+    ours = {}
     for who, line, value in done:
         line = line // 8 * 8 + (0 if who == "run" else 4)  # far enough from each other for a merge by lines
         before = b"".join(content)
         content[line] = b"%s %d\n" % (who.encode(), value)
         if who == "run":
+            ours[line] = (LINES[line], content[line])
             _write(ledger, "f", before, b"".join(content))
         else:
-            others[line] = content[line]
             (repo.top / "f").write_bytes(b"".join(content))
-    found = ledger.present()
-    if b"".join(others) == b"".join(content):
-        assert found == ()
-    else:
-        assert [(c.before, c.after) for c in found] == [(b"".join(others), b"".join(content))]
+    changes = ledger.present()
+    assert bool(changes) == bool(ours)
+    for change in changes:
+        assert change.before is not None
+        assert change.after is not None
+        sides = zip(change.before.splitlines(True), change.after.splitlines(True), strict=True)
+        assert {n: pair for n, pair in enumerate(sides) if pair[0] != pair[1]} == ours
