@@ -18,12 +18,13 @@ from repoagent.edit.remembering.remember import now
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Part, Turn
 from repoagent.memory import search_memory
+from repoagent.store import ensure
 from repoagent.store.masking import mask
 from repoagent.work.around import Around
 from repoagent.work.changes.back import put_back
 from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, shown_in
-from repoagent.work.home import Live
+from repoagent.work.home import Live, sweep_away
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, unfinished_business
 from repoagent.work.landing.left import left_as_they_are
@@ -69,14 +70,18 @@ class AtWork:
                 on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
                 on_reply=sending.kept, recall=lambda query: search_memory(desk.layout, query),
             )  # fmt: skip
-            outcome = run_loop(
-                agent,
-                desk.tools,
-                self.state,
-                before_answer=self._insist,
-                before_turn=self._before_turn,
-                on_event=self._event,
-            )
+            try:
+                outcome = run_loop(
+                    agent,
+                    desk.tools,
+                    self.state,
+                    before_answer=self._insist,
+                    before_turn=self._before_turn,
+                    on_event=self._event,
+                )
+            except (RepoagentError, OSError):
+                self._refuse_lost()  # the cause, where files of ours are missing
+                raise
         if outcome.kind == "rejected":
             self._take_back()
             raise NothingDone(f"the model declined: {outcome.text}")
@@ -137,6 +142,7 @@ class AtWork:
     def _before_turn(self, state: State) -> State:
         """The state with what was said or has happened since the last reply, and with a checkpoint when one is due."""
         desk, meter = self.desk, self.desk.means.meter
+        self._refuse_lost()
         self.live.turn(turns=meter.attempts, doing="asking the model", usage=meter.usage, cost=meter.cost)
         desk.talk.progress("turn", {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost})
         for turn in self._news(state):
@@ -183,14 +189,35 @@ class AtWork:
 
     def _event(self, event: LoopEvent) -> None:
         if event.kind == "action" and event.action is not None:
+            self._refuse_lost()
             meter = self.desk.means.meter
             what = " ".join([event.action.kind, *event.action.args.values()]).strip()
             self.live.turn(turns=meter.attempts, doing=what, usage=meter.usage, cost=meter.cost)
         self.live.committed(self.desk.commits)
         self.desk.talk.event(event)
 
+    def _refuse_lost(self) -> None:
+        """Raise Refused where the run's own folder was removed under it: what it has changed could not be kept apart
+        from other work any more. The conversation stands again, whole, where a turn was added since."""
+        if not self.live.lost:
+            return
+        desk = self.desk
+        sweep_away(desk.home)
+        names = [change.name for change in desk.ledger.changes]
+        said = "nothing that it changed is uncommitted"
+        if names:
+            said = f"changed and not committed, and yours now: {', '.join(names)}"
+        if desk.home.conversation.exists():
+            ensure(desk.layout)
+            said += f"; what was said is in {desk.home.conversation}"
+        raise Refused(
+            f"the folder of the run {desk.home.name} was removed while it worked (by `git clean -x`, say), so it can't "
+            f"go on: {said}"
+        )
+
     def _insist(self, state: State) -> Observation | None:
         """Words alone while something is unfinished: asked once whether that is the end."""
+        self._refuse_lost()
         business = unfinished_business(self.desk)
         if not business or self.insisted:
             return None

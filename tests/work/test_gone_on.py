@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from repoagent.cli.run.options import chosen_name
-from repoagent.errors import UsageError
+from repoagent.errors import Refused, UsageError
 from repoagent.llm import Request, Turn
 from repoagent.llm.conversation import append, read
 from repoagent.repo import FileChange, Moved, layout, open_worktree
@@ -200,21 +200,32 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
 
 
-def test_everything_of_ours_is_removed_while_it_runs(repo: GitRepo) -> None:
-    """`git clean -fdx`: the conversation is whole again with the next turn, and the commit is made."""
-    repo.commit(**{"f.txt": "one\n"})
+def test_a_home_that_is_removed_under_the_run_ends_it(repo: GitRepo) -> None:
+    """`git clean -fdx` in mid-run: the change is told, nothing is committed, and there is no half of a home."""
+    before = repo.commit(**{"f.txt": "one\n"})
 
     def clean(request: Request) -> str:
-        repo.git("clean", "-fdxq")
-        assert not home(repo).conversation.exists()
-        return DONE
+        repo.git("clean", "-q", "-ffdx")
+        return "<run>touch made</run>"
 
-    outcome, _, _ = go(repo, EDIT, clean)
-    assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
-    told = read(home(repo).conversation)
-    assert told is not None
-    assert next(turn.role for turn in told.turns) == "user"
-    assert told.turns[0].text == "do it"
+    with pytest.raises(
+        Refused, match=r"was removed while it worked .* not committed, .*: f\.txt; what was said"
+    ):
+        go(repo, EDIT, clean, DONE)
+    assert (repo.read("f.txt"), repo.head()) == (b"two\n", before)
+    assert repo.status() == " M f.txt\n"
+    assert not home(repo).folder.exists()
+    conversation = read(home(repo).conversation)
+    assert conversation is not None and conversation.turns[0].text == "do it"
+    assert conversation.turns[-1].text == "<run>touch made</run>"
+
+
+def test_a_home_that_is_removed_by_a_command_ends_the_run(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Refused, match="was removed while it worked"):
+        go(repo, EDIT, "<run>git clean -q -ffdx</run>", DONE, confine=False, mode="ask")
+    assert not home(repo).folder.exists()
+    assert repo.status() == " M f.txt\n"
 
 
 def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> None:

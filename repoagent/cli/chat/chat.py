@@ -11,9 +11,10 @@ from repoagent.cli.chat.show import Speaking, show_turn
 from repoagent.cli.run import options as run_options
 from repoagent.cli.run.kept import hold_on, said
 from repoagent.cli.run.talk import RunTalk
+from repoagent.errors import Refused
 from repoagent.llm import Limits
 from repoagent.work import RunRequest, run
-from repoagent.work.home import Home
+from repoagent.work.home import Home, new_name
 
 if TYPE_CHECKING:
     from repoagent.cli.program.session import Session
@@ -32,7 +33,8 @@ class Chat:
 
     `means` holds the model that is asked next, and the meter of the whole session; `calls` and `seconds` are the limits
     of one turn. `edits` are the ids of edits that were made in this chat, `undone` of those that /undo took back, the
-    last one last. `aside` is told to the model with the next words: what the person did meanwhile.
+    last one last. `aside` is told to the model with the next words: what the person did meanwhile. `lives`: it has a
+    home, which should be there at its next turn.
     """
 
     session: Session
@@ -50,6 +52,7 @@ class Chat:
     edits: dict[str, None] = field(default_factory=dict)
     undone: list[str] = field(default_factory=list)
     aside: list[str] = field(default_factory=list)
+    lives: bool = False
 
     @property
     def home(self) -> Home:
@@ -106,6 +109,7 @@ def turn(chat: Chat, words: str) -> None:
     from repoagent.cli.program.settle import settle
 
     settle(chat.worktree, chat.terminal)
+    _refuse_lost(chat)
     meter = chat.means.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
     ready = replace(chat.means, meter=meter)
     prompt = "\n\n".join([*chat.aside, words]) if words else ""
@@ -117,7 +121,21 @@ def turn(chat: Chat, words: str) -> None:
             if words and meter.attempts:  # it is in the conversation by now
                 chat.aside.clear()
             note_edits(chat)
+            chat.lives = chat.home.folder.is_dir()
     show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.given.as_json, answered=talk.answered)
+
+
+def _refuse_lost(chat: Chat) -> None:
+    """Raise Refused where the conversation was removed under the chat: a new one begins with the next words."""
+    if not chat.lives or chat.home.folder.is_dir() or chat.home.conversation.exists():
+        return
+    before, chat.name = chat.name, new_name("chat")
+    chat.lives = False
+    chat.aside.clear()
+    raise Refused(
+        f"the folder and the conversation of {before} were removed (by `git clean -x`, say): what you say next begins "
+        "a new conversation"
+    )
 
 
 def request(chat: Chat, prompt: str) -> RunRequest:

@@ -98,6 +98,7 @@ def _begin(chat: Chat, name: str) -> str:
 
     show_left(left(chat.worktree, chat.home), chat.terminal)
     before, chat.name = chat.name, name
+    chat.lives = False
     chat.aside.clear()
     chat.edits.clear()
     return f"`repoagent chat --resume {before}` brings back the one before"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from repoagent.work.home.listing import Run, children, chosen, find, refreshed, runs, tree
     from repoagent.work.home.place import Home, goes_on, home_of, new_name
     from repoagent.work.home.record import About, Record
-    from repoagent.work.home.remove import bring_back, delete
+    from repoagent.work.home.remove import bring_back, delete, sweep_away
     from repoagent.work.home.steer import end_now, message, pause, resume, stop, wait
 
 _HOME = {
@@ -45,7 +45,7 @@ _HOME = {
     "listing": ("Run", "children", "chosen", "find", "refreshed", "runs", "tree"),
     "place": ("Home", "goes_on", "home_of", "new_name"),
     "record": ("About", "Record"),
-    "remove": ("bring_back", "delete"),
+    "remove": ("bring_back", "delete", "sweep_away"),
     "steer": ("end_now", "message", "pause", "resume", "stop", "wait"),
 }
 
@@ -74,6 +74,7 @@ __all__ = [
     "resume",
     "runs",
     "stop",
+    "sweep_away",
     "tree",
     "unread",
     "wait",

@@ -60,6 +60,7 @@ class Live:
         self._warn = warn
         self._written: deque[float] = deque(maxlen=_WRITES)
         self._stale = False
+        self._lock = _identity(home)
         self._earlier = earlier or Record()
         self._record = replace(
             self._earlier,
@@ -76,6 +77,12 @@ class Live:
     def record(self) -> Record:
         """What `run.json` says, or is about to."""
         return self._record
+
+    @property
+    def lost(self) -> bool:
+        """Whether its home was removed, or moved away, under it: somebody else may be this run by now. From then on
+        nothing is written there."""
+        return _identity(self.home) != self._lock
 
     def turn(self, *, turns: int, doing: str, usage: Usage, cost: float | None) -> None:
         """How far it is: `doing` in a few words, what comes next. `turns`, `usage` and `cost` (US dollars, None where a
@@ -155,6 +162,8 @@ class Live:
             self._warn(f"how the run {self.home.name} ended could not be written down: {why}")
 
     def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
+        if self.lost:
+            return
         for request in (self.home.stop, self.home.pause):
             requests.clear(request)
         found = (*self._earlier.commits, *self._record.commits, *commits)
@@ -174,6 +183,8 @@ class Live:
             self._write()
 
     def _write(self) -> None:
+        if self.lost:
+            return
         data = document.dumps({"version": VERSION, **to_dict(self._record)}, indent=1) + b"\n"
         write_whole(self.home.record, data, settled=not self._written or self._record.ended != "")
         self._written.append(time.monotonic())
@@ -208,6 +219,15 @@ def living(home: Home, about: About, *, warn: Warn = to_stderr) -> Iterator[Live
             live.broken_off(error)
             raise
         live.ended("failed", "it ended without saying how")
+
+
+def _identity(home: Home) -> tuple[int, int] | None:
+    """Which file its lock is; None where there is none."""
+    try:
+        status = home.lock.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _lock(held: ExitStack, home: Home) -> None:

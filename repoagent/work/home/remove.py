@@ -42,8 +42,14 @@ def delete(run: Run) -> bool:
             if data is not None:
                 change(home.layout, place, data, None, "delete")
                 put_away = True
-        _remove(run)
+        _remove(home)
     return put_away
+
+
+def sweep_away(home: Home) -> None:
+    """What a run whose home was removed under it has written there since: without its lock it is no home."""
+    if home.folder.is_dir() and not os.path.lexists(home.lock):
+        _remove(home)
 
 
 def bring_back(layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr) -> Home:
@@ -56,20 +62,20 @@ def bring_back(layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to
     return Home(layout, place.name)
 
 
-def _remove(run: Run) -> None:
+def _remove(home: Home) -> None:
     """Take the folder out of sight at once, then what is in it away; what a kill leaves of that goes the next time."""
     try:
-        with folder(run.home.layout.runs) as parent:
+        with folder(home.layout.runs) as parent:
             aside = f"{GONE}{os.urandom(6).hex()}"
             try:
-                os.rename(run.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(home.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
             except FileNotFoundError:
                 return
             with os.scandir(parent) as found:
                 gone = [entry.name for entry in found if entry.name.startswith(GONE)]
         for name in gone:
-            shutil.rmtree(run.home.layout.runs / name)
+            shutil.rmtree(home.layout.runs / name)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise failed("remove", run.home.folder, error) from error
+        raise failed("remove", home.folder, error) from error

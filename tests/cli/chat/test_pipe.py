@@ -277,3 +277,16 @@ def test_options_that_can_t_be_meant(run: Run) -> None:
     assert run("chat", "--no-commit", "--commit-per-edit", stdin="a\n").code == 2
     nothing = run("chat", "--continue", stdin="a\n")
     assert nothing.code == 1 and "no chat here yet" in nothing.err
+
+
+def test_a_chat_whose_folder_is_removed_says_so_and_begins_nothing_in_silence(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies("one", "never")
+    script.act(
+        0, "while [ ! -e .repoagent/runs ]; do sleep 0.1; done; (sleep 0.5; git clean -q -ffdx) & sleep 1.5"
+    )
+    done = run("chat", stdin="a\nb\n")
+    assert (done.code, len(script.prompts)) == (3, 1)
+    assert "was removed while it worked" in done.err
+    assert not [*(repo.top / ".repoagent/runs").glob("*/*")]
