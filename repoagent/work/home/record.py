@@ -20,7 +20,7 @@ ENDS: Mapping[str, int] = {  # how a run can end, and what its process returns t
     "limit": Exit.LIMIT,
     "stopped": Exit.INTERRUPTED,
 }
-_LONGEST = 2_000  # characters of a text about a run; all of it is in the conversation
+LONGEST = 2_000  # characters of a text about a run; all of it is in the conversation
 _PROMPT = 300
 _HIGHEST = 10**15
 
@@ -97,7 +97,7 @@ def from_dict(value: Mapping[str, Any]) -> Record:
     if isinstance(limits := value.get("limits"), dict):
         found["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
     if isinstance(value.get("said"), dict):
-        found["said"] = value["said"]
+        found["said"] = {str(name): one for name, one in value["said"].items() if _is_said(one)}
     if isinstance(value.get("commits"), list):
         found["commits"] = tuple(map(str, value["commits"]))
     code = value.get("exit")
@@ -115,6 +115,13 @@ def _amount(value: object) -> float | None:
     return value if 0 <= value <= _HIGHEST else None  # what is not a number is not in between
 
 
+def _is_said(value: object) -> bool:
+    """Whether it can be what an option says: a text, several, a number, yes; None for one that is hidden."""
+    if isinstance(value, list):
+        return all(isinstance(one, str) for one in value)
+    return isinstance(value, str | bool | None) or _amount(value) is not None
+
+
 def first_line(text: str, most: int = _PROMPT) -> str:
     """The first line of `text` that is not blank, at most so many characters of it."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -124,7 +131,7 @@ def first_line(text: str, most: int = _PROMPT) -> str:
 def cut(text: str) -> str:
     """`text` as it may stand in a record."""
     text = text.strip()
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def now() -> str:
