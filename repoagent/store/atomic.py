@@ -82,6 +82,11 @@ def _claim(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that a writer has not finished, or left when it was killed."""
+    return name.startswith(_TEMPORARY)
+
+
 def sweep(path: Path) -> None:
     """Remove the temporary files that writers left in the folder `path` when they were killed."""
     try:
@@ -89,7 +94,7 @@ def sweep(path: Path) -> None:
             with os.scandir(parent) as found:
                 names = [entry.name for entry in found]
             for name in names:
-                if name.startswith(_TEMPORARY):
+                if is_temporary(name):
                     _remove_dead(parent, name)
     except FileNotFoundError:
         return

@@ -18,7 +18,7 @@ from repoagent.store.folders import SystemFailed
 from repoagent.work.changes import looking
 from repoagent.work.changes.ledger import open_ledger
 from repoagent.work.children import Order, write_order
-from repoagent.work.home import Home
+from repoagent.work.home import About, Home, living
 from repoagent.work.kinds import Budget
 from repoagent.work.landing import land, writing
 from repoagent.work.landing.left import left, take_back
@@ -277,6 +277,26 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
     assert (outcome.left, open_ledger(ledger.worktree, place.changes).changes) == ((), ())
     assert not list(place.folder.rglob(".tmp-*"))
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long: bool) -> None:
+    """Its parent was killed before it had noted it: it is told when that goes on, once."""
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    budget = Budget(None, None, None, None)
+    answer = "It is in signs.py. " * (500 if long else 1) + "The end."
+    for number, state in enumerate(("answered", "failed")):
+        place = home(repo, f"run-20260101-00000{number}-abcde{number}")
+        write_order(place, Order(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
+        append(place.conversation, Turn("user", "where?"), Turn("assistant", answer))
+        with living(place, About("where?", kind="explore", parent=NAME)) as live:
+            live.ended(state, answer)
+    _, model, _ = go(repo, DONE, prompt="")
+    assert model.told.count("The end.") == 1 and "(run-20260101-000000-abcde0)" in model.told
+    _, model, _ = go(repo, "So.", prompt="and now?")
+    assert model.told.count("The end.") == 1
 
 
 def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:

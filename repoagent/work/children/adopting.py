@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from repoagent.agent import fence
 from repoagent.errors import Busy, RepoagentError, UsageError
+from repoagent.llm.conversation import read
 from repoagent.store.atomic import sweep
 from repoagent.store.locks import locked
+from repoagent.store.masking import mask
 from repoagent.work.changes import open_ledger
 from repoagent.work.children.order import read_order
 from repoagent.work.desk import Desk
-from repoagent.work.home import Home
+from repoagent.work.home import Home, Run, refreshed
 from repoagent.work.home.place import names_of_folders
+from repoagent.work.home.record import LONGEST, Record
 
 _WAIT = 15.0  # seconds for a child to end whose parent was killed: it looks once a second, and may be writing
 
@@ -30,9 +34,21 @@ def take_over(desk: Desk, home: Home) -> list[str]:
     return [change.name for change in changes]
 
 
+def known_by(name: str) -> str:
+    """What stands with the end of a child in its parent's conversation: by that it is known what was told already."""
+    return f"({name})"
+
+
+def answered(name: str, text: str) -> str:
+    """What a child has answered, for its parent's conversation."""
+    return f"The child has answered {known_by(name)}:\n{fence(text.strip(), 'answer')}"
+
+
 def adopt(desk: Desk) -> str:
-    """After a kill: take over what children have left, and say so to the model; "" where there is nothing."""
+    """After a kill: take over what children have left, and say so to the model; "" where there is nothing. The answer
+    of one that was done is told unless the conversation has it."""
     said = []
+    told = "\n".join(turn.text for turn in desk.state.turns if turn.role == "observation")
     for name in sorted(names_of_folders(desk.layout)):
         home = Home(desk.layout, name)
         sweep(home.folder)  # of one that was killed as it was born
@@ -41,14 +57,28 @@ def adopt(desk: Desk) -> str:
         try:
             with locked(home.lock, timeout=_WAIT, what=f"the run {name}"):
                 changed = take_over(desk, home)
+                answer = "" if known_by(name) in told else _answer(home)
         except Busy:
             desk.talk.say(f"warning: the child {name} is still at work: `repoagent runs stop {name}` ends it")
             continue
+        if answer:
+            said.append(answered(name, mask(answer)))
         if changed:
             said.append(
                 f"A child that was ended had changed {', '.join(changed)}: a part of your change now."
             )
     return "\n".join(said)
+
+
+def _answer(home: Home) -> str:
+    """The last word of a child that was done; "" of any other."""
+    run = refreshed(Run(home, Record(), ""))
+    if run.state not in {"done", "answered"}:
+        return ""
+    if len(run.record.text) < LONGEST:
+        return run.record.text
+    conversation = read(home.conversation)  # which has all of it
+    return conversation.turns[-1].text if conversation and conversation.turns else run.record.text
 
 
 def _is_ours(desk: Desk, home: Home) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from repoagent.agent import Action, Observation, Tool, fence
+from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.approval import Asked, Mode
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm import Usage
 from repoagent.store.masking import mask
-from repoagent.work.children.adopting import take_over
+from repoagent.work.children.adopting import answered, known_by, take_over
 from repoagent.work.children.order import Order, write_order
 from repoagent.work.children.process import Child, start
 from repoagent.work.children.reviewer import review
@@ -126,9 +126,12 @@ class Nursery:
         if last.get("event") != "end":
             why = str(last.get("error") or (child.errors[-1] if child.errors else "it ended without a word"))
             return Observation(
-                "delegate", _with_files(f"The child failed: {mask(why)[:1000]}", changed), ok=False, data=data
+                "delegate",
+                _with_files(f"The child failed {known_by(child.name)}: {mask(why)[:1000]}", changed),
+                ok=False,
+                data=data,
             )
-        text = fence(mask(str(last.get("text", ""))).strip(), "answer")
+        text = answered(child.name, mask(str(last.get("text", ""))))
         return Observation("delegate", _with_files(text, changed), data=data)
 
     def _count_usage(self, last: Mapping[str, object]) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.memory.conversations.names import names
 from repoagent.store import Layout, Warn, document, to_stderr
+from repoagent.store.atomic import is_temporary, sweep
 from repoagent.store.folders import folder
 from repoagent.store.locks import held_by
 from repoagent.work.home import process
@@ -31,6 +34,7 @@ KILLED, ELSEWHERE, ALONE, UNREADABLE = "killed", "elsewhere", "conversation", "u
 LAST = "last"
 _SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _HEAD = 4096  # bytes of a conversation in which its first words are looked for
+_YOUNG = 60.0  # seconds: somebody may be about to write into an empty folder
 _NAMED = 5  # runs that a message names
 
 
@@ -74,7 +78,9 @@ class Run:
 def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     """All runs, live and past, those that began last first. A broken `run.json` is set aside, and `warn` told; with
     None for it nothing is touched."""
-    homes = names_of_folders(layout)
+    homes = [
+        name for name in names_of_folders(layout) if not _stillborn(Home(layout, name), keep=warn is None)
+    ]
     found = [_run(Home(layout, name), warn) for name in homes]
     known = set(homes)
     found += [
@@ -83,6 +89,23 @@ def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
         if name.casefold().startswith(OF_RUNS) and name not in known
     ]
     return sorted(found, key=lambda run: (run.begun, run.name), reverse=True)
+
+
+def _stillborn(home: Home, *, keep: bool) -> bool:
+    """Whether there is nothing in the folder yet, or a kill came before there was: no run. One that is not new goes,
+    unless it is to be kept."""
+    try:
+        with folder(home.folder) as opened, os.scandir(opened) as found:
+            names, age = [entry.name for entry in found], time.time() - os.fstat(opened).st_mtime
+    except (OSError, Refused):
+        return False
+    if not all(is_temporary(name) for name in names):
+        return False
+    if age > _YOUNG and not keep:
+        sweep(home.folder)
+        with suppress(OSError):  # somebody has begun in it after all
+            home.folder.rmdir()
+    return True
 
 
 def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:

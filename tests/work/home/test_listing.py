@@ -125,9 +125,9 @@ def test_hostile_folders_are_listed_as_unreadable_or_not_at_all(layout: Layout, 
     (layout.runs / ".hidden").mkdir()
     (layout.runs / "file").write_text("x")
     (layout.runs / "to").symlink_to(tmp_path)
-    (layout.runs / os.fsdecode(b"caf\xe9")).mkdir()
+    (layout.runs / os.fsdecode(b"caf\xe9") / "changes").mkdir(parents=True)
     found = states(layout)
-    assert set(found) == {"pipe", "large", "link", "folder", "list", "deep", "empty", os.fsdecode(b"caf\xe9")}
+    assert set(found) == {"pipe", "large", "link", "folder", "list", "deep", os.fsdecode(b"caf\xe9")}
     assert set(found.values()) == {"unreadable"}
     assert sorted(path.parent.name for path in layout.runs.glob("*/*.broken-1")) == ["deep", "list"]
 
@@ -221,3 +221,16 @@ def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Star
     with living(Home(worker.home.layout, "other"), About("x")) as live:
         live.ended("done", "")
     assert states(worker.home.layout)["other"] == "done"
+
+
+def test_a_folder_with_nothing_in_it_is_no_run(layout: Layout) -> None:
+    """A kill came before its first file was there. One that is not new goes with the next look, if it may."""
+    fresh, old, torn = (Home(layout, f"run-20260101-00000{n}-abcde{n}") for n in range(3))
+    for home in (fresh, old, torn):
+        home.folder.mkdir(parents=True, mode=0o700)
+    (torn.folder / ".tmp-1-0123456789ab").write_text("{")
+    for home in (old, torn):
+        os.utime(home.folder, (1, 1))
+    assert runs(layout, warn=None) == [] and old.folder.is_dir()
+    assert runs(layout) == []
+    assert [home.folder.is_dir() for home in (fresh, old, torn)] == [True, False, False]
