@@ -17,7 +17,9 @@ Examples:
 
 Its folder is removed for good, with its plan and the output of its commands.
 The conversation is put away, and --undo with the whole name brings it back; one
-that you gave a name yourself stays. What the run has committed stays.
+that you gave a name yourself stays. What the run has committed stays. A linked
+work tree that was made for it goes when all in it is committed, and its branch
+when its commits are on others, too.
 
 {EXIT_CODES}"""
 
@@ -30,6 +32,7 @@ that you gave a name yourself stays. What the run has committed stays.
 @pass_session
 def command(session: Session, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
     """Remove the past run RUN. One that is alive is not touched."""
+    from repoagent.work.ground.place import clear_away
     from repoagent.work.home import bring_back, delete, find, goes_on
     from repoagent.work.home.record import first_line
 
@@ -50,8 +53,11 @@ def command(session: Session, /, *, run: str, yes: bool, back: bool, as_json: bo
         question = one_line(f"Delete {found.name} ({found.state}{about})")
         if here.terminal.ask(question, {"y": "delete it", "n": "leave it"}) == "n":
             raise NothingDone(f"{found.name} stays")
+    branch = clear_away(here.worktree, found.name, found.record.worktree, found.record.branch)
     put_away = delete(found)
-    more = f"; `repoagent runs delete --undo {found.name}` brings its conversation back" if put_away else ""
+    more = f"; {branch}" if branch else ""
+    if put_away:
+        more += f"; `repoagent runs delete --undo {found.name}` brings its conversation back"
     say(
         here, [], f"deleted {found.name}{more}", as_json=as_json, deleted=found.name, conversation_put_away=put_away
     )  # fmt: skip

@@ -72,6 +72,42 @@ def wind_up(worktree: WorkTree, place: WorkTree, branch: str, *, done: bool = Tr
     return f"the work is on the branch {branch}: `git merge {branch}` takes it over"
 
 
+def clear_away(worktree: WorkTree, name: str, folder: str, branch: str) -> str:
+    """Remove the linked work tree that was made for the run `name`, and its branch where no commit is on it alone; what
+    there is to say of the branch, or of a folder that the person chose, which stays. Raises Refused, and removes
+    nothing, where something in the work tree is not committed."""
+    place = _inside(worktree, name)
+    there = found(worktree, folder)
+    if not folder or os.path.realpath(folder) != os.path.realpath(place):
+        mine = there is None or not branch
+        return "" if mine else f"its work tree stays: `git worktree remove {shlex.quote(folder)}` removes it"
+    if there is not None:
+        try:
+            git(worktree.top, "worktree", "remove", "--", folder, read_only=False)
+        except GitError as error:
+            remove = f"git worktree remove --force {shlex.quote(folder)}"
+            raise Refused(
+                f"{name} has work that is not committed in {folder}: look there, or drop it by `{remove}`; then delete "
+                "the run"
+            ) from error
+    ref = f"refs/heads/{branch}"
+    if git_output(worktree.top, "show-ref", "--verify", "--quiet", ref, ok=(0, 1, 128)).returncode:
+        return ""
+    others = ("HEAD", f"--exclude={branch}", "--branches", "--tags", "--remotes")
+    alone = git(worktree.top, "rev-list", "--max-count=1", ref, "--not", *others, "--")
+    if (
+        not alone
+        and git_output(
+            worktree.top, "branch", "--quiet", "-D", "--", branch, read_only=False, ok=(0, 1)
+        ).returncode
+        == 0
+    ):
+        return f"its branch {branch} is gone, for its commits are on others"
+    return (
+        f"its branch {branch} stays: `git branch -D {shlex.quote(branch)}` removes it, and the commits on it"
+    )
+
+
 def _is_of_head(worktree: WorkTree, branch: str) -> bool:
     """Whether the branch has no commit that is not in HEAD."""
     counted = git_output(worktree.top, "rev-list", "--count", f"HEAD..refs/heads/{branch}", "--", ok=(0, 128))

@@ -1,0 +1,60 @@
+"""`runs delete` of a run that worked in a linked work tree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.run.conftest import run, script
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+__all__ = ["run", "script"]
+FIRST = "def greet(name):\n    return 'hello ' + name\n"
+
+
+def made(repo: GitRepo, run: Run, script: Script, *options: str) -> tuple[str, Path]:
+    """A run on the branch `side`, its name and the folder it worked in."""
+    repo.commit(**{"src/app.py": FIRST})
+    script.replies(GREET, "<commit>\nGreet\n</commit>\n<finish>greets</finish>")
+    assert run("run", "greet", "--mode", "auto-edit", "--branch", "side", *options).code == 0
+    (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
+    told = json.loads(record.read_text())
+    return told["name"], Path(told["worktree"])
+
+
+def test_a_branch_with_commits_of_its_own_stays(repo: GitRepo, run: Run, script: Script) -> None:
+    name, folder = made(repo, run, script)
+    assert not folder.exists()
+    done = run("runs", "delete", name, "--yes")
+    assert done.code == 0 and "`git branch -D side` removes it" in done.out
+    assert repo.git("log", "-1", "--format=%s", "side").strip() == "Greet"
+
+
+def test_a_branch_whose_commits_are_on_another_goes(repo: GitRepo, run: Run, script: Script) -> None:
+    name, _ = made(repo, run, script)
+    repo.git("merge", "-q", "side")
+    done = run("runs", "delete", name, "--yes")
+    assert done.code == 0 and "side is gone" in done.out
+    assert "side" not in repo.git("branch")
+
+
+def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Run, script: Script) -> None:
+    name, folder = made(repo, run, script, "--no-commit")
+    assert folder.is_dir()
+    done = run("runs", "delete", name, "--yes")
+    assert done.code == 3 and f"not committed in {folder}" in done.err
+    assert (folder / "src/app.py").read_text() != FIRST
+    assert (repo.top / f".repoagent/runs/{name}/run.json").exists()
+    repo.git("-C", str(folder), "checkout", "-q", ".")
+    assert run("runs", "delete", name, "--yes").code == 0
+    assert not folder.exists() and "side" not in repo.git("branch")
+
+
+def test_a_folder_that_the_person_chose_stays(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    name, folder = made(repo, run, script, "--worktree", str(tmp_path / "mine"))
+    done = run("runs", "delete", name, "--yes")
+    assert done.code == 0 and f"`git worktree remove {folder}`" in done.out
+    assert folder.is_dir() and "side" in repo.git("branch")
