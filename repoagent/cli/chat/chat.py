@@ -10,9 +10,12 @@ from repoagent.agent.approval import Mode
 from repoagent.cli.chat.show import Speaking, show_turn
 from repoagent.cli.run import options as run_options
 from repoagent.cli.run.kept import hold_on, said
+from repoagent.cli.run.place import worked_in
 from repoagent.cli.run.talk import RunTalk
 from repoagent.errors import Refused
 from repoagent.llm import Limits
+from repoagent.repo import layout as layout_of
+from repoagent.repo.facts import current_branch
 from repoagent.work import RunRequest, run
 from repoagent.work.home import Home, new_name
 
@@ -77,6 +80,10 @@ def open_chat(
     held = "" if fresh else hold_on(given, settings, Home(layout, name))
     if held:
         terminal.note(held)
+    place = worktree if fresh else worked_in(worktree, name)
+    if place.top != worktree.top:
+        terminal.note(f"working in {place.top}, as before")
+        worktree, layout = place, layout_of(place)
     limits = run_options.limits(given, settings)
     whole = replace(limits, turns=None, seconds=None)
     chat = Chat(
@@ -151,6 +158,7 @@ def request(chat: Chat, prompt: str) -> RunRequest:
         check=given.check,
         allow_sensitive=given.allow_sensitive,
         agent=given.agent,
+        branch=(current_branch(chat.worktree) or "") if chat.worktree.is_linked else "",
         said=said(given),
     )
 

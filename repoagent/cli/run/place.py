@@ -50,6 +50,14 @@ def run_in_place(
     return outcome
 
 
+def worked_in(worktree: WorkTree, name: str) -> WorkTree:
+    """The linked work tree that a chat or run worked in before, made anew where it is gone; else the one here."""
+    from repoagent.work.ground.place import reopened
+
+    _, before = _before(worktree, name)
+    return reopened(worktree, before.worktree, before.branch) or worktree
+
+
 def _before(worktree: WorkTree, name: str) -> tuple[Home, Record]:
     """The home of a run, and what it says of itself; an empty record for a new one.
 

@@ -290,3 +290,17 @@ def test_a_chat_whose_folder_is_removed_says_so_and_begins_nothing_in_silence(
     assert (done.code, len(script.prompts)) == (3, 1)
     assert "was removed while it worked" in done.err
     assert not [*(repo.top / ".repoagent/runs").glob("*/*")]
+
+
+def test_a_chat_goes_on_in_the_linked_work_tree_where_it_was(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
+    side = tmp_path / "side"
+    repo.git("worktree", "add", "-q", "-b", "side", str(side))
+    script.replies("one", GREET, DONE)
+    assert run("chat", stdin="a\n", cwd=side).code == 0
+    done = run("chat", "--continue", "--mode", "auto-edit", stdin="greet\n")
+    assert done.code == 0 and f"working in {side}, as before" in done.err
+    assert repo.git("log", "-1", "--format=%s", "side").strip() == "Greet with a comma"
+    assert repo.status() == "" and repo.git("log", "--format=%s", "HEAD..side").count("\n") == 1
