@@ -211,8 +211,8 @@ class AtWork:
             ensure(desk.layout)
             said += f"; what was said is in {desk.home.conversation}"
         raise Refused(
-            f"the folder of the run {desk.home.name} was removed while it worked (by `git clean -x`, say), so it can't "
-            f"go on: {said}"
+            f"the folder of the run {desk.home.name} was removed while it worked (by `git clean -x`, say), so it "
+            f"was ended: {said}"
         )
 
     def _insist(self, state: State) -> Observation | None:
