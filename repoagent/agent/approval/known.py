@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from repoagent.agent.approval.shell.parts import Word
 
@@ -14,19 +14,15 @@ status log diff show blame ls-files ls-tree rev-parse rev-list shortlog describe
 whatchanged cherry count-objects show-ref
 """
 GIT_READS = frozenset(_GIT_READS.split())  # what of git only reads, whatever revisions and paths it is given
-# What makes git run another program, write a file, or look at files that are not of the repository; also abbreviated.
-_GIT_NEVER: tuple[str, ...] = (
-    "--output",
-    "--ext-diff",
-    "--textconv",
-    "--open-files-in-pager",
-    "--show-signature",
-    "--exec",
-    "--upload-pack",
-)
-_GIT_NEVER += ("--no-index", "--paginate", "--filters", "--batch", "--contents")
+# What makes git run another program or write any file; also abbreviated.
+_GIT_RUNS: tuple[str, ...] = ("--output", "--ext-diff", "--textconv", "--open-files-in-pager", "--exec")
+_GIT_RUNS += ("--show-signature", "--upload-pack", "--receive-pack", "--unsafe-paths", "--no-index")
+# And what else makes it do more than read, or look at files that are not of the repository.
+_GIT_NEVER: tuple[str, ...] = (*_GIT_RUNS, "--paginate", "--filters", "--batch", "--contents")
 # What shows the content of files that git was told to take for binary, or names objects where nobody reads them.
 _GIT_NEVER += ("--text", "--binary", "--submodule", "--stdin")
+_OPENS = re.compile(r"-[A-Za-z]*O")
+_RG_RUNS = re.compile(r"--pre|--hostname-bin|--search-zip|-[A-Za-z0-9]*z")
 _AS_TEXT = re.compile(r"-[bcdhilmprtuwzRW0-9]*a")
 _PATCHES = {"show", "log", "diff", "grep", "whatchanged", "diff-tree", "stash", "reflog"}
 _FIND_NEVER = re.compile(r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)")
@@ -34,6 +30,23 @@ _RG_NEVER = re.compile(r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9]*z.
 _SORT = re.compile(
     r"-[bdfghikMnrRuVcCsz0-9.,t:]+|-k\S+|--(numeric|reverse|unique|ignore|human|version)[a-z-]*"
 )
+
+
+def obeys(words: Sequence[Word], meant: Collection[str]) -> bool:
+    """Whether a word of a command, but those that are `meant`, makes or may make a program that otherwise does one
+    thing run another one, or write any file: no pattern that leaves its words open says that."""
+    left = [word for word in words[1:] if not word.literal or word.text not in meant]
+    if words[0].text == "git":
+        verb = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
+        return any(word.kind == "open" or _runs_or_writes(word.text, verb) for word in left)
+    return words[0].text == "rg" and any(word.kind == "open" or _RG_RUNS.match(word.text) for word in left)
+
+
+def _runs_or_writes(text: str, verb: str) -> bool:
+    name = text.partition("=")[0]
+    if name.startswith("--"):
+        return len(name) > 2 and any(name.startswith(one) or one.startswith(name) for one in _GIT_RUNS)
+    return verb == "grep" and _OPENS.match(text) is not None
 
 
 def _cd(words: Words) -> bool:
@@ -63,7 +76,7 @@ def _is_git_never(text: str, verb: str) -> bool:
     name = text.partition("=")[0]
     if name.startswith("--"):
         return len(name) > 2 and any(never.startswith(name) or name.startswith(never) for never in _GIT_NEVER)
-    if verb == "grep" and re.match(r"-[A-Za-z]*O", text):
+    if verb == "grep" and _OPENS.match(text):
         return True
     return verb in _PATCHES and _AS_TEXT.match(text) is not None
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from repoagent.agent.approval.known import obeys
 from repoagent.agent.approval.shell.parts import Simple, Word
 from repoagent.errors import UsageError
 
@@ -38,6 +39,9 @@ HARMLESS |= {
     "DEBUG",
 }
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")
+_PLAIN = re.compile(
+    r"[\w.,:*@/+-]*"
+)  # in a value: `make` runs what stands in $(...) of a variable that it uses
 _KIND = re.compile(r"(edit|write|browse|python|tool|delegate):")
 # Options that stand between `git` and what it is to do; those of the first group take the next word.
 _GIT_VALUED = {
@@ -92,7 +96,9 @@ class Rule:
             together = zip(fixed, set_by, strict=False)
             if all(pattern.fullmatch(text) for pattern, text in together):
                 return self._fits(fixed[len(set_by) :], words)
-        if any(name not in HARMLESS or not value.literal for name, value in command.assignments):
+        if any(
+            name not in HARMLESS or not _PLAIN.fullmatch(value.raw) for name, value in command.assignments
+        ):
             return False
         return self._fits(fixed, words)
 
@@ -100,7 +106,10 @@ class Rule:
         if not words or len(words) < len(fixed) or (len(words) > len(fixed) and not self._split[1]):
             return False
         pairs = zip(fixed, words, strict=False)
-        return all(word.literal and pattern.fullmatch(word.text) for pattern, word in pairs)
+        if not all(word.literal and pattern.fullmatch(word.text) for pattern, word in pairs):
+            return False
+        written = set(_spoken(self.pattern))  # what the person has written out is meant
+        return not fixed or not obeys(words, written)
 
     def may_deny(self, command: Simple) -> bool:
         """Whether `command` is one that the rule denies, or may turn out to be one: also by its full path, after
@@ -148,6 +157,11 @@ def _variants(words: tuple[Word, ...]) -> Iterable[tuple[Word, ...]]:
         while at < len(words) and words[at].text.startswith("-"):
             at += 2 if words[at].text in _GIT_VALUED else 1
         yield (first, *words[at:])
+
+
+def _spoken(pattern: str) -> list[str]:
+    """The words of a pattern that stand for themselves."""
+    return [re.sub(r"\\(.)", r"\1", word) for word in _split(pattern) if ".*" not in word]
 
 
 def _split(pattern: str) -> list[str]:
