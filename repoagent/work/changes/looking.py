@@ -49,6 +49,7 @@ def watch(
     programs obey. `audit` is told of each file that was written.
     """
     look_at_usual = watch_usual(worktree.top, say)
+    submodules = checked_out(worktree)  # those of the beginning, whose .git no command in a sandbox may write
     known: dict[str, Seen] = {}  # from look to look, so that a file that stays as it is is read once
 
     def before() -> Callable[[], str]:
@@ -56,7 +57,6 @@ def watch(
         known.clear()
         known.update(seen)
         keep_look(ledger, seen)
-        submodules = checked_out(worktree)
         inside = look_inside(worktree, submodules)
 
         def after() -> str:

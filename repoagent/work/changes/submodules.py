@@ -72,6 +72,7 @@ def _inside(folder: Path) -> Inside:
     out = git(
         folder, f"--git-dir={folder / '.git'}", f"--work-tree={folder}", "status", "--porcelain=v2", "-z", "--branch",
         "--untracked-files=all", "--no-renames", "--no-ahead-behind",
+        "--ignore-submodules=dirty",  # git would obey what stands in them, and a command may have written that
     )  # fmt: skip
     head, files = b"", {}
     for record in out.split(b"\0"):
