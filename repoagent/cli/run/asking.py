@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Asked, Asker, Verdict
@@ -24,6 +25,7 @@ _QUESTIONS = {
     "delegate": "Start this child",
 }
 _RUNS = {"command", "python"}
+_BELOW = 8  # lines of the screen that stand below what is asked
 
 
 def person(terminal: Terminal) -> Asker:
@@ -75,9 +77,12 @@ def nobody(asked: Asked) -> Verdict:
 def _show(terminal: Terminal, asked: Asked) -> None:
     """What wants to be done, every character of it, and what is to be known about it."""
     terminal.note("")
-    for line in folded(asked.what, max(20, terminal.width - 4)):
+    lines = folded(asked.what, max(20, terminal.width - 4))
+    for line in lines:
         terminal.note(f"    {line}" if line else "", "bold")
     terminal.note("")
+    if len(lines) > get_terminal_size().lines - _BELOW:
+        terminal.warn(f"it has {len(lines)} lines: look at its beginning too, further up")
     if asked.cwd:
         terminal.note(f"in the folder {asked.cwd}")
     if asked.kind in _RUNS and not asked.sandbox:

@@ -48,6 +48,14 @@ def test_a_command_is_shown_whole_and_nothing_in_it_acts(tmp_path: Path) -> None
         shown.expect("allowed=False, always=False, reason='the person said no: use make'")
 
 
+def test_a_command_longer_than_the_screen_says_so(tmp_path: Path) -> None:
+    with screen('Asked("command", "rm -rf x" + chr(10) * 90 + "ls")', tmp_path) as shown:
+        shown.expect("[y,n,q,?]? ")
+        assert "it has 91 lines: look at its beginning too" in shown.seen
+        shown.send("n\n")
+        shown.expect("Why not")
+
+
 def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
     with screen(
         'Asked("command", "make; pytest -q", ("make", "pytest *"), sandbox="landlock")', tmp_path
