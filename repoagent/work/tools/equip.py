@@ -57,6 +57,9 @@ class Confinement:
     policy: Policy
     withheld: Withheld
     sandbox: Sandbox | None = None
+    of_main: Withheld | None = (
+        None  # those of the main work tree, where this is a linked one: it can be read too
+    )
 
     @property
     def name(self) -> str:
@@ -67,7 +70,9 @@ class Confinement:
             return unconfined(argv, self.policy, report)
         policy = self.policy
         if may != "all":
-            hide = (*policy.hide, *(policy.top / path for path in self.withheld()))
+            looked = (self.withheld, self.of_main) if self.of_main is not None else (self.withheld,)
+            unseen = (one.worktree.top / path for one in looked for path in one())
+            hide = (*policy.hide, *unseen)
             policy = replace(policy, hide=hide, read_only=policy.read_only or may == "read")
         return self.sandbox.wrap(argv, policy, report)
 
@@ -103,7 +108,10 @@ def confinement(
         processes=settings.whole_or_none("run.processes"),
     )
     withheld = Withheld(worktree, off_limits(worktree.top, ()))
-    return Confinement(policy, withheld, find() if request.confine else None)
+    main, of_main = worktree.main_top, None
+    if worktree.is_linked and main is not None:
+        of_main = Withheld(worktree._replace(top=main, git_dir=worktree.common_dir), off_limits(main, ()))
+    return Confinement(policy, withheld, find() if request.confine else None, of_main)
 
 
 def approvals(home: Home, settings: Settings, request: RunRequest, place: Confinement, asker: Asker) -> Gate:

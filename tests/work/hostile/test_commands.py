@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import string
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +15,15 @@ import pytest
 from repoagent.agent.approval import Asked, Gate, Verdict, keep_rules, kept_rules, rules
 from repoagent.agent.approval.proposing import propose
 from repoagent.agent.approval.shell import read
-from repoagent.agent.sandbox import find
+from repoagent.agent.sandbox import Policy, find
+from repoagent.config import load
 from repoagent.config.kinds import texts
 from repoagent.edit.verify.scope import gate
 from repoagent.errors import UsageError
-from repoagent.repo import FileChange, open_worktree
+from repoagent.repo import FileChange, layout, open_worktree
+from repoagent.work import RunRequest
 from repoagent.work.changes import looking, open_ledger, watch
+from repoagent.work.tools.equip import confinement
 from repoagent.work.tools.names import named
 from repoagent.work.tools.unshown import are_blobs
 from repoagent.work.tools.withheld import Withheld
@@ -144,6 +149,31 @@ def test_what_a_command_in_a_sandbox_does_not_see(repo: GitRepo) -> None:
     assert "correct-horse" not in model.told
     assert any("commands do not see" in text and ".env" in text for text in person.said)
     assert (repo.top / ".env").read_text() == "correct-horse\n"
+
+
+def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit(f="x\n")
+    repo.write("conf/.env", "x\n")
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    worktree = open_worktree(tmp_path / "linked")
+    settings = load(layout(worktree), flags={})
+    place = confinement(worktree, layout(worktree), settings, RunRequest("x", "run-1"), tmp_path / "scratch")
+    seen: list[Policy] = []
+
+    class Told:
+        name = "told"
+
+        def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+            seen.append(policy)
+            return list(argv)
+
+        def limits_of(self, policy: Policy) -> tuple[str, ...]:
+            return ()
+
+    for may in ("all", "shown", "read"):
+        replace(place, sandbox=Told()).wrap([], None, may)  # type: ignore[arg-type]
+    assert [repo.top / "conf/.env" in policy.hide for policy in seen] == [False, True, True]
+    assert [policy.read_only for policy in seen] == [False, False, True]
 
 
 def test_withheld_files_are_known_as_they_come_and_go(repo: GitRepo) -> None:
