@@ -17,8 +17,16 @@ if TYPE_CHECKING:
 IGNORE_FILE = ".repoagentignore"
 
 # Names that usually hold secrets. Named on the command line they are used all the same.
+KEY_SUFFIXES = (
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".jks",
+    ".keystore",
+)  # of keys, also of those that tests come with
 SECRET_NAMES = (
-    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa", "id_dsa",
+    ".env", ".env.*", *(f"*{suffix}" for suffix in KEY_SUFFIXES), "*.kdbx", "id_rsa", "id_dsa",
     "id_ecdsa", "id_ed25519", ".netrc", ".npmrc", ".pypirc", ".htpasswd", "credentials", "credentials.json",
     "secrets.y*ml", "secrets.json", ".git-credentials",
 )  # fmt: skip

@@ -27,6 +27,7 @@ from repoagent.agent.sandbox import (
 )
 from repoagent.agent.sandbox.landlock import Landlock
 from repoagent.config import Settings, user_file
+from repoagent.edit.verify.scope import KEY_SUFFIXES
 from repoagent.edit.verify.scope import gate as off_limits
 from repoagent.llm import Turn
 from repoagent.repo import WorkTree
@@ -71,10 +72,20 @@ class Confinement:
         policy = self.policy
         if may != "all":
             looked = (self.withheld, self.of_main) if self.of_main is not None else (self.withheld,)
-            unseen = (one.worktree.top / path for one in looked for path in one())
+            unseen = (one.worktree.top / path for one in looked for path in _hidden(one, may))
             hide = (*policy.hide, *unseen)
             policy = replace(policy, hide=hide, read_only=policy.read_only or may == "read")
         return self.sandbox.wrap(argv, policy, report)
+
+
+def _hidden(withheld: Withheld, may: May) -> list[str]:
+    """What a command does not see. The keys that a repository brings, as its tests need them, are there for one that
+    does more than read; what is known as a key is masked in what it prints."""
+    return [
+        path
+        for path, known in withheld().items()
+        if may == "read" or known != "tracked" or not path.lower().endswith(KEY_SUFFIXES)
+    ]
 
 
 def confinement(
@@ -175,7 +186,7 @@ def commands(desk: Desk, place: Confinement) -> tuple[Shop, tuple[Tool, ...]]:
     shop = shop_of(desk, place)
     for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
         desk.talk.say(f"note: {sentence}")
-    if desk.gate.mode == "auto" and (hidden := list(place.withheld())):
+    if desk.gate.mode == "auto" and (hidden := _hidden(place.withheld, "shown")):
         desk.talk.say(
             f"note: commands do not see {_some(hidden)}, as no model is to; those that a rule of yours allows do."
         )

@@ -9,7 +9,7 @@ import pytest
 
 from repoagent.agent.sandbox import find
 from repoagent.edit.verify.sensitive import Concern, listed
-from repoagent.errors import Refused, RepoagentError
+from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.repo import open_worktree
 from repoagent.work.tools.obeyed import kept_for_git, watch_usual
 from tests.conftest import GitRepo
@@ -107,8 +107,8 @@ def test_a_command_that_writes_such_a_file_is_told_of(repo: GitRepo) -> None:
 def test_a_tracked_file_that_a_command_changed_is_asked_about_at_the_commit(repo: GitRepo) -> None:
     repo.write(".husky/x", "old\n")
     repo.commit("Hooks")
-    with pytest.raises(Refused, match=r"\.husky/x is run by git's hooks"):
-        go(repo, "<run>echo new > .husky/x</run>", FINISH, confine=False, mode="ask")
+    with pytest.raises(CheckFailed, match=r"\.husky/x is run by git's hooks"):
+        go(repo, "<run>echo new > .husky/x</run>", FINISH, FINISH, FINISH, confine=False, mode="ask")
 
 
 def test_a_run_that_only_reads_commits_nothing_of_before(repo: GitRepo) -> None:
@@ -136,8 +136,9 @@ def test_a_file_that_was_agreed_to_and_is_another_by_now(repo: GitRepo) -> None:
     repo.write(".envrc", "old\n")
     repo.commit("Settings")
     edit = diff(".envrc", "old", "new")
-    with pytest.raises(Refused, match=r"\.envrc is run or obeyed"):
-        go(repo, edit, "<run>echo evil >> .envrc</run>", FINISH, confine=False, mode="ask", person=Once())
+    evil = "<run>echo evil >> .envrc</run>"
+    with pytest.raises(CheckFailed, match=r"\.envrc is run or obeyed"):
+        go(repo, edit, evil, FINISH, FINISH, FINISH, confine=False, mode="ask", person=Once())
     repo.git("checkout", "-q", ".envrc")
     outcome, _, person = go(repo, edit, FINISH, person=Once(), name=f"{NAME[:-1]}0")
     assert outcome.commits and person.said.count(".envrc") == 1

@@ -255,3 +255,18 @@ def test_what_runs_unasked_shows_no_file_of_secrets(stage: Make, command: str, m
 
     task.go(rule, "Look.", mode=mode, person=Person(allows=nobody))
     assert "correct-horse" not in task.asked
+
+
+def test_the_key_of_a_test_is_there_for_the_test(stage: Make) -> None:
+    if find() is None:
+        pytest.skip("there is no sandbox here")
+    task = stage("python")
+    task.repo.write("server.pem", "of a test\n")
+    task.repo.commit("Add a certificate")
+
+    def rule(see: Sight) -> str:
+        see.ran('python3 -c \'print(open("server" + ".pem").read())\'')
+        return "I have seen it."
+
+    task.go(rule, "Look.", mode="auto", person=Person(allows=nobody))
+    assert "of a test" in task.asked
