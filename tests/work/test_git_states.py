@@ -118,6 +118,66 @@ def test_a_branch_that_was_switched_meanwhile_is_told(repo: GitRepo) -> None:
     assert outcome.commits == (repo.head(),)
 
 
+@pytest.mark.soak
+def test_a_run_whose_files_were_reset_ends_well(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    both = EDIT + diff("g.txt", "g", "G")
+    outcome, _, person = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
+    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (), "")
+    assert "f.txt, g.txt do not hold the run's change any more" in " ".join(person.said)
+
+
+@pytest.mark.soak
+def test_a_branch_that_was_rebased_meanwhile(repo: GitRepo) -> None:
+    """With what is not committed carried along: the commit stands on the new one."""
+    first = repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    elsewhere = repo.git("commit-tree", "-p", first, "-m", "elsewhere", f"{first}^{{tree}}").strip()
+    repo.commit(**{"g.txt": "mine\n"})
+    outcome, _, _ = go(repo, EDIT, _then(lambda: repo.git("rebase", "-q", "--autostash", elsewhere)))
+    assert (outcome.left, outcome.commits) == ((), (repo.head(),))
+    assert repo.git("rev-parse", "HEAD~2").strip() == elsewhere
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
+
+
+def test_a_rebase_that_stops_while_the_run_works(repo: GitRepo) -> None:
+    """It is refused at the commit, and committed when the rebase is over and the run goes on."""
+    repo.commit(**{"f.txt": "one\n"})
+    repo.commit(**{"g.txt": "g\n"})
+    stop = _then(lambda: repo.git("rebase", "-q", "--autostash", "-x", "false", "HEAD^", ok=False))
+    with pytest.raises(Refused, match="a rebase is in progress"):
+        go(repo, EDIT, stop)
+    repo.git("rebase", "--abort")
+    assert repo.read("f.txt") == b"two\n"
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), (repo.head(),))
+
+
+@pytest.mark.soak
+def test_a_branch_that_is_deleted_under_the_run(repo: GitRepo) -> None:
+    """The index then says that each file is new: refused, until the branch is there again."""
+    tip = repo.commit(**{"f.txt": "one\n"})
+    branch = repo.git("symbolic-ref", "HEAD").strip()
+    with pytest.raises(Refused, match="staged but not in the last commit"):
+        go(repo, EDIT, _then(lambda: repo.git("update-ref", "-d", branch)))
+    assert repo.read("f.txt") == b"two\n"
+    repo.git("update-ref", branch, tip)
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (repo.head(),), "")
+    assert repo.git("rev-parse", "HEAD^").strip() == tip
+
+
+def test_the_index_is_held_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a `git commit` whose editor is open: it is said, and committed when the run goes on."""
+    monkeypatch.setattr("repoagent.edit.landing.commit.LOCK_SECONDS", 0.01)
+    repo.commit(**{"f.txt": "one\n"})
+    held = lock.lock_path(open_worktree(repo.top))
+    with pytest.raises(Busy, match=r"another git command(.|\n)*goes on from there"):
+        go(repo, EDIT, _then(held.touch))
+    held.unlink()
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.left, outcome.commits, repo.status()) == ((), (repo.head(),), "")
+
+
 def test_what_a_hook_did_to_the_commit_is_told(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")

@@ -56,8 +56,9 @@ class Standing:
         """What a person should know of it."""
         found = []
         if self.gone:
+            do = "does" if len(self.gone) == 1 else "do"
             found.append(
-                f"note: {_names(self.gone)} does not hold the run's change any more: it was taken out of the files "
+                f"note: {_names(self.gone)} {do} not hold the run's change any more: it was taken out of the files "
                 "while the run worked"
             )
         if self.held:

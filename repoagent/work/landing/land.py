@@ -22,6 +22,7 @@ from repoagent.memory import Memory, resolve
 from repoagent.patch import Placement, canonical_diff
 from repoagent.repo import FileChange, InPlace, Inseparable, Moved, WorkTree
 from repoagent.repo.run import uninterrupted
+from repoagent.repo.transaction.refusals import refuse_operation
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
 from repoagent.work.changes.committing import committed, will_commit
@@ -50,13 +51,16 @@ def land_all(desk: Desk, said: str) -> Landed | None:
 
     `said` is what the message is made of where the model wrote none. What somebody else has done on top of the change
     stays in the files, uncommitted. Raises SentBack when a hook says no, Inseparable when a file can be committed
-    whole only and nobody wants that, and what else a commit raises; the files keep the change.
+    whole only and nobody wants that, and what else a commit raises; the files keep the change. Refused
+    where they do not hold it now, and a rebase or the like is in progress.
     """
     whole: frozenset[str] = frozenset()
     left = TRIES
     while True:
         changes = desk.ledger.present()
         if not changes:
+            if desk.ledger.changes:  # a rebase may have stashed them, and brings them back
+                refuse_operation(desk.worktree, offer=False)
             desk.ledger.vanished()
             return None
         edit_id = new_edit_id()
