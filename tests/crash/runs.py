@@ -73,6 +73,11 @@ class Stage:
         wrong = self.wrong(self.calls)
         assert not wrong, wrong
 
+    def without_formatters(self) -> None:
+        """What `sed` of the hook leaves when it is ended is nobody's to clear away."""
+        for left in self.repo.top.rglob("sed??????"):
+            left.unlink()
+
     def fresh(self) -> None:
         shutil.rmtree(self.repo.top, ignore_errors=True)
         shutil.copytree(self.template.top, self.repo.top, symlinks=True)
@@ -215,6 +220,7 @@ def main(folder: Path, name: str, every: int, part: int = 0, first: int = 0) -> 
         met = next((one for one in ran.events if one.number == event.number), None)
         if mode == SELF and met is not None and met.program in OF_HOOKS:  # what a hook does then is its own
             continue
+        stage.without_formatters()
         found: dict[str, Any] = {}
         try:
             found |= stage.torn_work()
