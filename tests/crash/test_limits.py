@@ -55,3 +55,45 @@ def test_no_file_may_grow(repo: GitRepo, run: Run, script: Script, size: int) ->
     assert again.code == 0, again.err
     assert repo.git("show", "HEAD:long.txt").splitlines()[1] == "one line more"
     assert repo.status() == " M README.md\n"
+
+
+MODEL = """\
+import sys
+prompt = sys.stdin.read()
+print({done!r} if "\\nApplied: long.txt" in prompt else {edit!r})
+"""
+DONE = "<commit-message>One line more</commit-message>\n<finish>it has one line more</finish>"
+
+
+@pytest.mark.parametrize("size", [0, 300, 2_000, 10_000, 30_000, 50_000])
+def test_no_file_of_a_run_may_grow(repo: GitRepo, tmp_path: Path, size: int) -> None:
+    """It is said in a sentence, and the run goes on when they may."""
+    repo.write("long.txt", LINES)
+    repo.commit("a long file")
+    repo.write("README.md", "mine\n")
+    head = repo.head()
+    model = tmp_path / "model.py"
+    model.write_text(MODEL.format(done=DONE, edit=ANSWER))
+    wishes = ["--mode", "auto-edit", "--no-sandbox", "--model", f"command:{sys.executable} {model}"]
+
+    def do(most: int, *request: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", LIMITED, str(most), "-C", str(repo.top), "run", *request, *wishes],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = do(size, "--conversation", "work", "one line more")
+    assert done.returncode == 3, done.stderr
+    assert "File too large" in done.stderr or "File size limit exceeded" in done.stderr
+    assert "Traceback" not in done.stderr and repo.head() == head
+    assert repo.read("README.md") == b"mine\n"
+    begun = (repo.top / ".repoagent/conversations/work.md").exists()
+    again = do(-1, *(["--resume", "work"] if begun else ["--conversation", "work", "one line more"]))
+    assert again.returncode == 0, again.stderr
+    assert repo.git("show", "HEAD:long.txt").splitlines()[1] == "one line more"
+    assert (repo.git("rev-parse", "HEAD^").strip(), repo.status()) == (head, " M README.md\n")
+    nothing_left(repo)
