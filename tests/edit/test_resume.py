@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -147,11 +149,21 @@ def test_killed_between_the_commit_and_the_memory_of_it(repo: GitRepo, run: Run,
 def test_old_requests_are_forgotten(repo: GitRepo, run: Run, script: Script) -> None:
     sent = repo.top / ".repoagent/sent"
     sent.mkdir(parents=True)
-    for name, days in [("old.txt", 31), ("new.txt", 29)]:
+    for name, days in [("old.txt", 31), ("long.txt.gz", 31), ("new.txt", 29)]:
         (sent / name).write_text("x")
         os.utime(sent / name, (time.time() - days * 86_400,) * 2)
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--dry-run").code == 0
-    assert not (sent / "old.txt").exists()
+    assert not (sent / "old.txt").exists() and not (sent / "long.txt.gz").exists()
     assert (sent / "new.txt").exists()
     assert len(list(sent.glob("*.txt"))) == 2
+
+
+def test_a_long_request_is_kept_gzipped(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.write("task.md", "greet with a comma\n" * 4_000)
+    script.replies(GREET)
+    assert run("edit", "src/app.py", "-F", "task.md", "--dry-run").code == 0
+    (kept,) = (repo.top / ".repoagent/sent").glob("*.txt.gz")
+    text = gzip.decompress(kept.read_bytes())
+    assert kept.name == sha256(text).hexdigest()[:24] + ".txt.gz"
+    assert text.decode().rstrip("\n") == script.prompts[0].rstrip("\n")

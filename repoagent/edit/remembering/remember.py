@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from repoagent.store import Layout, write_whole
 from repoagent.store.masking import mask
 
 DAY_SECONDS = 86_400
+PLAIN = 65_536  # bytes of a request that is kept as it is
 
 
 def now() -> str:
@@ -61,12 +63,15 @@ class Story:
 
 
 def keep_sent(place: Layout, request: Request) -> str:
-    """Keep the exact text of a request in `sent/`; returns its name there, a hash of the text."""
+    """Keep the exact text of a request in `sent/`; returns its name there, a hash of the text.
+
+    A long one is gzipped: in a long run each says all of the one before it again.
+    """
     text = render(masked(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]
-    path = place.sent / f"{name}.txt"
+    path = place.sent / (f"{name}.txt" if len(text) <= PLAIN else f"{name}.txt.gz")
     if not path.exists():
-        write_whole(path, text)
+        write_whole(path, text if len(text) <= PLAIN else gzip.compress(text, mtime=0))
     return name
 
 
@@ -79,7 +84,7 @@ def forget_sent(place: Layout, days: int) -> None:
     if not place.sent.is_dir():
         return
     write_whole(looked, b"")
-    for path in place.sent.glob("*.txt"):
+    for path in place.sent.glob("*.txt*"):
         try:
             if path.stat().st_mtime < present - days * DAY_SECONDS:
                 path.unlink()
