@@ -13,7 +13,7 @@ from repoagent.doctor.program import is_installed
 
 if TYPE_CHECKING:
     from repoagent.config import Settings
-    from repoagent.llm.providers.anthropic_client import Platform
+    from repoagent.llm.providers.anthropic.client import Platform
     from repoagent.store import Layout
 
 _LOCAL = {"localhost", "127.0.0.1", "::1", "[::1]"}
@@ -147,8 +147,8 @@ def _of(settings: Settings, spec: str) -> str | tuple[str, str]:
 
 
 def _of_claude(provider: Platform) -> str | tuple[str, str]:
-    from repoagent.llm.providers.anthropic_clouds import missing
-    from repoagent.llm.providers.anthropic_reach import key_origin
+    from repoagent.llm.providers.anthropic.clouds import missing
+    from repoagent.llm.providers.anthropic.reach import key_origin
 
     if provider != "anthropic" and (sentence := missing(provider)):
         return halves(sentence)

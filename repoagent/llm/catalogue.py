@@ -84,7 +84,7 @@ def parameters(spec: str) -> float | None:
 
 @cache
 def _in_file(path: str) -> float | None:
-    from repoagent.llm.providers.gguf import read
+    from repoagent.llm.providers.local.gguf import read
 
     try:
         return read(Path(path).expanduser()).parameters
@@ -158,7 +158,7 @@ def _listed_as(spec: str) -> str:
     provider = spec.partition("/")[0]
     if provider not in {"bedrock", "vertex"}:
         return spec
-    from repoagent.llm.providers.anthropic_names import family_name
+    from repoagent.llm.providers.anthropic.names import family_name
 
     return f"anthropic/{family_name(spec.partition('/')[2])}"
 

@@ -13,7 +13,7 @@ def shown(spec: str) -> str:
     """A spec as it may be shown to its user and written into conversations: without what looks like a key."""
     if not spec.startswith("command:"):
         return spec
-    from repoagent.llm.providers.command_programs import named
+    from repoagent.llm.providers.command.programs import named
 
     return f"command:{named(spec.removeprefix('command:'))}"
 

@@ -14,7 +14,7 @@ from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalogue
 from repoagent.llm.call import ignore
 from repoagent.llm.model import Model, Request, Wishes
-from repoagent.llm.providers.anthropic_client import Platform
+from repoagent.llm.providers.anthropic.client import Platform
 from repoagent.llm.providers.failures import WAYS
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
@@ -101,7 +101,7 @@ def open_model(
 def counted(model: Model, request: Request) -> int | None:
     """How many tokens the input of `request` is by the provider's own count; None where it has none. The prompt is sent
     to it for that. Raises ModelError when it can't be asked."""
-    from repoagent.llm.providers.anthropic_api import AnthropicModel, count_tokens
+    from repoagent.llm.providers.anthropic.api import AnthropicModel, count_tokens
 
     return count_tokens(model, request) if isinstance(model, AnthropicModel) else None
 
@@ -128,14 +128,14 @@ def preload(spec: str | None) -> None:
     name = spec or DEFAULT_MODEL
     provider, _, rest = catalogue.aliases().get(name, name).partition("/")
     if is_claude(provider):
-        from repoagent.llm.providers.anthropic_client import preload as preload_anthropic
+        from repoagent.llm.providers.anthropic.client import preload as preload_anthropic
 
         preload_anthropic(provider, rest)
         return
     from repoagent.llm.providers.endpoints import endpoint, names
 
     if provider in names() and (found := endpoint(provider, {})):
-        from repoagent.llm.providers.openai_client import preload as preload_openai
+        from repoagent.llm.providers.openai.client import preload as preload_openai
 
         preload_openai(found)
 
@@ -146,8 +146,8 @@ def is_claude(provider: str) -> TypeGuard[Platform]:
 
 
 def _has_default() -> bool:
-    from repoagent.llm.providers.anthropic_reach import key_origin
-    from repoagent.llm.providers.anthropic_signs import has_profile
+    from repoagent.llm.providers.anthropic.reach import key_origin
+    from repoagent.llm.providers.anthropic.signs import has_profile
 
     return bool(key_origin("anthropic")) or has_profile()
 
@@ -176,7 +176,7 @@ def _open(
     kind, _, rest = spec.partition(":")
     seconds = settings.number("timeout")
     if kind == "command" and rest.strip():
-        from repoagent.llm.providers.command import CommandModel
+        from repoagent.llm.providers.command.model import CommandModel
 
         return CommandModel(rest, seconds)
     if kind == "replay" and rest:
@@ -184,15 +184,15 @@ def _open(
 
         return Replay(Path(rest).expanduser())
     if spec == "manual":
-        from repoagent.llm.providers.manual import ManualModel
+        from repoagent.llm.providers.manual.model import ManualModel
 
         return ManualModel(reply=reply)
     if is_claude(provider) and name:
-        from repoagent.llm.providers.anthropic_api import AnthropicModel
+        from repoagent.llm.providers.anthropic.api import AnthropicModel
 
         return AnthropicModel(name, wishes, seconds, provider)
     if provider == "local" and name:
-        from repoagent.llm.providers.local import LocalModel
+        from repoagent.llm.providers.local.model import LocalModel
 
         loading, reading = (
             partial(on_progress, doing) for doing in ("loading the model", "the model is reading the prompt")
@@ -210,7 +210,7 @@ def _compatible(
 
     if (found := endpoint(provider, own)) is None:
         return None
-    from repoagent.llm.providers.openai_api import OpenAIModel
+    from repoagent.llm.providers.openai.api import OpenAIModel
 
     return OpenAIModel(found, name, wishes, seconds)
 

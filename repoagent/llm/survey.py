@@ -121,7 +121,7 @@ def _first_sentence(error: RepoagentError) -> str:
 
 
 def _of_command(command: str) -> Standing:
-    from repoagent.llm.providers.command_programs import apart, completed, named, simple_words
+    from repoagent.llm.providers.command.programs import apart, completed, named, simple_words
 
     words = simple_words(command)
     if words and shutil.which(words[0]) is None:
@@ -131,20 +131,20 @@ def _of_command(command: str) -> Standing:
 
 
 def _of_file(path: str, context: int | None) -> Standing:
-    from repoagent.llm.providers.local_engine import window_of
+    from repoagent.llm.providers.local.engine import window_of
 
     return Standing(context=window_of(path, context))
 
 
 def _of_provider(settings: Settings, provider: str, name: str) -> Standing:
     if is_claude(provider):
-        from repoagent.llm.providers.anthropic_reach import key_origin, reach
+        from repoagent.llm.providers.anthropic.reach import key_origin, reach
 
         problem, tried = reach(provider)
         return Standing(key_origin(provider), problem, tried)
     from repoagent.llm.providers.endpoints import endpoint, find_key, needs_key
-    from repoagent.llm.providers.openai_catalogue import context_of
-    from repoagent.llm.providers.openai_catalogue import reach as reach_endpoint
+    from repoagent.llm.providers.openai.catalogue import context_of
+    from repoagent.llm.providers.openai.catalogue import reach as reach_endpoint
 
     found = endpoint(provider, settings.family("providers"))
     if found is None:

@@ -9,7 +9,7 @@ import pytest
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm import Limits, Meter, Price, Reply, Retryable, Usage, complete
 from repoagent.llm.call import ATTEMPTS
-from repoagent.llm.providers.anthropic_api import AnthropicModel
+from repoagent.llm.providers.anthropic.api import AnthropicModel
 from tests.llm.ask import Scripted, ask
 from tests.llm.providers.messages_server import Script, Server, cut, status, text
 

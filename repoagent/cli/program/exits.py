@@ -6,10 +6,11 @@ import errno
 import os
 import select
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
+from repoagent.cli.program.at_end import at_end
 from repoagent.cli.program.signals import Ended
 from repoagent.errors import Exit, RepoagentError
 
@@ -28,7 +29,6 @@ SYSTEM = {
     errno.ENOLCK,
 }
 COMPLETE = "_REPOAGENT_COMPLETE"
-at_end: list[Callable[[], None]] = []  # what is still to be done when a run has ended and said why
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from repoagent.cli.program.exits import at_end
+from repoagent.cli.program.at_end import at_end
 
 _SHELL = re.compile(
     r"[|&;<>()$`\\\"' \t\n*?\[#~=%]"

@@ -13,7 +13,7 @@ from repoagent.history.past import past
 from repoagent.history.steps import Step
 from repoagent.history.summaries import Outcome, Plan, find_known, jobs, plan, summarize
 from repoagent.llm import Limits, Meter, Price
-from repoagent.llm.providers.command import CommandModel
+from repoagent.llm.providers.command.model import CommandModel
 from repoagent.repo import layout, open_worktree
 from repoagent.store import Layout
 from tests.conftest import GitRepo

@@ -11,10 +11,10 @@ from repoagent.errors import LimitReached, UsageError
 from repoagent.llm import Limits, Meter, Model, Reply, complete, estimate, render
 from repoagent.llm.attached import look
 from repoagent.llm.media import Media, MediaLimits, refuse_over
-from repoagent.llm.providers.anthropic_media import media_limits
-from repoagent.llm.providers.command import CommandModel
-from repoagent.llm.providers.local import LocalModel
-from repoagent.llm.providers.manual import ManualModel
+from repoagent.llm.providers.anthropic.media import media_limits
+from repoagent.llm.providers.command.model import CommandModel
+from repoagent.llm.providers.local.model import LocalModel
+from repoagent.llm.providers.manual.model import ManualModel
 from repoagent.llm.replay import Recorder, Replay
 from tests.llm.ask import Scripted
 from tests.llm.media.files import gif, media, pdf, png, showing, webp

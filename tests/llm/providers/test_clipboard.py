@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.llm.providers import clipboard
+from repoagent.llm.providers.manual import clipboard
 
 
 @pytest.fixture

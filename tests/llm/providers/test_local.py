@@ -18,10 +18,10 @@ import pytest
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import Request
 from repoagent.llm.model import Retryable, Wishes
-from repoagent.llm.providers import local_engine
-from repoagent.llm.providers.local import LocalModel
-from repoagent.llm.providers.local_machine import available_memory, cores
-from repoagent.llm.providers.local_plan import DEFAULT_WINDOW, find, make_plan
+from repoagent.llm.providers.local import engine as local_engine
+from repoagent.llm.providers.local.machine import available_memory, cores
+from repoagent.llm.providers.local.model import LocalModel
+from repoagent.llm.providers.local.plan import DEFAULT_WINDOW, find, make_plan
 from tests.llm.ask import ask
 from tests.llm.providers.tiny_model import write_tiny_model
 
@@ -280,8 +280,8 @@ def test_an_interrupt_ends_the_generation(model: Path) -> None:
 SCRIPT = """
 import signal, sys
 from dataclasses import replace
-from repoagent.llm.providers import local_engine
-from repoagent.llm.providers.local import LocalModel
+from repoagent.llm.providers.local import engine as local_engine
+from repoagent.llm.providers.local.model import LocalModel
 from tests.llm.ask import ask
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

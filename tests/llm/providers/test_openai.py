@@ -20,7 +20,7 @@ from repoagent.llm import Message, Part, Reply, Request, Retryable, Usage
 from repoagent.llm.model import Wishes
 from repoagent.llm.providers.endpoint import Endpoint
 from repoagent.llm.providers.endpoints import endpoint
-from repoagent.llm.providers.openai_api import OpenAIModel
+from repoagent.llm.providers.openai.api import OpenAIModel
 from tests.llm.ask import ask
 from tests.llm.providers.openai_server import (
     KEY,
@@ -656,8 +656,8 @@ def test_preload_imports_and_connects_in_the_background(serve: Start, wait: str)
     output = run_python(
         "import sys, threading, time\n"
         "from repoagent.llm.providers.endpoint import Endpoint\n"
-        "from repoagent.llm.providers.openai_api import OpenAIModel\n"
-        "from repoagent.llm.providers.openai_client import preload\n"
+        "from repoagent.llm.providers.openai.api import OpenAIModel\n"
+        "from repoagent.llm.providers.openai.client import preload\n"
         "from tests.llm.ask import ask\n"
         "assert not {'openai', 'httpx2', 'pydantic', 'ssl'} & sys.modules.keys()\n"
         f"endpoint = {server.endpoint()!r}\n"
@@ -676,7 +676,7 @@ def test_the_package_that_is_not_installed() -> None:
         "import sys; sys.modules['openai'] = None\n"
         "from repoagent.errors import ModelError\n"
         "from repoagent.llm.providers.endpoint import Endpoint\n"
-        "from repoagent.llm.providers.openai_api import OpenAIModel\n"
+        "from repoagent.llm.providers.openai.api import OpenAIModel\n"
         "from tests.llm.ask import ask\n"
         "try: OpenAIModel(Endpoint('groq', 'http://127.0.0.1:9/v1'), 'm').complete(ask(), print)\n"
         "except ModelError as error: print(error)\n"

@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.providers.endpoint import Endpoint, Key
-from repoagent.llm.providers.openai_catalogue import Served, context_of, reach, served
+from repoagent.llm.providers.openai.catalogue import Served, context_of, reach, served
 from repoagent.llm.usage import Price
 from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, openai_server, raw, status
 

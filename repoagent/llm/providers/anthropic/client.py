@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.anthropic_errors import no_key
-from repoagent.llm.providers.anthropic_signs import any_sign
+from repoagent.llm.providers.anthropic.errors import no_key
+from repoagent.llm.providers.anthropic.signs import any_sign
 from repoagent.llm.providers.failures import unusable_key
 from repoagent.llm.providers.http_client import in_background, new_http_client, open_early, uncollected
 
@@ -71,7 +71,7 @@ def connect(door: Door = "anthropic") -> Client:
 def _new_client(door: Door) -> Client:
     if door == "anthropic":
         return _new_first_party()
-    from repoagent.llm.providers.anthropic_clouds import new_client, refuse_missing
+    from repoagent.llm.providers.anthropic.clouds import new_client, refuse_missing
 
     refuse_missing(door)
     http = new_http_client()

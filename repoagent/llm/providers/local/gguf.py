@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.gguf_header import Damaged, Header, parse
+from repoagent.llm.providers.local.gguf_header import Damaged, Header, parse
 
 _CACHE_BYTES = 2  # of one number in the cache of keys and values: llama.cpp keeps them as 16-bit floats
 _LARGEST = {"block_count": 10_000, "context_length": 1 << 31, "embedding_length": 1 << 20}

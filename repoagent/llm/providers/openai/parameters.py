@@ -9,8 +9,8 @@ from typing import Any
 
 from repoagent.llm.model import Message, Part, Request, Wishes
 from repoagent.llm.providers.endpoint import Endpoint
-from repoagent.llm.providers.openai_errors import Told
-from repoagent.llm.providers.openai_media import media_part
+from repoagent.llm.providers.openai.errors import Told
+from repoagent.llm.providers.openai.media import media_part
 from repoagent.llm.rendering import wire_text
 
 BREAKPOINTS = 4  # of the prompt cache, in one request

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from repoagent.llm.model import Usage
-from repoagent.llm.providers.command_events import Handler, claude, codex, gemini
+from repoagent.llm.providers.command.events import Handler, claude, codex, gemini
 
 
 @dataclass(frozen=True)

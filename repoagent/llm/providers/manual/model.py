@@ -11,8 +11,8 @@ from typing import ClassVar, NoReturn, TextIO
 from repoagent.errors import ModelError
 from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Usage
-from repoagent.llm.providers import clipboard
-from repoagent.llm.providers.manual_terminal import END, listening, read_reply
+from repoagent.llm.providers.manual import clipboard
+from repoagent.llm.providers.manual.terminal import END, listening, read_reply
 from repoagent.llm.rendering import render
 from repoagent.llm.usage import estimate_tokens
 

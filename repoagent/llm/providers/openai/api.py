@@ -15,9 +15,9 @@ from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.endpoint import Endpoint
 from repoagent.llm.providers.failures import broken_stream, with_attached
 from repoagent.llm.providers.http_client import CONNECT_SECONDS
-from repoagent.llm.providers.openai_catalogue import context_of
-from repoagent.llm.providers.openai_client import connect
-from repoagent.llm.providers.openai_errors import (
+from repoagent.llm.providers.openai.catalogue import context_of
+from repoagent.llm.providers.openai.client import connect
+from repoagent.llm.providers.openai.errors import (
     Told,
     no_connection,
     read_half,
@@ -26,9 +26,9 @@ from repoagent.llm.providers.openai_errors import (
     told,
     too_small,
 )
-from repoagent.llm.providers.openai_media import media_limits
-from repoagent.llm.providers.openai_parameters import Learned, as_arguments, learn, parameters
-from repoagent.llm.providers.openai_stream import Received
+from repoagent.llm.providers.openai.media import media_limits
+from repoagent.llm.providers.openai.parameters import Learned, as_arguments, learn, parameters
+from repoagent.llm.providers.openai.stream import Received
 from repoagent.llm.rendering import wire_text
 
 _WORTH_A_LOOK = 1_000  # tokens of a prompt; a short one is not cut

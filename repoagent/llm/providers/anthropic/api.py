@@ -1,6 +1,6 @@
 """Claude, through the `anthropic` package: Anthropic's own API, Amazon Bedrock, Google Vertex AI.
 
-The import of the package takes more than a second of CPU time: see `anthropic_client.preload`.
+The import of the package takes more than a second of CPU time: see `client.preload`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 from repoagent.errors import ModelError
 from repoagent.llm.media.limits import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Wishes
-from repoagent.llm.providers import anthropic_cloud_errors as clouds
-from repoagent.llm.providers import anthropic_names as names
-from repoagent.llm.providers.anthropic_client import (
+from repoagent.llm.providers.anthropic import cloud_errors as clouds
+from repoagent.llm.providers.anthropic import names
+from repoagent.llm.providers.anthropic.client import (
     Platform,
     connect,
     door_of,
     secrets_of,
 )
-from repoagent.llm.providers.anthropic_errors import broken_stream, no_connection, no_key, rejected, unusable
-from repoagent.llm.providers.anthropic_media import media_limits
-from repoagent.llm.providers.anthropic_names import family_name, refuse_unknown_effort, thinks
-from repoagent.llm.providers.anthropic_prompt import prompt_of
-from repoagent.llm.providers.anthropic_stream import Received, ended_when_mute
+from repoagent.llm.providers.anthropic.errors import broken_stream, no_connection, no_key, rejected, unusable
+from repoagent.llm.providers.anthropic.media import media_limits
+from repoagent.llm.providers.anthropic.names import family_name, refuse_unknown_effort, thinks
+from repoagent.llm.providers.anthropic.prompt import prompt_of
+from repoagent.llm.providers.anthropic.stream import Received, ended_when_mute
 from repoagent.llm.providers.failures import with_attached
 from repoagent.llm.providers.http_client import CONNECT_SECONDS
 
 if TYPE_CHECKING:
-    from repoagent.llm.providers.anthropic_client import Client, Door
+    from repoagent.llm.providers.anthropic.client import Client, Door
 
 __all__ = ["AnthropicModel", "count_tokens", "family_name", "refuse_unknown_effort", "thinks"]
 

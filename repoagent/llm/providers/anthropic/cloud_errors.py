@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Retryable, Usage
-from repoagent.llm.providers.anthropic_errors import rejected
+from repoagent.llm.providers.anthropic.errors import rejected
 from repoagent.llm.providers.failures import brief
 
 if TYPE_CHECKING:
     import anthropic
     from anthropic.types.shared import ErrorType
 
-    from repoagent.llm.providers.anthropic_client import Door
+    from repoagent.llm.providers.anthropic.client import Door
 
 _AWS_WAYS = (
     "run `aws configure` or `aws sso login`, or set AWS_PROFILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, "

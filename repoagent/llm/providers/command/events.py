@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repoagent.llm.model import Stop, Usage
-from repoagent.llm.providers.command_text import Said, plain
+from repoagent.llm.providers.command.text import Said, plain
 
 Event = dict[str, Any]
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import IO
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.local_machine import available_memory, cores
-from repoagent.llm.providers.local_plan import Found, Plan, find, make_plan
+from repoagent.llm.providers.local.machine import available_memory, cores
+from repoagent.llm.providers.local.plan import Found, Plan, find, make_plan
 from repoagent.repo.run import uninterrupted
 
 OnProgress = Callable[[float], None]
@@ -157,7 +157,7 @@ def _start(plan: Plan) -> Engine:
         "window": plan.window,
         "threads": cores(),
     }
-    server = Path(__file__).with_name("local_server.py")
+    server = Path(__file__).with_name("server.py")
     try:
         with uninterrupted():  # a ^C right after the start must find the process to end
             process = subprocess.Popen(

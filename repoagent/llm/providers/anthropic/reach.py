@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.anthropic_client import Platform
-from repoagent.llm.providers.anthropic_clouds import SIGNS, missing
-from repoagent.llm.providers.anthropic_signs import any_sign
+from repoagent.llm.providers.anthropic.client import Platform
+from repoagent.llm.providers.anthropic.clouds import SIGNS, missing
+from repoagent.llm.providers.anthropic.signs import any_sign
 from repoagent.llm.providers.failures import brief, causes
 from repoagent.llm.providers.http_client import new_http_client
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repoagent.llm.model import Part, Request
-from repoagent.llm.providers.anthropic_media import media_block
+from repoagent.llm.providers.anthropic.media import media_block
 from repoagent.llm.rendering import wire_text
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Retryable
-from repoagent.llm.providers.command_programs import completed, named, program, without_keys
-from repoagent.llm.providers.command_text import Said, plain
+from repoagent.llm.providers.command.programs import completed, named, program, without_keys
+from repoagent.llm.providers.command.text import Said, plain
 
 _CANT_RUN = 126  # and 127, of every shell: there is no such program
 _NOT_FOUND = 127

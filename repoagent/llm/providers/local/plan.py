@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm.providers.gguf import ModelFile, read
+from repoagent.llm.providers.local.gguf import ModelFile, read
 
 DEFAULT_WINDOW = 16_384  # tokens; many models know 128k and more, whose cache would take gigabytes
 SMALLEST_WINDOW = 2_048  # less than that holds no prompt of an edit and its reply

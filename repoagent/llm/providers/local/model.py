@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Stop, Usage, Wishes
-from repoagent.llm.providers.local_engine import (
+from repoagent.llm.providers.local.engine import (
     Engine,
     OnProgress,
     loaded_engine,

@@ -132,7 +132,7 @@ def rejected(
 
 def no_model(endpoint: Endpoint, name: str, said: str) -> ModelError:
     """For a model that the server has not: how to get it, and what it has with a like name."""
-    from repoagent.llm.providers.openai_catalogue import served
+    from repoagent.llm.providers.openai.catalogue import served
 
     get = hint(endpoint.name, "get").format(name=name)
     advice = f"`{get}` gets it" if get else "check the name"

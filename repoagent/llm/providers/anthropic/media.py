@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anthropic.types import DocumentBlockParam, ImageBlockParam
 
     from repoagent.llm.media import Media
-    from repoagent.llm.providers.anthropic_client import Platform
+    from repoagent.llm.providers.anthropic.client import Platform
 
 _LONG_WINDOW = 1_000_000  # tokens; with such a window more images and pages go into one request
 _TITLE = 200  # characters

@@ -10,13 +10,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.anthropic_cloud_errors import library_errors, no_credentials
+from repoagent.llm.providers.anthropic.cloud_errors import library_errors, no_credentials
 from repoagent.llm.providers.failures import unusable_key
 
 if TYPE_CHECKING:
     import httpx2
 
-    from repoagent.llm.providers.anthropic_client import Client, Door
+    from repoagent.llm.providers.anthropic.client import Client, Door
 
 # What tells that somebody uses the platform, without asking its libraries.
 SIGNS = {

@@ -18,10 +18,10 @@ from typing import IO, ClassVar
 from repoagent.errors import ModelError
 from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Usage
-from repoagent.llm.providers.command_events import Events
-from repoagent.llm.providers.command_failures import failure
-from repoagent.llm.providers.command_programs import Program, apart, completed, counted, named, program
-from repoagent.llm.providers.command_text import Plain
+from repoagent.llm.providers.command.events import Events
+from repoagent.llm.providers.command.failures import failure
+from repoagent.llm.providers.command.programs import Program, apart, completed, counted, named, program
+from repoagent.llm.providers.command.text import Plain
 from repoagent.llm.rendering import render
 from repoagent.llm.usage import estimate_tokens
 from repoagent.repo.run import uninterrupted
@@ -36,7 +36,7 @@ _SILENCE = 0.5  # seconds that are waited for what a program has left in the bac
 @dataclass(frozen=True)
 class CommandModel:
     """`command` is run by the shell. A known program is given the arguments that make it answer and do nothing
-    else, and an agent an empty folder to be in (`command_programs`); all else runs in the current folder, as the
+    else, and an agent an empty folder to be in (`programs.py`); all else runs in the current folder, as the
     user wrote it."""
 
     command: str

@@ -1,0 +1,1 @@
+"""Claude, through the `anthropic` package: Anthropic's own API, Amazon Bedrock, Google Vertex AI."""

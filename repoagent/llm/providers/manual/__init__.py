@@ -1,0 +1,1 @@
+"""No model: a person carries the prompt to any chat, and its reply back."""
