@@ -82,6 +82,11 @@ class Screen:
     def send(self, text: str) -> None:
         os.write(self._main, text.encode())
 
+    @property
+    def echoes(self) -> bool:
+        """Whether what is typed now is shown by the terminal itself."""
+        return bool(termios.tcgetattr(self._main)[3] & termios.ECHO)
+
     def end(self) -> int:
         """Wait for the program to end; its exit code."""
         deadline = time.monotonic() + TIMEOUT

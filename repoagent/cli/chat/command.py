@@ -58,12 +58,14 @@ def command(session: Session, /, **options: Any) -> Exit:
     _refuse(given, terminal.can_ask)
     from repoagent.cli.chat.chat import open_chat
     from repoagent.cli.program.settle import settle
+    from repoagent.cli.screen.hush import hushed
 
     settle(worktree, terminal)
-    chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
-    _greet(chat)
     try:
-        _talk(chat, _reader(chat))
+        with hushed(terminal):
+            chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
+            _greet(chat)
+            _talk(chat, _reader(chat))
     except RepoagentError as error:
         if not given.as_json:
             raise

@@ -11,7 +11,10 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import History
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth, create_output
 from prompt_toolkit.styles import Style
 
@@ -19,6 +22,7 @@ from repoagent.cli.chat import history
 from repoagent.cli.chat.completing import Offered
 from repoagent.cli.chat.keys import bindings
 from repoagent.cli.chat.reading import PROMPT
+from repoagent.cli.screen.hush import typed
 from repoagent.cli.screen.terminal import Terminal
 from repoagent.errors import RepoagentError
 
@@ -83,10 +87,18 @@ class Editor:
         """The next input; None for ^D, or a second ^C, on an empty line."""
         self._asked_to_end = False
         self._shown = self._bar(self._session.output.get_size().columns)
+        self._go_on_from(typed())
         try:
             return self._session.prompt(handle_sigint=False)
         except EOFError:
             return None
+
+    def _go_on_from(self, text: str) -> None:
+        """What was typed before there was a prompt stands in it, as if it were typed now."""
+        keys: list[KeyPress] = []
+        parser = Vt100Parser(keys.append)
+        parser.feed_and_flush(text)
+        store_typeahead(self._session.input, keys)
 
     def _drop(self, event: KeyPressEvent) -> None:
         """Drop what is typed: the history has it still. Where nothing is, the second time ends."""

@@ -138,44 +138,52 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
     def ask(self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False) -> str:
         """Ask on standard error until one of `choices` (a letter: what it does) is typed; returns the letter.
 
-        What was typed before the question stood there is thrown away (it can't be meant as its answer) unless
-        `typed_ahead`. `?` and whatever is no answer show what the letters do. Raises UsageError when there is
-        nobody to ask, NothingDone at the end of input.
+        What was typed before the question stood there is no answer to it, unless `typed_ahead`: it is thrown away, or
+        kept where `hush` says so. `?` and whatever is no answer show what the letters do. Raises UsageError when
+        there is nobody to ask, NothingDone at the end of input.
         """
         if not self.can_ask:
             raise UsageError(f"there is no terminal to ask on: {question}")
+        from repoagent.cli.screen.hush import heard
+
         _leave_pager()
-        if not typed_ahead:
-            _forget_input()
-        prompt = f"{clean(question)} [{','.join([*choices, '?'])}]? "
-        while True:
-            _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
-            line = sys.stdin.readline()
-            if not line:
-                _write(sys.stderr, "\n")
-                raise NothingDone("no answer was given; nothing was changed")
-            answer = line.strip().lower()
-            letter = answer[:1] if answer in {"yes", "no"} else answer
-            if letter in choices:
-                return letter
-            for letter, meaning in {**choices, "?": "show this help"}.items():
-                self.note(f"{letter} - {meaning}", "bold", "red")
+        with heard(typed_ahead=typed_ahead):
+            if not typed_ahead:
+                _forget_input()
+            prompt = f"{clean(question)} [{','.join([*choices, '?'])}]? "
+            while True:
+                _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
+                line = sys.stdin.readline()
+                if not line:
+                    _write(sys.stderr, "\n")
+                    raise NothingDone("no answer was given; nothing was changed")
+                answer = line.strip().lower()
+                letter = answer[:1] if answer in {"yes", "no"} else answer
+                if letter in choices:
+                    return letter
+                for letter, meaning in {**choices, "?": "show this help"}.items():
+                    self.note(f"{letter} - {meaning}", "bold", "red")
 
     def ask_line(self, question: str) -> str:
         """Ask for a line of words; "" for none. Raises UsageError when there is nobody to ask."""
         if not self.can_ask:
             raise UsageError(f"there is no terminal to ask on: {question}")
+        from repoagent.cli.screen.hush import heard
+
         _leave_pager()
         prompt = f"{clean(question)}: "
-        _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
-        return sys.stdin.readline().strip()
+        with heard(typed_ahead=True):
+            _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
+            return sys.stdin.readline().strip()
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
         """Let the person edit a text in their editor; None when that failed or left nothing. See `editor`."""
         from repoagent.cli.screen.editor import edit_text
+        from repoagent.cli.screen.hush import heard
 
         _leave_pager()
-        return edit_text(self, initial, suffix, cwd=cwd)
+        with heard():
+            return edit_text(self, initial, suffix, cwd=cwd)
 
     def _page(self) -> None:
         if self.pages:

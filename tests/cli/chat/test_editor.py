@@ -141,3 +141,32 @@ def test_undo_asks_and_a_dumb_terminal_will_do(repo: GitRepo, screen: Open, scri
         window.expect(READY)
         window.send("\x04")
         assert window.end() == 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_what_is_typed_while_the_model_works_is_not_shown_and_begins_the_next_input(
+    screen: Open, script: Script, term: str
+) -> None:
+    prompt = "> " if term == "dumb" else READY
+    script.replies(LOOK, GREET, DONE, "I see.")
+    script.act(0, f"touch {script.folder}/asked; while [ ! -e {script.folder}/go ]; do sleep 0.05; done")
+    with screen(TERM=term, NO_COLOR="1") as window:
+        window.expect(prompt)
+        window.send("greet\r")
+        while not (script.folder / "asked").exists():
+            time.sleep(0.02)
+        assert not window.echoes
+        window.send("y\rand a\x7fthen\r")
+        (script.folder / "go").touch()
+        assert "then" not in window.expect(QUESTION)  # what was typed before is no answer to it
+        assert window.echoes
+        window.send("y\n")
+        window.expect("1 file +1 -1")
+        window.expect("and then" if term == "dumb" else "then")
+        window.send("\r")
+        window.expect("I see.")
+        window.expect(prompt)
+        window.send("\x04")
+        assert window.end() == 0 and window.echoes
+    assert "y\nand then" in script.prompts[-1]

@@ -1,0 +1,93 @@
+"""The terminal shows what is typed again, however it ends that nobody was asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.screens import Screen, python
+
+HEAD = """
+import os, signal, sys
+from repoagent.cli.program.signals import listen
+from repoagent.cli.screen.hush import hushed, typed
+from repoagent.cli.screen.terminal import Terminal
+terminal = Terminal.open()
+listen()
+def say(text):
+    print(text, flush=True)
+with hushed(terminal):
+    say("quiet")
+"""
+WAIT = "    signal.pause()\n"
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, None])
+def test_it_is_as_it_was_after_every_end(tmp_path: Path, end: int | None) -> None:
+    with Screen(python(HEAD + (WAIT if end else "    raise ValueError")), tmp_path) as window:
+        window.expect("quiet")
+        if end:
+            assert not window.echoes
+            os.kill(window.process.pid, end)
+        assert window.end() != 0 and window.echoes
+
+
+def test_stopped_the_shell_has_the_terminal_as_it_was(tmp_path: Path) -> None:
+    child = """
+pid = os.fork()
+if pid:
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.waitpid(pid, os.WUNTRACED)
+    os.tcsetpgrp(0, os.getpgrp())
+    say("stopped")
+    sys.stdin.readline()
+    os.tcsetpgrp(0, pid)
+    os.kill(pid, signal.SIGCONT)
+    os.waitpid(pid, 0)
+    say("over")
+    os._exit(0)
+os.setpgid(0, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+os.tcsetpgrp(0, os.getpid())
+"""
+    code = HEAD.replace("with hushed", f"{child}with hushed")
+    code += """
+    os.kill(os.getpid(), signal.SIGTSTP)
+    try:
+        say("here again")
+        signal.pause()
+    except KeyboardInterrupt:
+        say(f"had {len(typed())}")
+"""
+    with Screen(python(code), tmp_path) as window:
+        window.expect("stopped")
+        assert window.echoes
+        window.send("\n")
+        window.expect("here again")
+        assert not window.echoes
+        window.send("x" * 4000 + "\x03")  # which drops nothing
+        window.expect("had 4000")
+        window.expect("over")
+        assert window.echoes
+
+
+def test_a_question_is_seen_and_what_was_typed_before_is_no_answer(tmp_path: Path) -> None:
+    code = f"""{HEAD}
+    os.read(os.open("go", os.O_RDONLY), 1)
+    say(terminal.ask("Really", {{"y": "yes", "n": "no"}}))
+    say(f"had {{typed()!r}}")
+"""
+    os.mkfifo(tmp_path / "go")
+    with Screen(python(code), tmp_path) as window:
+        window.expect("quiet")
+        window.send("y\rmore" + "z" * 3000)
+        (tmp_path / "go").write_text("x")
+        assert "more" not in window.expect("[y,n,?]? ")
+        assert window.echoes
+        window.send("n\n")
+        window.expect("n\nn\n")
+        window.expect("had 'y\\nmorezz")
+        assert window.end() == 0 and window.echoes
