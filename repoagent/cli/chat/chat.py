@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit.means import Means
+    from repoagent.llm import Meter
     from repoagent.repo import WorkTree
     from repoagent.store import Layout
+    from repoagent.work import RunOutcome, Talk
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -109,27 +111,34 @@ def mode_of(text: str) -> Mode:
 
 
 def turn(chat: Chat, words: str) -> None:
-    """Say `words` to the model, or with "" go on where it was interrupted; show what comes, and how it ends.
+    """Say `words` to the model, or with "" go on where it was interrupted; show what comes, and how it ends. Raises
+    what `perform` does."""
+    with Speaking(chat.terminal, "reading the repository") as working:
+        talk = RunTalk.of(chat.terminal, working, chat.mode)
+        outcome = perform(chat, words, talk, meter_of(chat))
+    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.given.as_json, answered=talk.answered)
 
-    Raises KeyboardInterrupt and what `work.run` does; all that was said and done until then is kept.
-    """
+
+def meter_of(chat: Chat) -> Meter:
+    """What counts one turn, within its limits and those of the session."""
+    return chat.means.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
+
+
+def perform(chat: Chat, words: str, talk: Talk, meter: Meter) -> RunOutcome:
+    """One turn. Raises KeyboardInterrupt and what `work.run` does; all that was said and done until then is kept."""
     from repoagent.cli.program.settle import settle
 
     settle(chat.worktree, chat.terminal)
     _refuse_lost(chat)
-    meter = chat.means.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
     ready = replace(chat.means, meter=meter)
     prompt = "\n\n".join([*chat.aside, words]) if words else ""
-    with Speaking(chat.terminal, "reading the repository") as working:
-        talk = RunTalk.of(chat.terminal, working, chat.mode)
-        try:
-            outcome = run(chat.worktree, request(chat, prompt), chat.settings, talk, ready)
-        finally:
-            if words and meter.attempts:  # it is in the conversation by now
-                chat.aside.clear()
-            note_edits(chat)
-            chat.lives = chat.home.folder.is_dir()
-    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.given.as_json, answered=talk.answered)
+    try:
+        return run(chat.worktree, request(chat, prompt), chat.settings, talk, ready)
+    finally:
+        if words and meter.attempts:  # it is in the conversation by now
+            chat.aside.clear()
+        note_edits(chat)
+        chat.lives = chat.home.folder.is_dir()
 
 
 def _refuse_lost(chat: Chat) -> None:

@@ -38,6 +38,7 @@ fails ends the chat, with its exit code."""
 @run_options.landing("chat")
 @run_options.limiting(" for each message")
 @json_option
+@run_options.stream_option
 @pass_session
 def command(session: Session, /, **options: Any) -> Exit:
     """Work with a model, turn by turn.
@@ -55,6 +56,8 @@ def command(session: Session, /, **options: Any) -> Exit:
     flags: dict[str, object] = {key: getattr(given, name) for name, key in run_options.SETTINGS.items()}
     place = layout(worktree)
     settings, terminal = session.open(place, flags)
+    if given.json_stream:  # it is a program that is asked, wherever it stands
+        terminal = terminal._replace(reads=False)
     _refuse(given, terminal.can_ask)
     from repoagent.cli.chat.chat import open_chat
     from repoagent.cli.program.settle import settle
@@ -64,9 +67,18 @@ def command(session: Session, /, **options: Any) -> Exit:
     try:
         with hushed(terminal):
             chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
+            if given.json_stream:
+                from repoagent.cli.chat.stream import talk
+
+                return talk(chat)
             _greet(chat)
             _talk(chat, _reader(chat))
     except RepoagentError as error:
+        if given.json_stream:
+            from repoagent.cli.run.events import emit_error
+
+            emit_error(error)
+            return error.exit_code
         if not given.as_json:
             raise
         problem = {"kind": error.exit_code.name.lower(), "exit": int(error.exit_code), "message": str(error)}

@@ -53,7 +53,7 @@ Examples:
 @run_options.limiting()
 @click.option("--child", hidden=True)
 @json_option
-@click.option("--json-stream", is_flag=True, help="Print each event as it happens, a line of JSON each.")
+@run_options.stream_option
 @pass_session
 def command(session: Session, /, **options: Any) -> Exit:
     """Do a whole task: look around, change files, run commands, commit.

@@ -2,7 +2,7 @@
 
 Each line is an object with `version` and `event`. After `ask` the program reads a line from standard input: an object
 with the question's `id`, `answer` ("yes", "always" or "no") and, for a no, a `reason` that goes to the model. Where
-standard input is at its end, the answer is no.
+standard input is at its end, the answer is no. {"stop": true} in place of an answer stops the run.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Events:
     yes: bool = False
     asked: int = 0
     answered: bool = False
+    stopped: bool = False
 
     def text(self, piece: str) -> None:
         emit("text", {"text": piece})
@@ -128,6 +129,8 @@ class Events:
         emit("end", as_object(outcome))
 
     def _ask(self, of: str, data: Mapping[str, object]) -> Verdict:
+        from repoagent.work.home import Stopped
+
         self.asked += 1
         emit("ask", {"id": self.asked, "of": of, **data})
         while True:
@@ -138,6 +141,11 @@ class Events:
                 answer = json.loads(line)
             except ValueError:
                 answer = None
+            if isinstance(answer, dict) and answer.get("stop"):
+                self.stopped = True
+                raise Stopped(
+                    "the program stopped it; what was done so far is kept", f'stopped at the question "{of}"'
+                )
             if not isinstance(answer, dict) or answer.get("id") != self.asked:
                 emit("say", {"text": f"that is no answer to question {self.asked}: it was not heeded"})
                 continue

@@ -54,6 +54,11 @@ def asking(noun: str) -> Callable[[F], F]:
     )
 
 
+stream_option = click.option(
+    "--json-stream", is_flag=True, help="Print each event as it happens, a line of JSON each."
+)
+
+
 def landing(noun: str) -> Callable[[F], F]:
     """What has to hold before a commit, and how it is made."""
     return _with(
