@@ -95,7 +95,8 @@ def main(folder: Path, action: str, stride: int) -> None:
         except RepoagentError as error:
             said, again = [f"ERROR {error}"], ["ERROR"]
         now = visible(repo)
-        made = now["head"] != before["head"]
+        told = "head" if after["head"] != before["head"] else "files"
+        made = now[told] != before[told]
         expected = after if made else before
         wrong = {
             key: (expected[key], now[key]) for key in now if key not in varying and now[key] != expected[key]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.repo.options import Options
 from repoagent.repo.transaction import Transaction
 from repoagent.repo.transaction.recover import recover
 from tests.conftest import GitRepo
@@ -70,6 +71,17 @@ def test_killed_while_undoing(template: GitRepo) -> None:
     prepare(template)
     template.git("reset", "-q", "--soft", "HEAD^")
     killed_at_every_step(template, "undo", 11)
+
+
+@pytest.mark.soak
+def test_killed_while_taking_out_of_the_index_what_was_never_committed(template: GitRepo) -> None:
+    with Transaction(
+        worktree(template), [change(template, "a.txt", "line 2", "LINE 2")], Options(no_commit=True)
+    ) as edited:
+        edited.write()
+        edited.keep()
+    template.git("add", "a.txt")
+    killed_at_every_step(template, "undo", 1)
 
 
 @pytest.mark.soak

@@ -170,6 +170,65 @@ def test_undo_without_a_commit(repo: GitRepo) -> None:
     assert b"LINE 2" in repo.read("a.txt")
 
 
+def _uncommitted(repo: GitRepo, *changes: FileChange) -> None:
+    with Transaction(worktree(repo), changes, Options(no_commit=True)) as edited:
+        edited.write()
+        edited.keep()
+
+
+def test_undo_takes_out_of_the_index_what_was_staged_of_an_edit_without_a_commit(repo: GitRepo) -> None:
+    repo.write("b.txt", LINES)
+    repo.git("add", "b.txt")
+    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
+    before = visible(repo)
+    lines = repo.read("src/app.py")
+    _uncommitted(
+        repo,
+        change(repo, "a.txt", "line 2", "LINE 2"),
+        new_file("new.txt", b"new\n"),
+        new_file("announced.txt", b"new\n"),
+        FileChange("src/app.py", "src/moved.py", lines, lines, "100644", "100644"),
+    )
+    repo.git("add", "-N", "announced.txt")
+    repo.git("add", "new.txt", "src")
+    repo.write("only", LINES.replace("line 2", "LINE 2"))
+    blob = repo.git("hash-object", "-w", "only").strip()
+    (repo.top / "only").unlink()
+    repo.git("update-index", "--cacheinfo", f"100644,{blob},a.txt")  # as `git add -p` does
+    undo(worktree(repo))
+    assert visible(repo) == before
+
+
+def test_undo_without_a_commit_leaves_what_was_committed_or_can_not_be_told_apart(repo: GitRepo) -> None:
+    _uncommitted(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    repo.write("a.txt", repo.read("a.txt").replace(b"LINE 2", b"MINE 2"))
+    repo.git("add", "a.txt")
+    repo.write("a.txt", repo.read("a.txt").replace(b"MINE 2", b"LINE 2"))
+    before = visible(repo)
+    with pytest.raises(Refused, match=r"a\.txt has other staged changes on line 2"):
+        undo(worktree(repo))
+    assert visible(repo) == before
+    repo.git("reset", "-q")
+    repo.git("commit", "-qam", "by hand")
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 9", b"mine 9"))
+    repo.git("add", "a.txt")
+    undo(worktree(repo))
+    assert "LINE 2" in repo.git("show", ":a.txt") and b"line 2" in repo.read("a.txt")
+
+
+def test_undo_of_what_was_staged_in_a_merge_stays_in_it(repo: GitRepo) -> None:
+    repo.git("checkout", "-qb", "side")
+    repo.write("side.txt", "side\n")
+    repo.commit("side")
+    repo.git("checkout", "-q", "-")
+    repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
+    before = visible(repo)
+    _uncommitted(repo, change(repo, "side.txt", "side", "SIDE"))
+    repo.git("add", "side.txt")
+    undo(worktree(repo))
+    assert visible(repo) == before and (repo.top / ".git" / "MERGE_HEAD").exists()
+
+
 def test_undo_of_modes_renames_and_deletions(repo: GitRepo) -> None:
     before = visible(repo)
     app, lines = repo.read("src/app.py"), repo.read("a.txt")

@@ -94,7 +94,7 @@ def _line(record: Record) -> dict[str, object]:
         "parent": record.head,
         "paths": [step.path for step in record.steps],
         "no_commit": not record.commits,
-        "moved": record.moves_to is not None,
+        "moved": record.moves_to not in (None, record.head or ""),
     }
 
 

@@ -74,7 +74,9 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
     if made is not None:
         try:
             _complete(worktree, journal, record, made)
-            sentence = f"{what} was committed as {made[:12] or 'nothing'} and is complete now"
+            stays = record.moves_to == (record.head or "")
+            sentence = what + ("" if stays else f" was committed as {made[:12] or 'nothing'} and")
+            sentence += " is complete now"
             kept = edit_folder(worktree, record.id)
         except Withdrawn as error:
             made, sentence = None, f"{what} has been taken back: {error}"

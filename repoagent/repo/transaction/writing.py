@@ -52,6 +52,10 @@ class Writing(ABC):
     False where only the files are written, and no lock is taken; `in_place` where they are written already.
     """
 
+    _is_for_head = (
+        True  # what a merge or a rebase in progress would be confused by; the index alone may change in one
+    )
+
     def __init__(
         self,
         worktree: WorkTree,
@@ -80,7 +84,8 @@ class Writing(ABC):
         """Raises Refused or Busy, nothing touched, when the commit can't be planned."""
         record = replace(self._record, steps=())
         if record.commits:
-            refuse_operation(self._worktree, offer=self._is_edit)
+            if self._is_for_head:
+                refuse_operation(self._worktree, offer=self._is_edit)
             index_path(self._worktree)
         if self._is_edit and edit_folder(self._worktree, self.id).exists():
             raise Refused(f"there is an edit {self.id} already: give this one another name")
@@ -146,7 +151,8 @@ class Writing(ABC):
     def _lock_and_plan(self, journal: Journal) -> None:
         lock.take(self._worktree, journal)
         self._status = status = read_status(self._worktree)
-        refuse_unmerged(status, offer=self._is_edit)
+        if self._is_for_head:
+            refuse_unmerged(status, offer=self._is_edit)
         self.plan = self._make_plan(status)
         self._record = replace(self._record, head=status.head, branch=status.branch, planned=self.plan.paths)
 

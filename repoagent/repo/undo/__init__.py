@@ -1,6 +1,7 @@
 """The edits of the past, and how one is taken back or made again.
 
-undo_redo.py does it: by a commit, or by moving the branch (move.py) where nobody would notice (history.py).
+undo_redo.py does it: by a commit, or by moving the branch (move.py) where nobody would notice (history.py); one
+without a commit leaves the index too where it was staged (unstage.py).
 reverse.py says what the files become, edits.py which edits there are, messages.py what such a commit says.
 """
 

@@ -19,7 +19,7 @@ from repoagent.repo.transaction.archive import archive
 from repoagent.repo.transaction.journaled import save
 from repoagent.repo.transaction.left_locks import remove_left_locks
 from repoagent.repo.transaction.plan import Plan, say_where
-from repoagent.repo.transaction.record import COMMITTING, Planned
+from repoagent.repo.transaction.record import COMMITTING, Planned, Record
 from repoagent.repo.transaction.user_index import give_index
 from repoagent.repo.transaction.versions import Versions
 from repoagent.repo.transaction.writing import Writing
@@ -65,24 +65,20 @@ class Move(Writing):
         )
         save(self._open(), record)
         with uninterrupted():
-            where = ("HEAD", self._way.to) if self._way.to else ("-d", "HEAD")
-            reason = f"repoagent: {record.event} {record.id}"
-            try:
-                git(
-                    self._worktree.top,
-                    "update-ref",
-                    "-m",
-                    reason,
-                    *where,
-                    record.head or "",
-                    read_only=False,
-                )
-            except GitError as error:
-                if error.returncode < 0:  # it was killed, perhaps when it had done it
-                    remove_left_locks(self._worktree, record)
-                if (head_commit(self._worktree) or "") != self._way.to:
-                    raise Busy(f"the branch can't be set just now, try again: {error.stderr}") from error
+            if self._way.to != (self._way.start or ""):
+                self._set_branch(record)
             self._end()
+
+    def _set_branch(self, record: Record) -> None:
+        where = ("HEAD", self._way.to) if self._way.to else ("-d", "HEAD")
+        reason = f"repoagent: {record.event} {record.id}"
+        try:
+            git(self._worktree.top, "update-ref", "-m", reason, *where, record.head or "", read_only=False)
+        except GitError as error:
+            if error.returncode < 0:  # it was killed, perhaps when it had done it
+                remove_left_locks(self._worktree, record)
+            if (head_commit(self._worktree) or "") != self._way.to:
+                raise Busy(f"the branch can't be set just now, try again: {error.stderr}") from error
 
     def _find_commit(self) -> Commit | None:
         return None

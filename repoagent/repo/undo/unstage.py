@@ -1,0 +1,69 @@
+"""The undo of an edit that was left uncommitted, where the person has staged its change since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from repoagent.errors import Busy, Refused
+from repoagent.repo.blobs import to_blob
+from repoagent.repo.change import FileChange
+from repoagent.repo.commits import head_commit
+from repoagent.repo.content import Content
+from repoagent.repo.index import Entry, read_entries
+from repoagent.repo.merge import Conflict
+from repoagent.repo.project import project
+from repoagent.repo.status import Status, read_status
+from repoagent.repo.transaction.plan import Plan, say_where
+from repoagent.repo.transaction.record import Planned, Record
+from repoagent.repo.transaction.versions import Versions
+from repoagent.repo.undo.move import Move, Way
+from repoagent.repo.worktree import WorkTree
+
+
+class Unstage(Move):
+    """Write the files, and take what is staged of the edit out of the index, in a merge too; HEAD stays where it is."""
+
+    _is_for_head = False
+
+    def __init__(self, worktree: WorkTree, changes: Sequence[FileChange], edit: Record) -> None:
+        head = head_commit(worktree)
+        super().__init__(worktree, changes, Way(head, head or "", {}, {}, {}, {}), "undo", edit.id)
+        self._edit = edit
+
+    def _make_plan(self, status: Status) -> Plan:
+        if status.head != self._way.start:
+            raise Busy("HEAD was moved by another program just now: look at `git log` and try again")
+        planned = tuple(_planned(self._worktree, status, self._edit))
+        return Plan(status.head, status.branch, planned, tuple(status.changed))
+
+
+def is_staged(worktree: WorkTree, edit: Record) -> bool:
+    """Whether anything of the edit is staged. Raises Refused where it can't be told from what else is."""
+    return any(_planned(worktree, read_status(worktree), edit))
+
+
+def _planned(worktree: WorkTree, status: Status, edit: Record) -> Iterator[Planned]:
+    """The entries of the index that are to be others. What HEAD has of the edit too is not staged, but committed."""
+    steps = {step.path: step for step in edit.steps if step.path in status.changed}
+    index = read_entries(worktree, steps) if steps else {}
+    versions = Versions(worktree, status, index, include_dirty=False)
+    for path, step in steps.items():
+        head, staged = versions.in_head(path), versions.staged(path)
+        announced = status.changed[path].intent_to_add and step.old is None  # a new file, by `git add -N`
+        if staged == head and not announced:
+            continue
+        before, after = (_blob(versions, path, content) for content in (step.old, step.new))
+        without = project(worktree, head, after, before)
+        if without != head and not isinstance(without, Conflict):
+            continue
+        stage = project(worktree, staged, after, before)
+        if isinstance(stage, Conflict):
+            raise Refused(
+                f"{path} has other staged changes{say_where(stage)}: commit, stash or unstage them first"
+            )
+        if stage != staged or announced:
+            yield Planned(path, head, staged, head, head, head, stage, index.get(path))
+
+
+def _blob(versions: Versions, path: str, content: Content | None) -> Entry | None:
+    return None if content is None else to_blob(versions.worktree, path, content, versions.staged(path))
