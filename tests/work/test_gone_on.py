@@ -241,7 +241,8 @@ def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> Non
     assert repo.git("show", "HEAD:f.txt") == "three\n"
 
 
-def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo) -> None:
+@pytest.mark.parametrize("each", [False, True])
+def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> None:
     """No model can put that right; the edit is made when a person has."""
     repo.commit(**{"f.txt": "one\n"})
     journal = repo.top / ".git/repoagent/journal"
@@ -251,10 +252,10 @@ def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo) -> None:
         return EDIT
 
     with pytest.raises(SystemFailed, match="put that right"):
-        go(repo, refused, DONE)
+        go(repo, refused, DONE, commit_per_edit=each)
     assert (record(repo)["state"], record(repo)["exit"]) == ("failed", 3)
     journal.unlink()
-    outcome, _, _ = go(repo, DONE, prompt="")
+    outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=each)
     assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
     assert repo.git("show", "HEAD:f.txt") == "two\n"
 

@@ -15,6 +15,7 @@ from repoagent.edit.landing.check import CheckResult, run_check
 from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.repo import CommitResult, FileChange, HookFailed, InPlace, Transaction
 from repoagent.repo.status import read_status
+from repoagent.store.folders import SystemFailed
 from repoagent.store.secrets import without_secrets
 
 NAMED = 3  # files in a remark
@@ -69,8 +70,8 @@ def commit(
     """Write the change, unless it is in the files already (`in_place`), run the check, make the commit (where the
     request wants them).
 
-    Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit and Busy for
-    what is none of the change's fault. Whatever it raises, everything is as it was.
+    Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
+    SystemFailed for what is none of the change's fault. Whatever it raises, everything is as it was.
     """
     request = bench.request
     result: CheckResult | None = None
@@ -136,6 +137,8 @@ def _begun(
                 waiting = True
                 time.sleep(LOCK_POLL_SECONDS)
                 continue
+            except SystemFailed as error:
+                raise SystemFailed(f"{error}\n{bench.goes_on}".rstrip()) from error
             except Refused as error:
                 raise NotNow(f"{error}\n{bench.goes_on}".rstrip()) from error
             yield transaction

@@ -19,6 +19,7 @@ from repoagent.memory import Memory, remember, resolve
 from repoagent.patch import FilePatch, PatchRefused, read_answer
 from repoagent.patch.paths import spellings
 from repoagent.repo import FileChange, Moved, Options, Transaction, WorkTree
+from repoagent.repo.transaction import Unsettled
 from repoagent.store import audit
 from repoagent.store.folders import SystemFailed
 from repoagent.work.desk import Desk
@@ -58,7 +59,7 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
             return Observation(EDIT, f"{error}\nThe files are as they were before it.", ok=False)
         except NothingDone as error:
             return Observation(EDIT, str(error), ok=False, error=error)
-        except (Busy, SystemFailed):  # a full disk, say: a model can't put that right
+        except (Busy, SystemFailed, Unsettled):  # a full disk, say: a model can't put that right
             raise
         except Refused as error:
             return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
