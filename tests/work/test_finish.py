@@ -35,6 +35,21 @@ def test_three_times_a_sensitive_file(repo: GitRepo) -> None:
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
 
 
+def test_a_check_that_fails_where_nothing_may_be_changed(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(CheckFailed, match="after 3 tries") as error:
+        go(repo, DONE, DONE, DONE, mode="read-only", check="false")
+    assert "Your files hold" not in str(error.value) and "goes on from here" in str(error.value)
+
+
+@pytest.mark.parametrize("only", [{"mode": "read-only"}, {"plan_only": True}])
+def test_where_nothing_may_be_changed_no_change_is_offered(repo: GitRepo, only: dict[str, object]) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    _, model, _ = go(repo, '<delegate kind="edit">change it</delegate>', DONE, **only)
+    assert "what was done, and what shows" not in model.told and "\n- edit:" not in model.told
+    assert "there is no kind edit: choose one of explore, review" in model.told
+
+
 def _plan(repo: GitRepo) -> Path:
     return Home(layout(open_worktree(repo.top)), NAME).plan
 

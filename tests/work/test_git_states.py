@@ -15,6 +15,8 @@ from repoagent.repo import Options, WorkTree, layout, open_worktree
 from repoagent.repo.paths import is_ignored
 from repoagent.repo.transaction import lock
 from repoagent.work.ground.place import linked, reopened, wind_up
+from repoagent.work.home import Home
+from repoagent.work.landing.left import left
 from tests.conftest import GitRepo
 from tests.program import run
 from tests.work.bare import NAME, Person, diff, go
@@ -109,6 +111,61 @@ def test_a_change_that_the_person_took_back_is_not_said_to_be_left(repo: GitRepo
     outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("stash", "-q")), commit=commit)
     assert (outcome.left, outcome.commits) == ((), ())
     assert "f.txt does not hold the run's change any more" in " ".join(person.said)
+
+
+def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    def commit_and_go_on() -> None:
+        repo.git("commit", "-qam", "mine")
+        repo.write("f.txt", "two\nmine\n")
+
+    outcome, _, _ = go(repo, EDIT, _then(commit_and_go_on))
+    assert (outcome.left, outcome.commits) == ((), ())
+    assert left(open_worktree(repo.top), Home(layout(open_worktree(repo.top)), NAME)) == ()
+    assert repo.read("f.txt") == b"two\nmine\n"
+
+
+@pytest.mark.parametrize("all_of_it", [True, False])
+def test_what_was_staged_of_the_change_itself_is_no_other_work(repo: GitRepo, all_of_it: bool) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    def stage() -> None:
+        repo.git("add", "f.txt")
+        if not all_of_it:
+            repo.write("f.txt", "two\nthree\n")
+            repo.git("add", "f.txt")
+            repo.write("f.txt", "two\n")
+
+    _, _, person = go(repo, EDIT, _then(stage))
+    assert ("other uncommitted work" in " ".join(person.said)) is not all_of_it
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
+    assert repo.status() == ("" if all_of_it else "MM f.txt\n")
+
+
+def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "later\n"})
+    person = Person()
+
+    def rebase() -> None:
+        repo.git(
+            "-c",
+            "rebase.autoStash=true",
+            "-c",
+            "sequence.editor=sed -i s/^pick/edit/",
+            "rebase",
+            "-iq",
+            "HEAD^",
+        )
+
+    with pytest.raises(Refused, match="a rebase is in progress"):
+        go(repo, EDIT, _then(rebase), person=person)
+    assert person.said == []
+    assert left(open_worktree(repo.top), Home(layout(open_worktree(repo.top)), NAME)) == ()
+    repo.git("rebase", "--continue")
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (repo.git("show", "HEAD:f.txt"), repo.status(), len(outcome.commits)) == ("two\n", "", 1)
 
 
 def test_a_branch_that_was_switched_meanwhile_is_told(repo: GitRepo) -> None:

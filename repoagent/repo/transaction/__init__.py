@@ -16,13 +16,14 @@ a crash       recover.py
 from __future__ import annotations
 
 from repoagent.repo.transaction.in_place import InPlace
-from repoagent.repo.transaction.results import CommitResult, HookFailed, Inseparable, Unsettled
+from repoagent.repo.transaction.results import CommitResult, HookFailed, InHead, Inseparable, Unsettled
 from repoagent.repo.transaction.transaction import Transaction
 from repoagent.repo.transaction.writing import new_edit_id
 
 __all__ = [
     "CommitResult",
     "HookFailed",
+    "InHead",
     "InPlace",
     "Inseparable",
     "Transaction",

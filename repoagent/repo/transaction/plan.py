@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from repoagent.errors import NothingDone
 from repoagent.repo.blobs import read_blobs, to_blob
 from repoagent.repo.change import REGULAR, SYMLINK, FileChange
 from repoagent.repo.content import Content
@@ -17,7 +16,7 @@ from repoagent.repo.status import Status
 from repoagent.repo.transaction.in_place import InPlace
 from repoagent.repo.transaction.record import Planned
 from repoagent.repo.transaction.refusals import refuse_what_is_in_the_way
-from repoagent.repo.transaction.results import Inseparable
+from repoagent.repo.transaction.results import InHead, Inseparable
 from repoagent.repo.transaction.versions import Versions
 from repoagent.repo.worktree import WorkTree
 
@@ -50,8 +49,8 @@ def make_plan(
 ) -> Plan:
     """Store the blobs of the commit and say which they are.
 
-    Raises Inseparable when a change can't be separated from the user's uncommitted work in the same file, and
-    NothingDone when HEAD holds all of it already. `include_dirty` commits each file whole, which is proposed in a
+    Raises Inseparable when a change can't be separated from the user's uncommitted work in the same file, and InHead
+    when HEAD holds all of it already. `include_dirty` commits each file whole, which is proposed in a
     refusal where there is such an `offer`. `in_place`: the work tree holds the changes already, and how.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
@@ -61,7 +60,7 @@ def make_plan(
     planned = tuple(one for change in changes for one in _plan_change(versions, change))
     planned += tuple(_plan_what_gives_way(versions, planned))
     if all(one.commit == one.in_head for one in planned):
-        raise NothingDone(
+        raise InHead(
             f"the last commit has this change of {_names(changes)} already"
             + (": use --no-commit to only write it" if offer else "")
         )
@@ -162,7 +161,11 @@ def _notes(worktree: WorkTree, plan: Plan, in_place: InPlace | None, *, include_
         yield "a bisect is in progress: it may move HEAD away from the commit"
     if plan.head is not None and plan.branch is None:
         yield "HEAD is detached: the commit is on no branch"
-    names = ", ".join(path for path in plan.dirty if path not in (in_place.found if in_place else ()))
+    dirty = [one for one in plan.paths if one.has_other_work]
+    if in_place is not None:  # what was staged of the change itself is no other work
+        dirty = [one for one in dirty if one.path not in in_place.found]
+        dirty = [one for one in dirty if (one.head != one.base if include_dirty else one.stays_dirty)]
+    names = ", ".join(one.path for one in dirty)
     if names and include_dirty:
         yield f"the commit includes the other uncommitted work in {names}"
     elif names:

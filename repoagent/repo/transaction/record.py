@@ -48,6 +48,11 @@ class Planned:
         """Whether the file holds uncommitted work beside the edit, from before it or on top of it."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
 
+    @property
+    def stays_dirty(self) -> bool:
+        """Whether the file, or what is staged of it, is not as in the commit then."""
+        return not self.commit == self.work == self.stage
+
 
 @dataclass(frozen=True)
 class Record:

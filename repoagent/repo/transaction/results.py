@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repoagent.errors import CheckFailed, Refused
+from repoagent.errors import CheckFailed, NothingDone, Refused
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ class HookFailed(CheckFailed):
         but = f" but {', '.join(left)}, which somebody has changed meanwhile," if left else ""
         told = f":\n{said}" if said else "; neither git nor a hook said why"
         super().__init__(f"git commit failed, and everything{but} is as it was{told}")
+
+
+class InHead(NothingDone):
+    """HEAD holds all of a change already."""
 
 
 class Unsettled(Refused):

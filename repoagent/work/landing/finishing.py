@@ -11,7 +11,7 @@ from repoagent.agent.state import is_beside
 from repoagent.edit.landing.check import CheckResult, run_check
 from repoagent.edit.landing.commit import Landed, SentBack, commit_remarks
 from repoagent.errors import CheckFailed, NothingDone
-from repoagent.repo.facts import current_branch
+from repoagent.repo.facts import current_branch, operation
 from repoagent.store.secrets import without_secrets
 from repoagent.work.around import Around
 from repoagent.work.desk import Desk
@@ -36,10 +36,12 @@ class Finishing:
     landed: Landed | None = None
 
     def tool(self) -> Tool:
-        text = (
-            "<finish>what was done, and what shows that it works</finish> ends the task; with "
-            'open="why" where tasks of the plan stay open.'
-        )
+        done = "what was done, and what shows that it works"
+        if self.desk.request.plan_only:
+            done = "the plan in a few sentences, and what is uncertain in it"
+        elif self.desk.gate.mode == "read-only":
+            done = "the answer, and what shows that it is so"
+        text = f'<finish>{done}</finish> ends the task; with open="why" where tasks of the plan stay open.'
         return Tool("finish", text, self.perform)
 
     def perform(self, action: Action) -> Observation:
@@ -79,8 +81,11 @@ class Finishing:
         return Observation("finish", said + (f"\n\nStill open: {why}" if open_ and why else ""), final=True)
 
     def _what_became_of_it(self) -> None:
-        """What else was done meanwhile to the files that the run has changed, and to the branch."""
+        """What else was done meanwhile to the files that the run has changed, and to the branch; nothing in the middle
+        of a rebase or the like, which refuses the commit, and has stashed the change, maybe."""
         desk = self.desk
+        if operation(desk.worktree) not in (None, "bisect"):
+            return
         found = standing(desk.worktree, desk.ledger)
         for sentence in found.sentences():
             desk.talk.say(sentence)
@@ -123,7 +128,12 @@ class Finishing:
     def _refusal(self, kind: str, text: str) -> Observation:
         """Goes to the model; the third one ends the run."""
         if refusals(self.desk.state) + 1 >= REFUSALS:
-            kept = GOES_ON.format(command=goes_on(self.desk.home.name, self.desk.request.kind))
+            command = goes_on(self.desk.home.name, self.desk.request.kind)
+            kept = (
+                GOES_ON.format(command=command)
+                if self.desk.ledger.changes
+                else f"`{command}` goes on from here."
+            )
             raise CheckFailed(f"{text.strip()}\nNothing was committed, after {REFUSALS} tries. {kept}")
         return Observation(kind, text, ok=False)
 

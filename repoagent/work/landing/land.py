@@ -22,6 +22,7 @@ from repoagent.memory import Memory, resolve
 from repoagent.patch import Placement, canonical_diff
 from repoagent.repo import FileChange, InPlace, Inseparable, Moved, WorkTree
 from repoagent.repo.run import uninterrupted
+from repoagent.repo.transaction import InHead
 from repoagent.repo.transaction.refusals import refuse_operation
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
@@ -75,6 +76,9 @@ def land_all(desk: Desk, said: str) -> Landed | None:
         except Inseparable as error:
             kept = GOES_ON.format(command=goes_on(desk.home.name, desk.request.kind))
             whole |= {agreed_whole(desk, changes, error, kept)}
+        except InHead:  # it was committed by hand
+            desk.ledger.drop([change.name for change in desk.ledger.changes])
+            raise
         else:
             committed(desk.ledger, edit_id)
             return landed

@@ -34,8 +34,9 @@ class TakenBack:
 
 
 def left(worktree: WorkTree, home: Home) -> tuple[str, ...]:
-    """The paths that it has changed and not committed, in the order of first change."""
-    return tuple(change.name for change in _settled(worktree, home).changes)
+    """The paths that it has changed and not committed, in the order of first change; not those of which nothing is in
+    the files any more, for they are in a stash, say."""
+    return tuple(change.name for change in _settled(worktree, home).present())
 
 
 def _settled(worktree: WorkTree, home: Home) -> Ledger:
@@ -81,7 +82,7 @@ def left_as_they_are(left: Left, let_go: str, whole: str) -> str:
     """Why files were not taken back, and what can be done, in a sentence: the commands that let go of them, and that
     take them back `whole`."""
     return (
-        f"left as they are, for somebody else has changed the same lines: {said_of(left)}. Put that right by hand "
-        f"and say it again; or `{let_go}`, which leaves them so; or `{whole}`, which takes those lines back too, and "
+        f"left as they are, for the same lines were changed since: {said_of(left)}. Put that right by hand and "
+        f"say it again; or `{let_go}`, which leaves them so; or `{whole}`, which takes those lines back too, and "
         "keeps a copy"
     )

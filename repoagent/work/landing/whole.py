@@ -13,8 +13,8 @@ from repoagent.work.changes.back import said_of
 from repoagent.work.desk import Desk
 
 _MIXED = (
-    "{file} was changed by somebody else, and then by the run again on the same lines: use --include-dirty to commit "
-    "the file as it stands, or commit it by hand, or take all of it back with `repoagent runs restore {name} --whole`, "
+    "{file} was changed by hand, and then by the run again on the same lines: use --include-dirty to commit the file "
+    "as it stands, or commit it by hand, or take all of it back with `repoagent runs restore {name} --whole`, "
     "which keeps a copy"
 )
 

@@ -26,6 +26,7 @@ from repoagent.agent.sandbox import (
     why_none,
 )
 from repoagent.agent.sandbox.landlock import Landlock
+from repoagent.agent.tool import EDIT
 from repoagent.config import Settings, user_file
 from repoagent.edit.verify.scope import KEY_SUFFIXES
 from repoagent.edit.verify.scope import gate as off_limits
@@ -256,8 +257,11 @@ def skills(desk: Desk) -> tuple[Skill, ...]:
 
 
 def kinds(desk: Desk) -> dict[str, Kind]:
-    """The kinds of children there are."""
-    return find_kinds(desk.layout, user_file(os.environ).parent, desk.talk.say, why_not=desk.bench.why_not)
+    """The kinds of children there are; where nothing may be changed, not those that are made for changes."""
+    found = find_kinds(desk.layout, user_file(os.environ).parent, desk.talk.say, why_not=desk.bench.why_not)
+    if not (desk.request.plan_only or desk.gate.mode == "read-only"):
+        return found
+    return {name: kind for name, kind in found.items() if EDIT not in (kind.tools or ())}
 
 
 def plugins(desk: Desk, taken: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -263,7 +263,7 @@ def test_the_same_lines_saved_meanwhile_by_the_user_are_never_overwritten(stage:
         task.repo.write("convert/rounding.py", data.replace(b"str(round(value))", b"str(int(value + 0.5))"))
 
     task.at[7] = save
-    with pytest.raises(Refused, match=r"convert/rounding\.py was changed by somebody else"):
+    with pytest.raises(Refused, match=r"convert/rounding\.py was changed by hand"):
         task.go(fix_rounding, "Make the failing test pass.")
     assert b"int(value + 0.5)" in task.repo.read("convert/rounding.py")
     assert task.before is not None
