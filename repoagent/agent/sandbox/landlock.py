@@ -84,7 +84,7 @@ class Landlock:
         if policy.hide:
             yield "The names of hidden files can be seen, their content can't."
         yield "The mode, owner and times of files outside of the work tree can be changed where the user may do that."
-        yield "The names and arguments of other processes can be seen."
+        yield "The names and arguments of other processes can be seen, and their priority be changed."
         yield "/tmp and shared memory can't be written, nor terminals and Unix sockets be opened: some programs fail."
         if self.abi < 6:
             yield "Signals can be sent to other programs of the same user (an old Landlock)."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -31,6 +32,11 @@ class World:
             int(data["udp"]),
             data["unix"],
             data["abstract"],
+        )
+        self.datagrams, self.segment, self.queue = (
+            data["datagrams"],
+            int(data["segment"]),
+            data["queue"],
         )
         self.in_tmp, self.in_shm, self.name = Path(data["in_tmp"]), Path(data["in_shm"]), ""
 
@@ -312,6 +318,63 @@ def abstract_socket(world: World) -> None:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect("\0" + world.abstract)
         world.got("a connection")
+
+
+@attempt
+def datagram(world: World) -> None:
+    """One half of a pair takes an address as any other socket does, and none is made by `socket`."""
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, other:
+        one.sendto(b"hello", world.datagrams)
+        world.got("a message sent")
+
+
+@attempt
+def raw_datagram(world: World) -> None:
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)
+    with one, other:
+        one.connect(world.datagrams)
+        world.got("a connection")
+
+
+@attempt
+def segment_of_other(world: World) -> None:
+    """Shared memory of System V has no name in the file system."""
+    if world.segment and libc.shmget(world.segment, 8, 0) >= 0:
+        world.got("memory")
+
+
+@attempt
+def queue_of_other(world: World) -> None:
+    number = {"x86_64": 240, "aarch64": 180}[os.uname().machine]
+    if libc.syscall(number, world.queue.encode(), ctypes.c_long(os.O_RDWR), None, None) >= 0:
+        world.got("a queue")
+
+
+@attempt
+def limit_other(world: World) -> None:
+    """Seconds of the processor, say: an editor would be killed."""
+    resource.prlimit(world.victim, resource.RLIMIT_CORE, (0, 0))
+    world.got("it")
+
+
+@attempt
+def memory_of_parent(world: World) -> None:
+    os.close(os.open(f"/proc/{world.parent}/mem", os.O_RDWR))
+    world.got("a descriptor")
+
+
+@attempt
+def trace_parent(world: World) -> None:
+    if libc.ptrace(0x4206, world.parent, None, None) == 0:  # PTRACE_SEIZE, which does not stop it
+        world.got("it")
+
+
+@attempt
+def descriptor_of_parent(world: World) -> None:
+    process = os.pidfd_open(world.parent)
+    if libc.syscall(438, ctypes.c_long(process), ctypes.c_long(1), ctypes.c_long(0)) >= 0:  # pidfd_getfd
+        world.got("a descriptor")
 
 
 @attempt

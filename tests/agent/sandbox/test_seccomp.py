@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.launch.seccomp import DENIED, WATCHED, program
+from repoagent.agent.sandbox.launch.seccomp import DENIED, SHARED, WATCHED, program
 
 HEADERS = {
     "x86_64": ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
@@ -31,6 +31,8 @@ def judge(filter_: bytes, machine: str, number: int, *arguments: int) -> int | N
         at += 1
         if code == 0x20:
             value = struct.unpack_from("<I", data, operand)[0]
+        elif code == 0x54:
+            value &= operand
         elif code == 0x06:
             return None if operand == 0x7FFF0000 else operand & 0xFFFF
         else:
@@ -39,7 +41,7 @@ def judge(filter_: bytes, machine: str, number: int, *arguments: int) -> int | N
 
 
 def number(machine: str, name: str) -> int:
-    return {**DENIED, **WATCHED}[name][COLUMN[machine]]
+    return {**DENIED, **SHARED, **WATCHED}[name][COLUMN[machine]]
 
 
 @machines
@@ -50,6 +52,19 @@ def test_what_is_denied(machine: str) -> None:
             assert judge(filter_, machine, number(machine, name)) == EPERM, name
     others = set(range(460)) - {row[COLUMN[machine]] for row in {**DENIED, **WATCHED}.values()}
     assert {judge(filter_, machine, other) for other in others} == {ALLOWED}
+
+
+@machines
+def test_what_is_denied_where_it_is_that_of_all(machine: str) -> None:
+    for shared, expected in ((False, ALLOWED), (True, EPERM)):
+        filter_ = program((1,), machine=machine, shared=shared)
+        assert {judge(filter_, machine, number(machine, name)) for name in SHARED} == {expected}
+        kinds = [
+            judge(filter_, machine, number(machine, "socketpair"), 1, kind) for kind in (1, 5, 2, 3, 0x80802)
+        ]
+        assert kinds == [ALLOWED, ALLOWED, *[expected] * 3]
+        limits = [judge(filter_, machine, number(machine, "prlimit64"), process) for process in (0, 1, 7000)]
+        assert limits == [ALLOWED, expected, expected]
 
 
 @machines
@@ -99,7 +114,7 @@ def test_numbers_are_those_of_the_system(machine: str) -> None:
         name: int(value)
         for name, value in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
     }
-    ours = {name: number(machine, name) for name in {**DENIED, **WATCHED}}
+    ours = {name: number(machine, name) for name in {**DENIED, **SHARED, **WATCHED}}
     assert len(known.keys() & ours.keys()) > 40
     assert {
         name: value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -146,6 +147,10 @@ class World:
             listener.bind(path)
             listener.listen()
         self._data["unix"] = str(self.outside / "sock")
+        datagrams = self._stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        self._data["datagrams"] = str(self.outside / "datagrams")
+        datagrams.bind(str(self.outside / "datagrams"))
+        self._share()
         echo = self._stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         echo.bind(("127.0.0.1", 0))
         echo.settimeout(0.05)
@@ -164,6 +169,21 @@ class World:
         thread.start()
         self._stack.callback(thread.join)
         self._stack.callback(stop.set)
+
+    def _share(self) -> None:
+        """A segment of shared memory and a queue of messages, which have no names in the file system."""
+        key = int(str(self._data["abstract"])[:7], 16) + 1
+        segment = attempts.libc.shmget(key, 8, 0o1600)  # IPC_CREAT
+        self._data["segment"] = key if segment >= 0 else 0
+        self._stack.callback(attempts.libc.shmctl, segment, 0, None)  # IPC_RMID
+        self._data["queue"] = queue = f"repoagent-{self._data['abstract']}"
+        opened, unlink = {"x86_64": (240, 241), "aarch64": (180, 181)}[os.uname().machine]
+        made = attempts.libc.syscall(
+            opened, queue.encode(), ctypes.c_long(os.O_RDWR | os.O_CREAT), ctypes.c_long(0o600), None
+        )
+        if made >= 0:
+            self._stack.callback(os.close, made)
+            self._stack.callback(attempts.libc.syscall, unlink, queue.encode())
 
 
 def alive(process: int) -> bool:

@@ -107,7 +107,8 @@ def _enter_landlock(spec: dict[str, Any], _command: list[str]) -> None:
         (descriptor, landlock.WRITE_FILE | landlock.TRUNCATE) for descriptor in (1, 2) if _is_file(descriptor)
     ]
     landlock.restrict(rules, network=spec["network"] or spec["steps"] is not None)
-    seccomp.install(seccomp.program(spec["families"], deny_truncate=version < 3))
+    shared = spec["steps"] is None
+    seccomp.install(seccomp.program(spec["families"], deny_truncate=version < 3, shared=shared))
 
 
 def _return_to(folder: str) -> None:

@@ -18,6 +18,8 @@ AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*, but NEWTIME, which unshare alone takes
 _NEW_TIME = 0x80
+_STREAM, _PACKETS = 1, 5  # SOCK_*
+_KIND_OF_SOCKET = 0xF
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 
 # name: (x86_64, aarch64); what was added since Linux 5.1 has one number everywhere
@@ -36,10 +38,16 @@ DENIED = {
     "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
     "clock_adjtime": (305, 266), "iopl": (172, -1), "ioperm": (173, -1),
 }  # fmt: skip
+# Where processes and their messages are those of the whole system, not of a namespace.
+SHARED = {
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191),
+    "semop": (65, 193), "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187), "msgsnd": (69, 189),
+    "msgrcv": (70, 188), "mq_open": (240, 180), "mq_unlink": (241, 181),
+}  # fmt: skip
 WATCHED = {"socket": (41, 198), "ioctl": (16, 29), "clone": (56, 220), "clone3": (435, 435), "unshare": (272, 97),
-           "truncate": (76, 45)}  # fmt: skip
+           "truncate": (76, 45), "socketpair": (53, 199), "prlimit64": (302, 261)}  # fmt: skip
 
-_LOAD, _JUMP, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in seccomp_data; low halves of the arguments
 
@@ -49,14 +57,17 @@ def supported() -> bool:
     return os.uname().machine in _ARCHITECTURES
 
 
-def program(families: Sequence[int], *, deny_truncate: bool = False, machine: str = "") -> bytes:
-    """The filter: `socket` makes only sockets of `families`. `deny_truncate` is for a Landlock without such a right.
+def program(
+    families: Sequence[int], *, deny_truncate: bool = False, shared: bool = False, machine: str = ""
+) -> bytes:
+    """The filter: `socket` makes only sockets of `families`. `deny_truncate` is for a Landlock without such a right;
+    `shared` is for where there are no namespaces.
 
     Arguments are compared by their low 32 bits, as the kernel takes them. Another architecture's calls do not exist.
     """
     machine = machine or os.uname().machine
     column = ("x86_64", "aarch64").index(machine)
-    number = {name: row[column] for name, row in {**DENIED, **WATCHED}.items() if row[column] >= 0}
+    number = {name: row[column] for name, row in {**DENIED, **SHARED, **WATCHED}.items() if row[column] >= 0}
     code = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_EQUAL, _ARCHITECTURES[machine], yes=1),
@@ -66,6 +77,7 @@ def program(families: Sequence[int], *, deny_truncate: bool = False, machine: st
         _deny(errno.ENOSYS),
     ]
     denied = [name for name in DENIED if name in number] + ["truncate"] * deny_truncate
+    denied += [*SHARED] if shared else []
     for name in denied:
         code += [_step(_EQUAL, number[name], no=1), _deny(errno.EPERM)]
     # its flags are in memory, where they can't be looked at: the C library then takes `clone`
@@ -78,6 +90,11 @@ def program(families: Sequence[int], *, deny_truncate: bool = False, machine: st
         number["unshare"], [_step(_LOAD, _FIRST), _step(_ANY_BIT, namespaces, no=1), _deny(errno.EPERM)]
     )
     code += _when(number["ioctl"], [_step(_LOAD, _SECOND), *_none_of(_TERMINAL_INPUT)])
+    if shared:
+        code += _when(number["prlimit64"], [_step(_LOAD, _FIRST), *_only([0])])  # itself
+        # a pair without connections (or a raw one, which is the same) can be sent and connected to any name
+        kind = [_step(_LOAD, _SECOND), _step(_AND, _KIND_OF_SOCKET)]
+        code += _when(number["socketpair"], [*kind, *_only([_STREAM, _PACKETS])])
     code += _when(number["socket"], [_step(_LOAD, _FIRST), *_only(families)])
     return b"".join([*code, _step(_RETURN, _ALLOW)])
 
