@@ -133,7 +133,7 @@ class AtWork:
         def perform(action: Action) -> Observation:
             if self.shop is None:
                 return tool.perform(action)
-            look_again = self.shop.watch()
+            look_again = self.shop.look()
             seen = tool.perform(action)
             return replace(seen, text="\n".join(filter(None, [seen.text, look_again()])))
 
@@ -183,7 +183,7 @@ class AtWork:
         """What the person's command after each edit says, and what it changed itself, as a formatter does."""
         if self.around is None or self.shop is None or self.around.edit_command is None:
             return ""
-        look_again = self.shop.watch()
+        look_again = self.shop.look()
         said = self.around.after_edit(paths, self.desk.means.meter.attempts)
         return "\n".join(filter(None, [said, look_again()]))
 

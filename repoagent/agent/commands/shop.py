@@ -20,7 +20,7 @@ def _no_limit() -> float | None:
     return None
 
 
-def _nothing_changed() -> Callable[[], str]:
+def _nothing_changed(background: bool) -> Callable[[], str]:
     return lambda: ""
 
 
@@ -35,10 +35,11 @@ class Shop:
     top: the work tree. folder: where their output is kept. env: the environment they start from. wrap: what to run
     instead of a command that may touch so much, for a sandbox that writes into a file why it ended one; why_ended:
     what that file says. unshown: further variables of a command that may not see all. seconds_left: of the run, None
-    without a limit. watch: called before a command in the foreground; what it returns is called after it, and says
-    which files it changed. audit: is told of each command. shown_as: how a model can name a file of `folder`.
-    timeout, longest: seconds that a command has by itself, and that may be asked for. budget: bytes of output that are
-    shown. keep: bytes of output that are kept in a file.
+    without a limit. watch: called before a command in the foreground, with whether one in the background may have
+    written since the last call; what it returns is called after it, and says which files changed. audit: is told of
+    each command. shown_as: how a model can name a file of `folder`. timeout, longest: seconds that a command has by
+    itself, and that may be asked for. budget: bytes of output that are shown. keep: bytes of output that are kept in a
+    file.
     """
 
     top: Path
@@ -49,7 +50,7 @@ class Shop:
     unshown: Callable[[], Mapping[str, str]] = dict
     why_ended: Callable[[Path], str | None] = lambda report: None
     seconds_left: Callable[[], float | None] = _no_limit
-    watch: Callable[[], Callable[[], str]] = _nothing_changed
+    watch: Callable[[bool], Callable[[], str]] = _nothing_changed
     audit: Callable[[Mapping[str, object]], None] = _nothing
     shown_as: Callable[[Path], str] = str
     timeout: float = 120.0
@@ -58,22 +59,32 @@ class Shop:
     keep: int = 64 * 1024 * 1024
     background: dict[str, Command] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)  # of background commands: their end is known to the model
+    settled: set[str] = field(default_factory=set)  # of background commands: looked at since their end
 
     def look_before(self, job: Job) -> Callable[[], str]:
         """Look before a command; what is returned looks after it. Nothing has to be looked at where it can't write, and
         nothing else that was started here does."""
         if job.may == "read" and all(command.has_ended() for command in self.background.values()):
             return lambda: ""
-        return self.watch()
+        return self.look()
+
+    def look(self) -> Callable[[], str]:
+        """Look at the files; what is returned looks again, and says which changed: between the two looks, and before
+        them while a command ran in the background."""
+        since = [name for name in self.background if name not in self.settled]
+        self.settled.update([name for name in since if self.background[name].has_ended()])
+        return self.watch(any(self.background[name].job.may != "read" for name in since))
 
     def notices(self) -> list[str]:
-        """A sentence for each background command that has ended since this was last asked."""
+        """A sentence for each background command that has ended since this was last asked, and what they changed."""
         said = []
         for name, command in self.background.items():
             if name not in self.told and command.has_ended():
                 self.told.add(name)
                 said.append(f"The background command {name} ({command.label}) has ended: {command.how()}.")
                 self.audit({**command.record(), "background": name})
+        if said and (changed := self.look()()):
+            said.append(changed)
         return said
 
     def close(self) -> None:

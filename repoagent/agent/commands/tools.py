@@ -150,6 +150,7 @@ def _why(shop: Shop, report: Path) -> str | None:
 def _begin(shop: Shop, job: Job) -> Observation:
     """Start a command in the background, and give it a moment."""
     name = shop.next_name()
+    changed = shop.look()() if job.may != "read" else ""  # what it changes is told from what was there
     command = _started(shop, job, name)
     shop.background[name] = command
     shop.audit({**command.record(), "background": name})
@@ -159,11 +160,12 @@ def _begin(shop: Shop, job: Job) -> Observation:
     if ended:
         shop.told.add(name)
         shop.audit({**command.record(), "background": name})
+        more = "\n".join(filter(None, [changed, shop.look_before(job)()]))
         return Observation(
-            "run", told(command, shown), ok=command.exit == 0, data=data_of(shop, command, name)
+            "run", told(command, shown, more), ok=command.exit == 0, data=data_of(shop, command, name)
         )
     said = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
-    text = "\n".join(filter(None, [said, fence(shown.text, "output") if shown.text else ""]))
+    text = "\n".join(filter(None, [said, fence(shown.text, "output") if shown.text else "", changed]))
     return Observation("run", text, data=data_of(shop, command, name))
 
 

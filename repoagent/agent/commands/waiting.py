@@ -83,6 +83,7 @@ def _state(
     shown = show(command.file, shop.shown_as(command.file), shop.budget, command.shown)
     command.shown = shown.until
     ended = command.has_ended()
+    changed = ""
     head = f"{name} has ended: {command.how()}" if ended else f"{name} runs"
     if met:
         head = f"It is there. {head}"
@@ -91,6 +92,7 @@ def _state(
     if ended and name not in shop.told:
         shop.told.add(name)
         shop.audit({**command.record(), "background": name})
+        changed = shop.look_before(command.job)()
     output = fence(shown.text, "output") if shown.text else "Nothing new was printed."
     good = met or (not missed and (not ended or command.exit == 0 or command.stopped == "ended by you"))
     data: dict[str, object] = {
@@ -99,7 +101,7 @@ def _state(
         "exit": command.exit,
         "output": shop.shown_as(command.file),
     }
-    return f"{head}\n{output}", good, False, data
+    return "\n".join(filter(None, [head, output, changed])), good, False, data
 
 
 def _named(shop: Shop, action: Action) -> tuple[str, Command]:

@@ -105,7 +105,7 @@ def _perform(room: Room, action: Action) -> Observation:
         return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
     if restart:
         room.close()
-    look_again = room.shop.watch()
+    look_again = room.shop.look()
     kernel, said = room.ready()
     file = _file(room.shop)
     record = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}

@@ -151,10 +151,11 @@ def run_by_git(worktree: WorkTree) -> Why:
     return why
 
 
-def obeyed_by_git(worktree: WorkTree) -> tuple[str | None, dict[str, str]]:
+def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
     """The folder of hooks in the work tree, None where it is elsewhere; and each further path in it that this
-    repository's own git runs or obeys, there or not, with why. One call of git."""
-    listed = git_output(worktree.top, "config", "-z", "--list", "--show-origin", "--includes").stdout
+    repository's own git, called with `options`, runs or obeys, there or not, with why. One call of git."""
+    asked = ("config", "-z", "--list", "--show-origin", "--includes")
+    listed = git_output(worktree.top, *options, *asked).stdout
     fields = os.fsdecode(listed).split("\0")[:-1]
     obeyed: dict[str, str] = {}
     hooks = worktree.common_dir / "hooks"

@@ -1,14 +1,15 @@
 """What a command has changed: the work tree is looked at before it and after it.
 
 A look costs one `git status` and the bytes of what is uncommitted; ignored files are not looked at. What somebody saves
-while the command runs counts as the command's: nobody can tell them apart.
+while the command runs counts as the command's: nobody can tell them apart. What has changed between two looks while a
+command ran in the background is a candidate, and said to the person.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repoagent.errors import Refused
 from repoagent.repo import FileChange, WorkTree, blob_hash
@@ -19,7 +20,7 @@ from repoagent.work.changes.ledger import Ledger
 from repoagent.work.changes.submodules import checked_out, look_inside, told
 from repoagent.work.changes.unwatched import forget_look, keep_look
 from repoagent.work.tools.names import named
-from repoagent.work.tools.obeyed import watch_usual
+from repoagent.work.tools.obeyed import tracked_folders, watch_usual
 
 LARGEST = 4 * 1024 * 1024  # bytes of a file that is followed
 MOST = 2_000  # uncommitted files whose bytes are looked at
@@ -40,35 +41,49 @@ class Seen:
     followed: bool = True
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What a look has seen, and what the ledger held then. `repositories` are others, in folders that git does not
+    know."""
+
+    status: Status
+    seen: dict[str, Seen]
+    entries: frozenset[FileChange]
+    repositories: tuple[str, ...]
+
+
 def watch(
     worktree: WorkTree, ledger: Ledger, say: Callable[[str], None], audit: Audit = lambda _: None
-) -> Callable[[], Callable[[], str]]:
-    """What looks before a command, and returns what looks after it: that tells the model what has changed.
+) -> Callable[[bool], Callable[[], str]]:
+    """What looks before a command, and returns what looks after it: that tells the model what has changed. It is told
+    whether something else that the run has started may have written since the last look.
 
-    `say` gets a sentence where the person's own uncommitted work was changed, what is in a submodule, or what other
-    programs obey. `audit` is told of each file that was written.
+    `say` gets a sentence where the person's own uncommitted work was changed, what is in a submodule, what other
+    programs obey, and what changed in the background. `audit` is told of each file that was written.
     """
-    look_at_usual = watch_usual(worktree.top, say)
+    look_at_usual = watch_usual(worktree.top, say, tracked_folders(worktree))
     submodules = checked_out(worktree)  # those of the beginning, whose .git no command in a sandbox may write
-    known: dict[str, Seen] = {}  # from look to look, so that a file that stays as it is is read once
+    last: _Look | None = None  # from look to look, so that a file that stays as it is is read once
 
-    def before() -> Callable[[], str]:
-        status, seen = _look(worktree, known)
-        known.clear()
-        known.update(seen)
-        keep_look(ledger, seen)
+    def before(background: bool = False) -> Callable[[], str]:
+        nonlocal last
+        was, last = last, _look(worktree, ledger, last.seen if last else {})
+        first = last
+        if was is None:
+            look_at_usual(first.repositories, tell=False)
+        meanwhile = _meanwhile(worktree, ledger, was, first, say, audit=audit) if background and was else ""
+        keep_look(ledger, first.seen)
         inside = look_inside(worktree, submodules)
 
         def after() -> str:
-            look_at_usual()
+            nonlocal last
+            last = _look(worktree, ledger, first.seen)
+            look_at_usual(last.repositories)
             others = told(inside, look_inside(worktree, submodules))
             audit([_written(path) for _, paths in others for path in paths])
-            return "\n".join(
-                filter(
-                    None,
-                    [_after(worktree, ledger, status, seen, say, audit=audit), *_in_submodules(others, say)],
-                )
-            )
+            changed = _after(worktree, ledger, first, last, say, audit=audit)
+            last = replace(last, entries=_entries(ledger))
+            return "\n".join(filter(None, [meanwhile, changed, *_in_submodules(others, say)]))
 
         return after
 
@@ -76,40 +91,28 @@ def watch(
 
 
 def _after(
-    worktree: WorkTree,
-    ledger: Ledger,
-    was: Status,
-    seen: dict[str, Seen],
-    say: Callable[[str], None],
-    *,
-    audit: Audit,
+    worktree: WorkTree, ledger: Ledger, was: _Look, now: _Look, say: Callable[[str], None], *, audit: Audit
 ) -> str:
-    status, now = _look(worktree, seen)
     changes: list[FileChange] = []
     candidates: list[FileChange] = []
     large: list[str] = []
-    for path in sorted({*seen, *now}):
-        before, after = seen.get(path), now.get(path)
-        if before is not None and after is not None and before.signature == after.signature:
-            continue
+    for path, old, new in _differences(worktree, was, now):
+        before, after = was.seen.get(path), now.seen.get(path)
+        tracked = (before or after or _NONE).tracked
         if not (before or after or _NONE).followed or not (after or before or _NONE).followed:
             large.append(path)
-            if (before or after or _NONE).tracked:
-                say(
-                    f"{path} was changed by the command, and is too large to be followed: it is not in the commit"
-                )
+            if tracked:
+                too_large = "is too large to be followed: it is not in the commit"
+                say(f"{named(path)} was changed by the command, and {too_large}")
             continue
-        old = before.content if before is not None else _committed(worktree, status, was, path)
-        new = after.content if after is not None else _present(worktree, path)
-        if old == new:
-            continue
-        tracked = (before or after or _NONE).tracked
         own = ledger.of(path) is not None
         (changes if tracked or (own and path not in _candidates(ledger)) else candidates).append(
             _change(path, old, new)
         )
         if tracked and before is not None and old is not None and not own:
-            say(f"{path}, which holds your uncommitted work, was changed by the command; {_undo(path)}")
+            say(
+                f"{named(path)}, which holds your uncommitted work, was changed by the command; {_undo(path)}"
+            )
     if changes:
         ledger.wrote(changes)
     if candidates:
@@ -120,6 +123,78 @@ def _after(
     )
     forget_look(ledger)
     return _told(changes, candidates, large)
+
+
+def _meanwhile(
+    worktree: WorkTree, ledger: Ledger, was: _Look, now: _Look, say: Callable[[str], None], *, audit: Audit
+) -> str:
+    """What has changed since the last look, while a command ran in the background: by it or by the person, but not by
+    what the run itself has written. It is a candidate then; of a file that the run has changed it is only said."""
+    touched = {
+        path
+        for change in was.entries ^ _entries(ledger)
+        for path in (change.path, change.old_path)
+        if path is not None
+    }
+    own = {path: change for change in ledger.changes for path in (change.path, change.old_path) if path}
+    found, again = [], []
+    for path, old, new in _differences(worktree, was, now):
+        if not now.seen.get(path, _NONE).followed or not was.seen.get(path, _NONE).followed:
+            continue
+        if path not in own and path not in touched:
+            found.append(_change(path, old, new))
+        elif path in own and not _is_left_by(own[path], path, new):
+            again.append(path)
+    if not found and not again:
+        return ""
+    ledger.found(found)
+    kind = worktree.object_format
+    events = [_written(change.name, change, kind) for change in found] + [*map(_written, again)]
+    audit([{**event, "by": "background"} for event in events])
+    sentences = []
+    if found:
+        names = _names([_verb(change) for change in found])
+        say(
+            f"{names} changed while a command ran in the background, by it or by you: no part of the run's change "
+            "unless the model keeps it"
+        )
+        sentences.append(
+            f"While a command ran in the background, {names} changed, by it or by the person: no part of your change "
+            'unless you say <keep path="FILE"/>.'
+        )
+    if again:
+        names = _names(list(map(named, again)))
+        sentences.append(
+            f"While a command ran in the background, {names}, which you had changed, changed again: look at it."
+        )
+    return "\n".join(sentences)
+
+
+def _is_left_by(change: FileChange, path: str, now: Content | None) -> bool:
+    """Whether a file is as this change of the run has left it."""
+    after = change.after if path == change.path else None
+    return (None if now is None else now.data) == after
+
+
+def _entries(ledger: Ledger) -> frozenset[FileChange]:
+    return frozenset((*ledger.changes, *ledger.candidates))
+
+
+def _differences(
+    worktree: WorkTree, was: _Look, now: _Look
+) -> Iterator[tuple[str, Content | None, Content | None]]:
+    """Each path that is another than it was, with what it held and what it holds, where that is followed."""
+    for path in sorted({*was.seen, *now.seen}):
+        before, after = was.seen.get(path), now.seen.get(path)
+        if before is not None and after is not None and before.signature == after.signature:
+            continue
+        if not (before or after or _NONE).followed or not (after or before or _NONE).followed:
+            yield path, None, None
+            continue
+        old = before.content if before is not None else _committed(worktree, now.status, was.status, path)
+        new = after.content if after is not None else _present(worktree, path)
+        if old != new:
+            yield path, old, new
 
 
 _NONE = Seen(None, None, True)
@@ -150,7 +225,7 @@ def _candidates(ledger: Ledger) -> set[str]:
     return {change.name for change in ledger.candidates}
 
 
-def _look(worktree: WorkTree, known: dict[str, Seen]) -> tuple[Status, dict[str, Seen]]:
+def _look(worktree: WorkTree, ledger: Ledger, known: dict[str, Seen]) -> _Look:
     """All paths with uncommitted bytes in the work tree, and all untracked ones."""
     status, others = read_status_and_untracked(worktree)
     changed = {path: one for path, one in status.changed.items() if not one.submodule}
@@ -165,7 +240,7 @@ def _look(worktree: WorkTree, known: dict[str, Seen]) -> tuple[Status, dict[str,
             follow = n < MOST and left > 0
             found[path] = seen = _see(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
             left -= len(seen.content.data) if seen.content is not None else 0
-    return status, found
+    return _Look(status, found, _entries(ledger), tuple(path for path in others if path.endswith("/")))
 
 
 def _see(worktree: WorkTree, path: str, known: Seen | None, *, tracked: bool, follow: bool) -> Seen:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from repoagent.repo import WorkTree, git
 from repoagent.repo.run import GitError
+from repoagent.work.tools.names import named
 
 _GITLINK = b"160000 "
 _OTHERS = {
@@ -59,18 +60,25 @@ def told(was: Mapping[str, Inside], now: Mapping[str, Inside]) -> list[tuple[str
             continue
         if before is None or after is None:
             found.append(
-                (f"{path} can't be read by git " + ("any more" if after is None else "until now"), [])
+                (f"{named(path)} can't be read by git " + ("any more" if after is None else "until now"), [])
             )
             continue
         names = sorted({*before.files, *after.files})
         files = [f"{path}/{name}" for name in names if before.files.get(name, 0) != after.files.get(name, 0)]
-        found.append((f"{path} is at another commit" if before.head != after.head else path, files))
+        found.append(
+            (f"{named(path)} is at another commit" if before.head != after.head else named(path), files)
+        )
     return found
+
+
+def git_of(folder: Path) -> tuple[str, str]:
+    """The options with which git is asked of the submodule in `folder`, whatever the environment says."""
+    return f"--git-dir={folder / '.git'}", f"--work-tree={folder}"
 
 
 def _inside(folder: Path) -> Inside:
     out = git(
-        folder, f"--git-dir={folder / '.git'}", f"--work-tree={folder}", "status", "--porcelain=v2", "-z", "--branch",
+        folder, *git_of(folder), "status", "--porcelain=v2", "-z", "--branch",
         "--untracked-files=all", "--no-renames", "--no-ahead-behind",
         "--ignore-submodules=dirty",  # git would obey what stands in them, and a command may have written that
     )  # fmt: skip

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from repoagent.edit.verify.sensitive import BY_HOOKS, LEFTHOOK, LIST, RUN_BY_GIT, listed, obeyed_by_git
 from repoagent.repo import WorkTree, git
+from repoagent.work.changes.submodules import checked_out, git_of
+from repoagent.work.tools.names import named
 
 _GITLINK = b"160000 "
 MOST = 100  # names of one folder
@@ -22,24 +25,32 @@ Signature = tuple[int, int, int]
 
 
 def kept_for_git(worktree: WorkTree) -> tuple[Path, ...]:
-    """Absolute paths, there or not. Two calls of git."""
-    return tuple(worktree.top / path for path in dict.fromkeys(_names(worktree)))
+    """Absolute paths, there or not. Two calls of git, and one for each submodule: git is asked in it what changed."""
+    kept = [worktree.top / path for path in _names(worktree)]
+    for path in checked_out(worktree):
+        top = worktree.top / path
+        kept += [top / name for name in _obeyed(WorkTree(top, top / ".git", top / ".git"), git_of(top))]
+    return tuple(dict.fromkeys(kept))
 
 
 def _names(worktree: WorkTree) -> Iterator[str]:
-    folder, obeyed = obeyed_by_git(worktree)
-    if folder is not None:
-        yield folder
-    for path, why in obeyed.items():
-        # a word of a command line that is no path there is most likely no path at all
-        if not why.startswith(RUN_BY_GIT) or "/" in path or os.path.lexists(worktree.top / path):
-            yield path
+    yield from _obeyed(worktree)
     for why, patterns in LIST:
         if why == BY_HOOKS:
             there = [name.rstrip("/") for name in patterns if os.path.lexists(worktree.top / name)]
             yield from LEFTHOOK if set(LEFTHOOK).intersection(there) else ()
             yield from there
     yield from (f"{path}/.git" for path in _submodules(worktree))
+
+
+def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[str]:
+    folder, obeyed = obeyed_by_git(worktree, options)
+    if folder is not None:
+        yield folder
+    for path, why in obeyed.items():
+        # a word of a command line that is no path there is most likely no path at all
+        if not why.startswith(RUN_BY_GIT) or "/" in path or os.path.lexists(worktree.top / path):
+            yield path
 
 
 def _submodules(worktree: WorkTree) -> Iterator[str]:
@@ -49,19 +60,49 @@ def _submodules(worktree: WorkTree) -> Iterator[str]:
             yield os.fsdecode(entry.partition(b"\t")[2])
 
 
-def watch_usual(top: Path, say: Callable[[str], None]) -> Callable[[], None]:
+class LookAtUsual(Protocol):
+    def __call__(self, repositories: Sequence[str] = (), *, tell: bool = True) -> None: ...
+
+
+def tracked_folders(worktree: WorkTree) -> tuple[str, ...]:
+    """The folders below the top that hold tracked files, with a slash at the end. One call of git."""
+    paths = os.fsdecode(git(worktree.top, "ls-files", "-z", "--cached")).split("\0")
+    found: set[str] = set()
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return tuple(f"{folder}/" for folder in sorted(found))
+
+
+def watch_usual(top: Path, say: Callable[[str], None], folders: Sequence[str] = ()) -> LookAtUsual:
     """What looks whether a file at its usual place, that an editor, a hook or another program obeys by itself, was made
     or changed since it last looked: `say` gets a sentence for each. Git ignores many of these, so that nothing else
-    would show them."""
+    would show them. So it is with a repository of its own in one of `folders`, or in those that the look is given:
+    git, and a prompt of the shell that asks it, would obey its settings there."""
     known = dict(_usual(top))
+    known.update(_repositories(top, folders))
 
-    def look() -> None:
-        for path, now in _usual(top):
+    def look(repositories: Sequence[str] = (), *, tell: bool = True) -> None:
+        for path, now in (*_usual(top), *_repositories(top, (*folders, *repositories))):
             if known.get(path) != now:
                 known[path] = now
-                say(f"warning: {path} was written meanwhile, and {listed(path)}: look at it before it is")
+                why = listed(path) or "is obeyed by git in that folder"
+                if tell:
+                    say(f"warning: {named(path)} was written meanwhile, and {why}: look at it before it is")
 
     return look
+
+
+def _repositories(top: Path, folders: Iterable[str]) -> Iterator[tuple[str, Signature]]:
+    """The .git that stands in one of these folders: of a folder only which one it is."""
+    for folder in folders:
+        try:
+            found = os.lstat(f"{top}/{folder}.git")  # joined as text: there may be 10,000
+        except OSError:
+            continue
+        is_folder = stat.S_ISDIR(found.st_mode)
+        yield f"{folder}.git", (0 if is_folder else found.st_ctime_ns, 0, found.st_ino)
 
 
 def _usual(top: Path) -> Iterator[tuple[str, Signature]]:

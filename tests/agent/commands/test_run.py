@@ -96,7 +96,7 @@ def test_the_same_result_reads_the_same(bench: Bench) -> None:
 def test_it_runs_in_its_folder_through_the_wrapper_and_what_it_changed_is_told(bench: Bench) -> None:
     (bench.shop.top / "sub").mkdir()
     bench.shop.wrap = lambda argv, *_: ["env", "WRAPPED=yes", *argv]
-    bench.shop.watch = lambda: lambda: "It changed: sub/new"
+    bench.shop.watch = lambda background: lambda: "It changed: sub/new"
     text = bench.run("pwd; echo $WRAPPED; touch new", cwd="sub").text
     assert f"{bench.shop.top}/sub\nyes\n" in text and text.endswith("It changed: sub/new")
 

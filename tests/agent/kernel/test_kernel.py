@@ -60,7 +60,7 @@ def test_a_python_that_is_none_is_told(desk: Desk) -> None:
 def test_the_life_of_a_kernel(desk: Desk) -> None:
     asked: list[str] = []
     desk.shop.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]
-    desk.shop.watch = lambda: lambda: "It changed a.txt."
+    desk.shop.watch = lambda background: lambda: "It changed a.txt."
     (desk.top / "json.py").write_text("raise ImportError('not the right one')")
     first = desk.run("import os, sys\nx = 20\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")
     assert first.ok and first.text.startswith("In a new kernel (Python 3.")

@@ -60,6 +60,49 @@ def test_a_repository_in_the_place_of_a_submodule(repo: GitRepo) -> None:
     assert not (repo.top / "sub/.git").exists()
 
 
+@pytest.mark.soak  # as with the hooks
+@confined
+def test_the_program_of_a_filter_in_a_submodule(repo: GitRepo, tmp_path: Path) -> None:
+    """Git is asked in it what a command has changed, and obeys its settings there."""
+    inner = GitRepo(tmp_path / "inner")
+    inner.top.mkdir()
+    inner.git("init", "-q")
+    inner.write("lib.c", "one\n")
+    inner.write(".gitattributes", "*.c filter=x\n")
+    program(inner, "clean.sh", "cat\n")
+    inner.commit("Lib")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
+    repo.commit("With a submodule")
+    repo.git("-C", "lib", "config", "filter.x.clean", "./clean.sh")
+    proof = tmp_path / "escaped"
+    text = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > lib/clean.sh; echo new > lib/lib.c; true"
+    go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
+    assert not proof.exists()
+    assert repo.top / "lib/clean.sh" in kept_for_git(open_worktree(repo.top))
+
+
+@confined
+def test_a_repository_of_its_own_in_a_folder_is_not_entered_and_is_told_of(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    repo.write("src/a.py", "a\n")
+    repo.write("lib/a.py", "a\n")
+    repo.commit("Begin")
+    proof = tmp_path / "escaped"
+    text = (
+        f"git init -q hid; git -C hid config core.fsmonitor 'touch {proof}; false'; cp -r hid/.git src; "
+        "echo 'gitdir: ../hid/.git' >lib/.git; for d in src lib; do echo b >>$d/a.py; done; true"
+    )
+    search = ["<search>b</search>", '<history path="src/a.py"/>', '<read path="src/a.py"/>']
+    out, _, person = go(repo, f"<run>{text}</run>", *search, "<run>true</run>", FINISH, FINISH, mode="auto")
+    assert not proof.exists()
+    assert out.commits and repo.read("src/a.py") == b"a\nb\n"
+    warned = [said.split()[1] for said in person.said if "is obeyed by git in that folder" in said]
+    assert sorted(warned) == ["hid/.git", "lib/.git", "src/.git"]
+    repo.git("-C", "src", "status")  # as a prompt of the shell does it
+    assert proof.exists()
+
+
 def test_what_is_kept(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("kept")
     program(repo, "lefthook.yml")
