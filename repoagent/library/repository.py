@@ -173,8 +173,9 @@ class Repository(Looking):
         Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and what was
         changed are kept then, and the same `name` goes on.
         """
-        from repoagent.library.running import limits_of, name_of
+        from repoagent.library.running import name_of
         from repoagent.work import RunRequest, run
+        from repoagent.work.request import limits_of
 
         found = self._settings(settings, {"run.mode": mode, **named(model)})
         request = RunRequest(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Mode
+from repoagent.llm import Limits
 from repoagent.repo import Options
+
+if TYPE_CHECKING:
+    from repoagent.config import Settings
 
 
 @dataclass(frozen=True)
@@ -48,3 +53,14 @@ class RunRequest:
     worktree: str = ""
     branch: str = ""
     said: Mapping[str, object] = field(default_factory=dict)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits of a run that the configuration sets."""
+    return Limits(
+        settings.whole("run.max_turns"),
+        settings.whole_or_none("max_tokens"),
+        settings.number_or_none("max_cost"),
+        settings.number_or_none("max_cost_per_day"),
+        settings.number_or_none("run.max_time"),
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from repoagent.agent.approval import Mode
+from repoagent.agent.approval import MODES, Mode
 from repoagent.cli.chat.show import Speaking, show_turn
 from repoagent.cli.run import options as run_options
 from repoagent.cli.run.kept import hold_on, said
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from repoagent.repo import WorkTree
     from repoagent.store import Layout
     from repoagent.work import RunOutcome, Talk
-
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass

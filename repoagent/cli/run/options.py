@@ -121,16 +121,18 @@ def commit_options(given: SimpleNamespace) -> Options:
 
 
 def limits(given: SimpleNamespace, settings: Settings) -> Limits:
-    """The limits that the options and the settings say."""
-    from repoagent.llm import Limits
+    """The limits that the options say, and where they say none the settings."""
+    from dataclasses import replace
 
-    return Limits(
-        given.max_turns or settings.whole("run.max_turns"),
-        given.max_tokens or settings.whole_or_none("max_tokens"),
-        given.max_cost if given.max_cost is not None else settings.number_or_none("max_cost"),
-        settings.number_or_none("max_cost_per_day"),
-        given.max_time if given.max_time is not None else settings.number_or_none("run.max_time"),
-    )
+    from repoagent.work.request import limits_of
+
+    said = {
+        "turns": given.max_turns,
+        "tokens": given.max_tokens,
+        "cost": given.max_cost,
+        "seconds": given.max_time,
+    }
+    return replace(limits_of(settings), **{name: most for name, most in said.items() if most is not None})
 
 
 def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
