@@ -22,6 +22,7 @@ from repoagent.cli.chat import history
 from repoagent.cli.chat.completing import Offered
 from repoagent.cli.chat.keys import bindings
 from repoagent.cli.chat.reading import PROMPT
+from repoagent.cli.program.signals import Ended
 from repoagent.cli.screen.hush import typed
 from repoagent.cli.screen.terminal import Terminal
 from repoagent.errors import RepoagentError
@@ -92,6 +93,12 @@ class Editor:
             return self._session.prompt(handle_sigint=False)
         except EOFError:
             return None
+        except Ended:
+            raise
+        except KeyboardInterrupt:  # a second ^C, so soon that the terminal still shows what the first one said
+            if self._asked_to_end:
+                return None
+            raise
 
     def _go_on_from(self, text: str) -> None:
         """What was typed before there was a prompt stands in it, as if it were typed now."""
