@@ -95,6 +95,16 @@ def open_chat(
     return chat
 
 
+def leave(chat: Chat, worktree: WorkTree) -> None:
+    """At the end of a chat that began in `worktree`: the linked work tree that it opened again goes, as at the end of a
+    run, when all in it is committed."""
+    from repoagent.work.ground.place import wind_up
+
+    branch = current_branch(chat.worktree) if chat.worktree.top.is_dir() else None
+    if branch and chat.worktree.top != worktree.top and (said := wind_up(worktree, chat.worktree, branch)):
+        chat.terminal.note(said)
+
+
 def open_means(given: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits) -> Means:
     """The model of the settings, and a meter. Raises ModelError, UsageError."""
     from repoagent.edit.means import means

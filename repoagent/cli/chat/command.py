@@ -59,7 +59,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     if given.json_stream:  # it is a program that is asked, wherever it stands
         terminal = terminal._replace(reads=False)
     _refuse(given, terminal.can_ask)
-    from repoagent.cli.chat.chat import open_chat
+    from repoagent.cli.chat.chat import leave, open_chat
     from repoagent.cli.program.settle import settle
     from repoagent.cli.screen.hush import hushed
 
@@ -70,9 +70,12 @@ def command(session: Session, /, **options: Any) -> Exit:
             if given.json_stream:
                 from repoagent.cli.chat.stream import talk
 
-                return talk(chat)
-            _greet(chat)
-            _talk(chat, _reader(chat))
+                code = talk(chat)
+            else:
+                _greet(chat)
+                _talk(chat, _reader(chat))
+                code = Exit.DONE
+            leave(chat, worktree)
     except RepoagentError as error:
         if given.json_stream:
             from repoagent.cli.run.events import emit_error
@@ -84,7 +87,7 @@ def command(session: Session, /, **options: Any) -> Exit:
         problem = {"kind": error.exit_code.name.lower(), "exit": int(error.exit_code), "message": str(error)}
         terminal.result(json.dumps({"version": 1, "error": {**problem, **error.details()}}) + "\n")
         return error.exit_code
-    return Exit.DONE
+    return code
 
 
 def _refuse(given: SimpleNamespace, person: bool) -> None:

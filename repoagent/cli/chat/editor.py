@@ -95,7 +95,9 @@ class Editor:
             return None
         except Ended:
             raise
-        except KeyboardInterrupt:  # a second ^C, so soon that the terminal still shows what the first one said
+        except (
+            KeyboardInterrupt
+        ):  # a second ^C, so soon that the terminal still shows what the first one said
             if self._asked_to_end:
                 return None
             raise

@@ -22,7 +22,7 @@ from repoagent.llm import Turn
 from repoagent.repo import layout, open_worktree
 from tests import program
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script
+from tests.edit.conftest import GREET, Run, Script, diff
 
 DONE = "<commit>Greet with a comma</commit>\n<finish>It greets with a comma.</finish>"
 LOOK = '<read path="src/app.py"/>'
@@ -304,3 +304,18 @@ def test_a_chat_goes_on_in_the_linked_work_tree_where_it_was(
     assert done.code == 0 and f"working in {side}, as before" in done.err
     assert repo.git("log", "-1", "--format=%s", "side").strip() == "Greet with a comma"
     assert repo.status() == "" and repo.git("log", "--format=%s", "HEAD..side").count("\n") == 1
+
+
+@pytest.mark.soak
+def test_a_chat_goes_on_with_a_run_on_a_branch_of_its_own(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(LOOK, GREET, DONE)
+    assert run("run", "--mode", "auto-edit", "--branch", "side", "greet").code == 0
+    name = next((repo.top / ".repoagent/runs").glob("run-*")).name
+    script.replies(
+        LOOK, diff("src/app.py", "-    return f'hello, {name}'", "+    return f'hi, {name}'"), DONE
+    )
+    done = run("chat", "--resume", name, "--mode", "auto-edit", stdin="hi, rather\n")
+    assert done.code == 0 and "as before" in done.err
+    assert "the work is on the branch side: `git merge side` takes it over" in done.err
+    assert repo.git("log", "--format=%s", "HEAD..side").count("\n") == 2 and repo.status() == ""
+    assert repo.git("worktree", "list").count("\n") == 1
