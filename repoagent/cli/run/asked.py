@@ -34,6 +34,7 @@ def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -
         raise UsageError('say what to do: repoagent run "PROMPT"')
     if given.commit_per_edit and given.no_commit:
         raise UsageError("--commit-per-edit and --no-commit can't be meant together")
+    _refuse_swallowed(given)
     held = "" if fresh else hold_on(given, settings, Home(layout(worktree), name))
     mode = next(mode for mode in MODES if mode == (given.mode or settings.text("run.mode")))
     request = RunRequest(
@@ -101,6 +102,14 @@ def shown_name(ready: Means) -> str:
     from repoagent.llm.naming import shown
 
     return shown(ready.model.spec)
+
+
+def _refuse_swallowed(given: SimpleNamespace) -> None:
+    """An option that has no value takes the next one for it; no folder or branch is meant that begins so."""
+    for option, value in (("--worktree DIR", given.worktree), ("--branch NAME", given.branch)):
+        if str(value or "").startswith("-"):
+            name, what = option.split()
+            raise UsageError(f"{name} needs a {what}, and {value} is what follows it: say {option}")
 
 
 def _prompt(given: SimpleNamespace) -> str:
