@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.run.outcome import as_object, show_commit, spent
 from repoagent.cli.screen.clean import clean, columns, one_line
+from repoagent.cli.screen.hush import collect
 from repoagent.cli.screen.reply import Fold, Words
 from repoagent.cli.screen.working import Working
 
@@ -25,6 +26,10 @@ class Speaking(Working):
     """The model's words are what a chat is about: they are not dim."""
 
     styles = ()
+
+    def text(self, piece: str) -> None:
+        collect()
+        super().text(piece)
 
 
 def note(terminal: Terminal, text: str, *styles: str) -> None:

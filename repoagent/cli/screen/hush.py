@@ -13,8 +13,10 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
@@ -25,7 +27,7 @@ _LOCAL, _CHARACTERS = 3, 6  # of what tcgetattr says
 class _State:
     before: list[Any] | None = None  # how the terminal was, while it is hushed
     asking = 0  # how many wait for an answer
-    kept = b""
+    kept: ClassVar[list[bytes]] = []  # what was typed
 
 
 @contextmanager
@@ -56,7 +58,7 @@ def heard(*, typed_ahead: bool = False) -> Iterator[None]:
         yield
         return
     if not typed_ahead:
-        _collect()
+        collect()
     _State.asking += 1
     try:
         _restore()
@@ -66,12 +68,26 @@ def heard(*, typed_ahead: bool = False) -> Iterator[None]:
         _hush()
 
 
+def collect() -> None:
+    """Take what was typed, so that there is room for more: where there is none, a ^C can't come through."""
+    if _State.before is None or _State.asking:
+        return
+    try:
+        while os.tcgetpgrp(_input()) == os.getpgrp() and select.select([_input()], [], [], 0)[0]:
+            had = len(_State.kept)
+            # in one step: an exception for a ^C that comes between reading and keeping would lose what was read
+            _State.kept.extend(islice(iter(partial(os.read, _input(), 65536), b""), 1))
+            if len(_State.kept) == had:
+                return
+    except OSError:  # it was closed
+        return
+
+
 def typed() -> str:
     """What was typed while nobody was asked. It waits for an Enter of its own, so its last ones are left out."""
-    if _State.before is not None:
-        _collect()
-    found, _State.kept = _State.kept, b""
-    return found.decode("utf-8", "replace").rstrip("\n")
+    collect()
+    found, _State.kept = _State.kept, []
+    return b"".join(found).decode("utf-8", "replace").rstrip("\n")
 
 
 def _hush() -> None:
@@ -98,20 +114,9 @@ def _set(how: list[Any]) -> None:
         return
 
 
-def _collect() -> None:
-    try:
-        while os.tcgetpgrp(_input()) == os.getpgrp() and select.select([_input()], [], [], 0)[0]:
-            if not (data := os.read(_input(), 65536)):
-                return
-            _State.kept += data
-    except OSError:  # it was closed
-        return
-
-
 def _stop(number: int, _frame: FrameType | None) -> None:
     """^Z: the shell gets the terminal as we got it, and not what was typed for us."""
-    if not _State.asking:
-        _collect()
+    collect()
     _restore()
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)  # and here we are again

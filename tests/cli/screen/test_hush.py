@@ -13,7 +13,7 @@ from tests.cli.screens import Screen, python
 HEAD = """
 import os, signal, sys
 from repoagent.cli.program.signals import listen
-from repoagent.cli.screen.hush import hushed, typed
+from repoagent.cli.screen.hush import collect, hushed, typed
 from repoagent.cli.screen.terminal import Terminal
 terminal = Terminal.open()
 listen()
@@ -58,7 +58,8 @@ os.tcsetpgrp(0, os.getpid())
     os.kill(os.getpid(), signal.SIGTSTP)
     try:
         say("here again")
-        signal.pause()
+        while True:
+            collect()
     except KeyboardInterrupt:
         say(f"had {len(typed())}")
 """
@@ -68,8 +69,8 @@ os.tcsetpgrp(0, os.getpid())
         window.send("\n")
         window.expect("here again")
         assert not window.echoes
-        window.send("x" * 4000 + "\x03")  # which drops nothing
-        window.expect("had 4000")
+        window.send("x" * 9000 + "\x03")  # which drops nothing
+        window.expect("had 9000")
         window.expect("over")
         assert window.echoes
 
