@@ -24,7 +24,7 @@ from repoagent.work.around import Around
 from repoagent.work.changes.back import put_back
 from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, shown_in
-from repoagent.work.home import Live, sweep_away
+from repoagent.work.home import Live, sweep_away, unread
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, unfinished_business
 from repoagent.work.landing.left import left_as_they_are
@@ -216,8 +216,13 @@ class AtWork:
         )
 
     def _insist(self, state: State) -> Observation | None:
-        """Words alone while something is unfinished: asked once whether that is the end."""
+        """Words alone while something is unfinished: asked once whether that is the end. What the person has said
+        meanwhile is answered, too."""
         self._refuse_lost()
+        if unread(self.desk.home):
+            return Observation(
+                "unfinished", "The person has said something meanwhile: hear it first.", ok=True
+            )
         business = unfinished_business(self.desk)
         if not business or self.insisted:
             return None

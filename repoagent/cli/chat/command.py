@@ -205,12 +205,14 @@ def _stopped(chat: Chat) -> None:
 def _failed(chat: Chat, error: RepoagentError) -> None:
     from repoagent.cli.chat.show import note, show_left
     from repoagent.cli.chat.talking import unfinished
-    from repoagent.errors import NothingDone, UsageError
+    from repoagent.errors import Busy, NothingDone, UsageError
     from repoagent.work.home import Stopped
     from repoagent.work.landing.left import left
 
     note(chat.terminal, str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
-    if isinstance(error, NothingDone | UsageError):
+    if isinstance(
+        error, NothingDone | UsageError | Busy
+    ):  # of a turn that is another process's nothing is to be said
         return
     try:
         show_left(left(chat.worktree, chat.home), chat.terminal)

@@ -15,11 +15,12 @@ import pytest
 from repoagent.agent.state import State
 from repoagent.cli.chat import slash
 from repoagent.cli.chat.chat import Chat, open_chat
-from repoagent.cli.chat.command import command, heeded
+from repoagent.cli.chat.command import _failed, command, heeded
 from repoagent.cli.program.session import Session
-from repoagent.errors import NothingDone, UsageError
+from repoagent.errors import Busy, NothingDone, UsageError
 from repoagent.llm import Turn
 from repoagent.repo import layout, open_worktree
+from repoagent.work.home.process import host
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff
@@ -304,6 +305,26 @@ def test_a_chat_goes_on_in_the_linked_work_tree_where_it_was(
     assert done.code == 0 and f"working in {side}, as before" in done.err
     assert repo.git("log", "-1", "--format=%s", "side").strip() == "Greet with a comma"
     assert repo.status() == "" and repo.git("log", "--format=%s", "HEAD..side").count("\n") == 1
+
+
+def test_what_another_process_is_at_is_not_said_to_be_gone_on_with(
+    chat: Chat, capfd: pytest.CaptureFixture[str]
+) -> None:
+    chat.home.conversation.parent.mkdir(parents=True)
+    State(file=chat.home.conversation).with_turn(Turn("user", "greet", {}))
+    chat.home.folder.mkdir(parents=True)
+    chat.home.record.write_text(json.dumps({"version": 1, "state": "killed", "host": host()}))
+    capfd.readouterr()
+    _failed(chat, Busy("it is at work in process 1"))
+    assert capfd.readouterr().err == "it is at work in process 1\n"
+
+
+def test_what_comes_during_the_last_call_is_answered_too(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("One.", "Two.")
+    inbox = ".repoagent/runs/talk/inbox"
+    script.act(0, f"mkdir -p {repo.top}/{inbox}; echo rather this > {repo.top}/{inbox}/1.md")
+    done = run("chat", "--conversation", "talk", stdin="a\n")
+    assert (done.code, done.out) == (0, "Two.\n") and "rather this" in script.prompts[1]
 
 
 @pytest.mark.soak
