@@ -92,12 +92,15 @@ def _remembered(worktree: WorkTree, paths: tuple[str, ...]) -> dict[str, Memory]
 
 def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str, Memory]]:
     for path in paths:
-        if (worktree.top / path).is_symlink():  # a link has no memory: the file that it names has
-            continue
-        data = read_source(worktree, path).data
+        data = _text_of(worktree, path)
         memory = None if data is None else resolve(layout(worktree), worktree, path, data)
         if memory is not None:
             yield path, memory
+
+
+def _text_of(worktree: WorkTree, path: str) -> bytes | None:
+    """What the file holds, None where there is none. A link has no memory: the file that it names has."""
+    return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
 
 
 def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
@@ -120,7 +123,7 @@ def tell(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: st
     """The keys of the memories follow what was written, and their edits say what became of them: `state`."""
     told = set()
     for path in edit.paths:
-        data = read_source(worktree, path).data
+        data = _text_of(worktree, path)
         memory = before.get(path)
         if data is not None:
             known = memory or _renamed(worktree, edit, data, before)

@@ -6,7 +6,7 @@ import pytest
 
 from repoagent.agent import open_state
 from repoagent.agent.approval import Verdict
-from repoagent.edit.undo import undo
+from repoagent.edit.undo import redo, undo
 from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, UsageError
 from repoagent.llm import Limits, Request
 from repoagent.llm.conversation import read
@@ -314,3 +314,15 @@ def test_what_a_command_has_changed_is_shown_before_it_is_committed(repo: GitRep
     files = repo.git("diff", "--name-only", before, "HEAD").split()
     assert files == (["f.txt", "g.txt"] if wanted else ["f.txt"])
     assert repo.status() == ""
+
+
+def test_a_link_that_is_made_again_has_no_memory(repo: GitRepo) -> None:
+    """And hinders that of no other file, nor of the next command."""
+    repo.commit(**{"f.txt": "one\n"})
+    link = '<run>ln -s f.txt link</run><keep path="link"/>'
+    go(repo, EDIT, link, DONE)
+    worktree = open_worktree(repo.top)
+    undo(worktree)
+    redo(worktree)
+    assert (repo.top / "link").is_symlink() and repo.status() == ""
+    assert not list((repo.top / ".git/repoagent/pending").iterdir())
