@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from repoagent.errors import Refused
@@ -109,10 +110,9 @@ def _after(
         (changes if tracked or (own and path not in _candidates(ledger)) else candidates).append(
             _change(path, old, new)
         )
-        if tracked and before is not None and old is not None and not own:
-            say(
-                f"{named(path)}, which holds your uncommitted work, was changed by the command; {_undo(path)}"
-            )
+        if before is not None and old is not None and not own:
+            what = "holds your uncommitted work" if tracked else "git does not know"
+            say(f"{named(path)}, which {what}, was changed by the command; {_undo(path)}")
     if changes:
         ledger.wrote(changes)
     if candidates:
@@ -122,7 +122,8 @@ def _after(
         [_written(change.name, change, kind) for change in (*changes, *candidates)] + [*map(_written, large)]
     )
     forget_look(ledger)
-    return _told(changes, candidates, large)
+    mine = {change.name for change in ledger.candidates if change.before is None}
+    return "\n".join(_sentences(changes, candidates, large, mine))
 
 
 def _meanwhile(
@@ -296,16 +297,22 @@ def _change(path: str, old: Content | None, new: Content | None) -> FileChange:
     )
 
 
-def _told(changes: Sequence[FileChange], candidates: Sequence[FileChange], large: Sequence[str]) -> str:
-    return "\n".join(_sentences(changes, candidates, large))
-
-
 def _sentences(
-    changes: Sequence[FileChange], candidates: Sequence[FileChange], large: Sequence[str]
+    changes: Sequence[FileChange],
+    candidates: Sequence[FileChange],
+    large: Sequence[str],
+    mine: AbstractSet[str],
 ) -> Iterator[str]:
+    """`mine` are the candidates that were not there before the run."""
     if changes:
         yield f"It changed {_names([_verb(change) for change in changes])}: a part of your change now."
-    made = [named(change.name) for change in candidates if change.after is not None]
+    theirs = [_verb(change) for change in candidates if change.before is not None and change.name not in mine]
+    if theirs:
+        yield (
+            f"It changed {_names(theirs)}, which git does not know: no part of your change, and "
+            f'<restore path="FILE"/> takes that back.'
+        )
+    made = [named(change.name) for change in candidates if change.after is not None and change.name in mine]
     if made:
         yield (
             f"It made {_names(made)}, which git does not know: no part of your change unless you say "

@@ -27,6 +27,28 @@ def test_what_a_command_writes_is_in_the_audit(repo: GitRepo) -> None:
     assert all(one["run"] and one["version"] == 1 for one in lines)
 
 
+def test_a_file_of_the_person_that_git_does_not_know_is_told_when_a_command_changes_it(repo: GitRepo) -> None:
+    """Nobody else has its bytes."""
+    repo.commit(**{"a.txt": "one\n"})
+    repo.write("notes.txt", "mine\n")
+    repo.write("plan.txt", "mine too\n")
+    command = "echo more >> notes.txt; mv plan.txt moved.txt"
+    restore = '<restore path="notes.txt"/>\n<restore path="plan.txt"/>'
+    done = "<finish>a</finish>"
+    _, model, person = go(
+        repo, f"<run>{command}</run>", "<run>echo x >> moved.txt</run>", restore, done, done
+    )
+    said = "\n".join(person.said)
+    for name in ("notes.txt", "plan.txt"):
+        assert (
+            f"{name}, which git does not know, was changed by the command; its bytes before are kept" in said
+        )
+    assert "moved.txt" not in said
+    assert "It changed notes.txt, plan.txt (deleted), which git does not know" in model.told
+    assert model.told.count("It made moved.txt, which git") == 2
+    assert (repo.read("notes.txt"), repo.read("plan.txt")) == (b"mine\n", b"mine too\n")
+
+
 def test_what_a_command_changes_in_a_submodule_is_said(repo: GitRepo, tmp_path: Path) -> None:
     inner = GitRepo(tmp_path / "inner")
     inner.top.mkdir()
