@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from repoagent.config import user_file
 from repoagent.work.children import process, tool
 from repoagent.work.children.order import Order
 from tests.conftest import GitRepo
@@ -18,8 +21,11 @@ def test_the_child_of_a_plan_only_reads(repo: GitRepo, monkeypatch: pytest.Monke
         raise KeyboardInterrupt  # before it is started
 
     monkeypatch.setattr(tool, "write_order", kept)
+    kind = user_file(os.environ).parent / "agents" / "worker.md"
+    kind.parent.mkdir(parents=True)
+    kind.write_text("---\nname: worker\ndescription: does anything\n---\nDo it.\n")
     with pytest.raises(KeyboardInterrupt):
-        go(repo, '<delegate kind="edit">do it</delegate>', mode="auto", plan_only=True)
+        go(repo, '<delegate kind="worker">do it</delegate>', mode="auto", plan_only=True)
     assert [order.mode for order in orders] == ["read-only"]
 
 
