@@ -26,6 +26,7 @@ from repoagent.repo.transaction import InHead
 from repoagent.repo.transaction.refusals import refuse_operation
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
+from repoagent.work.changes.back import said_of
 from repoagent.work.changes.committing import committed, will_commit
 from repoagent.work.desk import Desk
 from repoagent.work.home import goes_on
@@ -80,6 +81,8 @@ def land_all(desk: Desk, said: str) -> Landed | None:
             desk.ledger.drop([change.name for change in desk.ledger.changes])
             raise
         else:
+            if desk.request.commit.include_dirty and desk.ledger.mixed:
+                desk.talk.say(f"note: the commit includes your own changes of {said_of(desk.ledger.mixed)}")
             committed(desk.ledger, edit_id)
             return landed
 
