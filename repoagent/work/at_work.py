@@ -29,7 +29,7 @@ from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, unfinished_business
 from repoagent.work.landing.left import left_as_they_are
 from repoagent.work.landing.plan import mend_plan
-from repoagent.work.landing.writing import write
+from repoagent.work.landing.writing import write_back
 from repoagent.work.outset import begun
 from repoagent.work.sending.prompt import system_parts
 from repoagent.work.sending.requests import Sending
@@ -246,7 +246,11 @@ class AtWork:
             return
         try:
             left = put_back(
-                desk.ledger, paths, lambda changes: write(desk.worktree, changes, f"{desk.home.name}-back")
+                desk.ledger,
+                paths,
+                lambda changes: write_back(
+                    desk.worktree, changes, desk.ledger.changes, f"{desk.home.name}-back"
+                ),
             )
             if left:
                 again = f"repoagent runs restore {desk.home.name}"

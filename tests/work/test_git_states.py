@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from repoagent.edit.undo import undo
-from repoagent.errors import Busy, Refused, UsageError
+from repoagent.errors import Busy, NothingDone, Refused, UsageError
 from repoagent.llm import Request
 from repoagent.memory import resolve
 from repoagent.repo import Options, WorkTree, layout, open_worktree
@@ -16,7 +16,7 @@ from repoagent.repo.paths import is_ignored
 from repoagent.repo.transaction import lock
 from repoagent.work.ground.place import linked, reopened, wind_up
 from repoagent.work.home import Home
-from repoagent.work.landing.left import left
+from repoagent.work.landing.left import left, take_back
 from tests.conftest import GitRepo
 from tests.program import run
 from tests.work.bare import NAME, Person, diff, go
@@ -141,6 +141,29 @@ def test_what_was_staged_of_the_change_itself_is_no_other_work(repo: GitRepo, al
     assert ("other uncommitted work" in " ".join(person.said)) is not all_of_it
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert repo.status() == ("" if all_of_it else "MM f.txt\n")
+
+
+@pytest.mark.parametrize("rejected", [True, False])
+def test_what_is_taken_back_leaves_the_index_too(repo: GitRepo, rejected: bool) -> None:
+    """With all else that is staged kept, of the same file too."""
+    repo.commit(**{"f.txt": "one\n2\n3\n4\n", "g.txt": "g\n"})
+    repo.write("new.txt", "new\n")
+    made = '<run>echo made > made.txt; mv g.txt h.txt</run><keep path="made.txt"/><keep path="h.txt"/>'
+    edit = "```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1,2 +1,2 @@\n-one\n+two\n 2\n```\n"
+
+    def stage(_: Request) -> str:
+        repo.write("f.txt", "two\n2\n3\nmine\n")
+        repo.git("add", "-A")
+        return "<reject>no</reject>" if rejected else DONE
+
+    if rejected:
+        with pytest.raises(NothingDone):
+            go(repo, edit, made, stage)
+    else:
+        go(repo, edit, made, stage, commit=NO_COMMIT)
+        take_back(open_worktree(repo.top), Home(layout(open_worktree(repo.top)), NAME))
+    assert repo.status() == "M  f.txt\nA  new.txt\n"
+    assert repo.git("show", ":f.txt") == "one\n2\n3\nmine\n"
 
 
 def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRepo) -> None:

@@ -9,7 +9,6 @@ from repoagent.repo.change import FileChange
 from repoagent.repo.commits import has_object, head_commit, read_commit
 from repoagent.repo.options import Options
 from repoagent.repo.transaction.git_commit import Listen
-from repoagent.repo.transaction.record import Record
 from repoagent.repo.transaction.refusals import refuse_operation
 from repoagent.repo.transaction.transaction import Transaction
 from repoagent.repo.undo.edits import Edit, edit_record, find_edit
@@ -17,7 +16,7 @@ from repoagent.repo.undo.history import commit_of, is_as_stored, is_shared, is_w
 from repoagent.repo.undo.messages import message_again, revert_message
 from repoagent.repo.undo.move import Move, Way
 from repoagent.repo.undo.reverse import changes_of, renamed_by
-from repoagent.repo.undo.unstage import Unstage, is_staged
+from repoagent.repo.undo.unstage import taken_out
 from repoagent.repo.worktree import WorkTree
 
 Changes = tuple[FileChange, ...]
@@ -53,8 +52,8 @@ def undo(
     record = edit_record(worktree, edit)
     changes = tuple(changes_of(worktree, record, undo=True))
     if edit.no_commit:
-        if is_staged(worktree, record):
-            return _unstage(worktree, edit, changes, record)
+        if taken_out(worktree, changes, record.steps, "undo", edit.id):
+            return UndoResult(edit, None, False, edit.paths)
         return _without_commit(worktree, edit, changes, "undo")
     commit = commit_of(worktree, edit)
     whole = is_whole(worktree, edit, commit)
@@ -106,13 +105,6 @@ def _move(worktree: WorkTree, edit: Edit, changes: Changes, way: Way, event: str
         move.write()
         move.move()
     return UndoResult(edit, way.to or None, True, edit.paths)
-
-
-def _unstage(worktree: WorkTree, edit: Edit, changes: Changes, record: Record) -> UndoResult:
-    with Unstage(worktree, changes, record) as back:
-        back.write()
-        back.move()
-    return UndoResult(edit, None, False, edit.paths)
 
 
 def _without_commit(worktree: WorkTree, edit: Edit, changes: Changes, event: str) -> UndoResult:

@@ -1,4 +1,4 @@
-"""The undo of an edit that was left uncommitted, where the person has staged its change since."""
+"""A change that was left uncommitted is taken back, where the person has staged it since."""
 
 from __future__ import annotations
 
@@ -14,37 +14,56 @@ from repoagent.repo.merge import Conflict
 from repoagent.repo.project import project
 from repoagent.repo.status import Status, read_status
 from repoagent.repo.transaction.plan import Plan, say_where
-from repoagent.repo.transaction.record import Planned, Record
+from repoagent.repo.transaction.record import Planned
 from repoagent.repo.transaction.versions import Versions
 from repoagent.repo.undo.move import Move, Way
 from repoagent.repo.worktree import WorkTree
+from repoagent.repo.write.steps import Step
 
 
-class Unstage(Move):
-    """Write the files, and take what is staged of the edit out of the index, in a merge too; HEAD stays where it is."""
+def taken_out(
+    worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
+) -> bool:
+    """Write `changes`, which take `steps` back, and take out of the index what is staged of those, all else kept; in a
+    merge too, for HEAD stays where it is. False, and nothing done, where nothing of them is staged.
+
+    Raises Refused where it can't be told from what else is staged, and what a Transaction raises.
+    """
+    if not any(_planned(worktree, read_status(worktree), steps)):
+        return False
+    with _Unstage(worktree, changes, steps, event, edit_id) as back:
+        back.write()
+        back.move()
+    return True
+
+
+class _Unstage(Move):
+    """Write the files, then the index."""
 
     _is_for_head = False
 
-    def __init__(self, worktree: WorkTree, changes: Sequence[FileChange], edit: Record) -> None:
+    def __init__(
+        self,
+        worktree: WorkTree,
+        changes: Sequence[FileChange],
+        back: Sequence[Step],
+        event: str,
+        edit_id: str,
+    ) -> None:
         head = head_commit(worktree)
-        super().__init__(worktree, changes, Way(head, head or "", {}, {}, {}, {}), "undo", edit.id)
-        self._edit = edit
+        super().__init__(worktree, changes, Way(head, head or "", {}, {}, {}, {}), event, edit_id)
+        self._back = back
 
     def _make_plan(self, status: Status) -> Plan:
         if status.head != self._way.start:
             raise Busy("HEAD was moved by another program just now: look at `git log` and try again")
-        planned = tuple(_planned(self._worktree, status, self._edit))
+        planned = tuple(_planned(self._worktree, status, self._back))
         return Plan(status.head, status.branch, planned, tuple(status.changed))
 
 
-def is_staged(worktree: WorkTree, edit: Record) -> bool:
-    """Whether anything of the edit is staged. Raises Refused where it can't be told from what else is."""
-    return any(_planned(worktree, read_status(worktree), edit))
-
-
-def _planned(worktree: WorkTree, status: Status, edit: Record) -> Iterator[Planned]:
-    """The entries of the index that are to be others. What HEAD has of the edit too is not staged, but committed."""
-    steps = {step.path: step for step in edit.steps if step.path in status.changed}
+def _planned(worktree: WorkTree, status: Status, back: Sequence[Step]) -> Iterator[Planned]:
+    """The entries of the index that are to be others. What HEAD has of a step too is not staged, but committed."""
+    steps = {step.path: step for step in back if step.path in status.changed}
     index = read_entries(worktree, steps) if steps else {}
     versions = Versions(worktree, status, index, include_dirty=False)
     for path, step in steps.items():

@@ -15,7 +15,7 @@ from repoagent.work.changes import Ledger, open_ledger
 from repoagent.work.changes.back import Left, put_back, put_back_whole, said_of
 from repoagent.work.changes.committing import settle_commit
 from repoagent.work.home import Home, refuse_foreign
-from repoagent.work.landing.writing import write
+from repoagent.work.landing.writing import write, write_back
 
 _WAIT = 1.0  # seconds, for a turn that another process does of the same conversation
 
@@ -53,8 +53,9 @@ def left_diff(worktree: WorkTree, home: Home) -> str:
 
 
 def take_back(worktree: WorkTree, home: Home, overlapping: Overlapping = "leave") -> TakenBack:
-    """Take all of it back; what else was done to the files stays. A file in which somebody has changed the same lines
-    is left as it is, or, by `overlapping`, let go of, or taken back whole with a copy kept of what it held.
+    """Take all of it back, out of the index too where it was staged; what else was done to the files stays. A file in
+    which somebody has changed the same lines is left as it is, or, by `overlapping`, let go of, or taken back whole
+    with a copy kept of what it held.
 
     Raises Refused where the run came with the repository; Busy where a turn of it is at work, and what writing raises;
     nothing is changed then.
@@ -68,7 +69,11 @@ def take_back(worktree: WorkTree, home: Home, overlapping: Overlapping = "leave"
             if changes:
                 write(worktree, changes, new_edit_id())
 
-        found = put_back(ledger, paths, write_now)
+        def write_staged(changes: Sequence[FileChange]) -> None:
+            if changes:
+                write_back(worktree, changes, ledger.changes, new_edit_id())
+
+        found = put_back(ledger, paths, write_staged)
         taken = tuple(path for path in paths if path not in found)
         if overlapping == "whole" and found:
             return TakenBack(paths, copies=put_back_whole(ledger, tuple(found), write_now))

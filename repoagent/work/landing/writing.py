@@ -20,6 +20,8 @@ from repoagent.patch import FilePatch, PatchRefused, read_answer
 from repoagent.patch.paths import spellings
 from repoagent.repo import FileChange, Moved, Options, Transaction, WorkTree
 from repoagent.repo.transaction import Unsettled
+from repoagent.repo.undo import taken_out
+from repoagent.repo.write.steps import steps_of
 from repoagent.store import audit
 from repoagent.store.folders import SystemFailed
 from repoagent.work.desk import Desk
@@ -79,6 +81,17 @@ def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
     with Transaction(worktree, changes, Options(no_commit=True), name, event=WRITE) as transaction:
         transaction.write()
         transaction.keep()
+
+
+def write_back(
+    worktree: WorkTree, changes: Sequence[FileChange], taken: Sequence[FileChange], name: str
+) -> None:
+    """Write `changes`, which take those back that are `taken`, and take out of the index what the person has staged of
+    them. Raises as `write` does, and Refused where that can't be told from what else is staged."""
+    paths = {path for change in changes for path in (change.old_path, change.path)} - {None}
+    about = [change for change in taken if {change.old_path, change.path} & paths]
+    if not taken_out(worktree, changes, steps_of(about, name), WRITE, name):
+        write(worktree, changes, name)
 
 
 def _as_kept(desk: Desk, changes: Sequence[FileChange]) -> dict[str, bytes | None]:
