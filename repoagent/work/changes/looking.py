@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from repoagent.errors import Refused
@@ -122,8 +121,8 @@ def _after(
         [_written(change.name, change, kind) for change in (*changes, *candidates)] + [*map(_written, large)]
     )
     forget_look(ledger)
-    mine = {change.name for change in ledger.candidates if change.before is None}
-    return "\n".join(_sentences(changes, candidates, large, mine))
+    was_there = {change.name: change.before is not None for change in ledger.candidates}
+    return "\n".join(_sentences(changes, candidates, large, was_there))
 
 
 def _meanwhile(
@@ -301,18 +300,18 @@ def _sentences(
     changes: Sequence[FileChange],
     candidates: Sequence[FileChange],
     large: Sequence[str],
-    mine: AbstractSet[str],
+    was_there: Mapping[str, bool],
 ) -> Iterator[str]:
-    """`mine` are the candidates that were not there before the run."""
+    """`was_there` says of all that are candidates now whether they were files before the run."""
     if changes:
         yield f"It changed {_names([_verb(change) for change in changes])}: a part of your change now."
-    theirs = [_verb(change) for change in candidates if change.before is not None and change.name not in mine]
+    theirs = [_verb(change) for change in candidates if was_there.get(change.name) is True]
     if theirs:
         yield (
             f"It changed {_names(theirs)}, which git does not know: no part of your change, and "
             f'<restore path="FILE"/> takes that back.'
         )
-    made = [named(change.name) for change in candidates if change.after is not None and change.name in mine]
+    made = [named(change.name) for change in candidates if was_there.get(change.name) is False]
     if made:
         yield (
             f"It made {_names(made)}, which git does not know: no part of your change unless you say "

@@ -35,15 +35,14 @@ def test_a_file_of_the_person_that_git_does_not_know_is_told_when_a_command_chan
     command = "echo more >> notes.txt; mv plan.txt moved.txt"
     restore = '<restore path="notes.txt"/>\n<restore path="plan.txt"/>'
     done = "<finish>a</finish>"
-    _, model, person = go(
-        repo, f"<run>{command}</run>", "<run>echo x >> moved.txt</run>", restore, done, done
-    )
+    again = ("<run>echo x >> moved.txt</run>", "<run>rm moved.txt</run>")
+    _, model, person = go(repo, f"<run>{command}</run>", *again, restore, done, done)
     said = "\n".join(person.said)
     for name in ("notes.txt", "plan.txt"):
         assert (
             f"{name}, which git does not know, was changed by the command; its bytes before are kept" in said
         )
-    assert "moved.txt" not in said
+    assert "moved.txt" not in said and "moved.txt (deleted)" not in model.told
     assert "It changed notes.txt, plan.txt (deleted), which git does not know" in model.told
     assert model.told.count("It made moved.txt, which git") == 2
     assert (repo.read("notes.txt"), repo.read("plan.txt")) == (b"mine\n", b"mine too\n")
