@@ -38,6 +38,7 @@ from repoagent.work.tools import equip
 from repoagent.work.tools.assemble import fitted, tools_of
 from repoagent.work.tools.equip import Confinement
 
+SHOWN = 7  # characters of a commit's id
 SHORT = 0.1  # of what a model takes of a conversation: as much is kept beside a checkpoint
 
 
@@ -81,9 +82,14 @@ class AtWork:
                 )
             except (RepoagentError, OSError):
                 self._refuse_lost()  # the cause, where files of ours are missing
+                self._say_committed()
+                raise
+            except KeyboardInterrupt:
+                self._say_committed()
                 raise
         if outcome.kind == "rejected":
             self._take_back()
+            self._say_committed()
             raise NothingDone(f"the model declined: {outcome.text}")
         return outcome
 
@@ -232,6 +238,14 @@ class AtWork:
             "from the person first, ask again in plain words."
         )
         return Observation("unfinished", text, ok=False)
+
+    def _say_committed(self) -> None:
+        """Which commits stay of a run that comes to no good end: with one for each edit there may be some."""
+        if made := self.desk.commits:
+            names = ", ".join(commit[:SHOWN] for commit in made)
+            self.desk.talk.say(
+                f"note: committed before that: {names} (`repoagent undo` takes the last one back)"
+            )
 
     def _take_back(self) -> None:
         """What was changed and not committed, for a task that comes to nothing."""

@@ -326,3 +326,11 @@ def test_a_link_that_is_made_again_has_no_memory(repo: GitRepo) -> None:
     redo(worktree)
     assert (repo.top / "link").is_symlink() and repo.status() == ""
     assert not list((repo.top / ".git/repoagent/pending").iterdir())
+
+
+def test_what_was_committed_before_a_task_is_declined_is_said(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    person = Person()
+    with pytest.raises(NothingDone):
+        go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, person=person)
+    assert person.said[-1].startswith(f"note: committed before that: {repo.head()[:7]} (`repoagent undo`")
