@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from repoagent.agent.approval.asked import Asked, Asker, Mode, Verdict
+from repoagent.agent.approval.case import ignores_case
 from repoagent.agent.approval.proposing import propose
 from repoagent.agent.approval.reads import can_do_no_harm, names_off_limits, only_reads
 from repoagent.agent.approval.rule import Rule, sets_harmlessly
@@ -88,7 +89,7 @@ class Gate:
             if rule.names(asked.kind, asked.what):
                 return _no(f"the rule `{rule.pattern}` of the user denies it.", f"deny rule {rule.pattern}")
             for command in reading.commands if reading else ():
-                if rule.may_deny(command):
+                if rule.may_deny(command, any_case=ignores_case(self.path)):
                     sure = all(word.literal for word in command.words)
                     may = "denies" if sure else "may deny"
                     reason = f"the rule `{rule.pattern}` of the user {may} `{command.raw}`."

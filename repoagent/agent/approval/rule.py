@@ -111,22 +111,25 @@ class Rule:
         written = set(_spoken(self.pattern))  # what the person has written out is meant
         return not fixed or not obeys(words, written)
 
-    def may_deny(self, command: Simple) -> bool:
+    def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
         """Whether `command` is one that the rule denies, or may turn out to be one: also by its full path, after
-        options of git, with variables set in front."""
+        options of git, with variables set in front. `any_case`: capitals make no other program, see `case`."""
         if self.kind != "command" or not command.words:
             return False
-        return any(self._may_be(words) for words in _variants(command.words))
+        patterns = self._words
+        if any_case:
+            patterns = tuple(re.compile(word.pattern, word.flags | re.IGNORECASE) for word in patterns)
+        return any(self._may_be(words, patterns) for words in _variants(command.words, any_case=any_case))
 
-    def _may_be(self, words: tuple[Word, ...]) -> bool:
-        for at, pattern in enumerate(self._words):
+    def _may_be(self, words: tuple[Word, ...], patterns: tuple[re.Pattern[str], ...]) -> bool:
+        for at, pattern in enumerate(patterns):
             if at >= len(words):
                 return False
             if not words[at].literal:
                 return True
             if not pattern.fullmatch(words[at].text):
                 return False
-        return self._split[1] or len(words) == len(self._words)
+        return self._split[1] or len(words) == len(patterns)
 
 
 def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
@@ -147,12 +150,12 @@ def sets_harmlessly(command: Simple) -> bool:
     return all(_LOCAL.fullmatch(name) for name, _ in command.assignments)
 
 
-def _variants(words: tuple[Word, ...]) -> Iterable[tuple[Word, ...]]:
+def _variants(words: tuple[Word, ...], *, any_case: bool) -> Iterable[tuple[Word, ...]]:
     """The words, and what they come to: without the folder of the program, without the options of git itself."""
     yield words
     first = words[0]._replace(text=words[0].text.rpartition("/")[2])
     yield (first, *words[1:])
-    if first.text == "git":
+    if (first.text.lower() if any_case else first.text) == "git":
         at = 1
         while at < len(words) and words[at].text.startswith("-"):
             at += 2 if words[at].text in _GIT_VALUED else 1

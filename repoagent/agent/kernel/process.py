@@ -7,7 +7,8 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -29,12 +30,14 @@ _TOLD = 1_000  # characters of the end of it that are told when it has died
 
 @dataclass
 class Kernel:
-    """One that runs, or has run. `version` is that of its Python, as it says."""
+    """One that runs, or has run. `version` is that of its Python, as it says; `withheld`: the files that it does not
+    see, which are those of its beginning; None where it may see all."""
 
     command: Command
     wire: Wire
     folder: Path
     version: str = ""
+    withheld: Mapping[str, int] | None = None
 
     def interrupt(self) -> None:
         """What ^C does at a terminal: KeyboardInterrupt in the code, and a signal to what it has started."""
@@ -77,10 +80,12 @@ def start_kernel(shop: Shop, python: str, scratch: Path, seconds: float) -> Kern
         key = connection(folder)
         text = (files("repoagent.agent.kernel") / "boot.py").read_text(encoding="utf-8")
         argv = [python, "-c", text, CONNECTION, str(shop.top)]
-        command = _started(shop, argv, folder)
+        may: May = "shown" if shop.gate.mode == "auto" else "all"
+        withheld = withheld_now(shop) if may != "all" else None
+        command = _started(shop, argv, folder, may)
     except OSError as error:
         raise UsageError(f"the Python kernel could not be started: {error}") from error
-    kernel = Kernel(command, Wire(folder, key), folder)
+    kernel = Kernel(command, Wire(folder, key), folder, withheld=withheld)
     try:
         kernel.version = _answered(kernel, seconds)
     except BaseException:
@@ -89,7 +94,16 @@ def start_kernel(shop: Shop, python: str, scratch: Path, seconds: float) -> Kern
     return kernel
 
 
-def _started(shop: Shop, argv: Sequence[str], folder: Path) -> Command:
+def withheld_now(shop: Shop) -> dict[str, int]:
+    """The files that no model is to see, and which file each is: what covers one goes when another replaces it."""
+    found = {}
+    for path in shop.gate.withheld():
+        with suppress(OSError):
+            found[path] = os.lstat(f"{shop.top}/{path}").st_ino
+    return found
+
+
+def _started(shop: Shop, argv: Sequence[str], folder: Path, may: May) -> Command:
     own = {
         "IPYTHONDIR": str(folder / "ipython"),  # nobody's own profile, with what it runs at each start
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
@@ -99,7 +113,6 @@ def _started(shop: Shop, argv: Sequence[str], folder: Path) -> Command:
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     log = shop.folder / f".{folder.name}.log"  # where what runs in it can't write
-    may: May = "shown" if shop.gate.mode == "auto" else "all"
     env = environment(shop.env) | own | (dict(shop.unshown()) if may != "all" else {})
     job = Job("python kernel", folder, may=may)
     report = log.with_suffix(".why")

@@ -12,7 +12,7 @@ from repoagent.agent.approval.asked import Asked
 from repoagent.agent.commands.shop import Shop
 from repoagent.agent.commands.shown import Shown, show
 from repoagent.agent.kernel.cell import Cell, Output, execute
-from repoagent.agent.kernel.process import START, Kernel, start_kernel
+from repoagent.agent.kernel.process import START, Kernel, start_kernel, withheld_now
 from repoagent.agent.tool import Tool
 from repoagent.errors import UsageError
 from repoagent.llm.quoting import fence
@@ -48,6 +48,12 @@ class Room:
     def ready(self) -> tuple[Kernel, str]:
         """The kernel, and what is to be said of it when it is a new one. Raises UsageError when none can be started."""
         self.look()
+        if self.kernel is not None and self.kernel.withheld is not None:
+            # nothing can be covered any more while it runs
+            now = withheld_now(self.shop).items()
+            if new := sorted(path for path, _ in now - self.kernel.withheld.items()):
+                self.close()
+                self.ended = f"{', '.join(map(repr, new[:3]))} was written since, which no model is to see."
         if self.kernel is not None:
             return self.kernel, ""
         left = self.shop.seconds_left()

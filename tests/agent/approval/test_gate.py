@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approval import Asked, Gate, Mode, Verdict, keep_rules, kept_rules, propose, rules
+from repoagent.agent.approval.case import ignores_case
 from repoagent.agent.approval.shell import read
 from repoagent.config import load
 from repoagent.errors import UsageError
@@ -40,6 +41,19 @@ def gate(
 
 def passes(gate: Gate, command: str, cwd: str = "") -> bool:
     return gate.decide(Asked("command", command, cwd=cwd)).allowed
+
+
+def test_a_deny_rule_where_capitals_make_no_other_program(tmp_path: Path) -> None:
+    """By the file system: a program with two names is what one that ignores case looks like."""
+    (tmp_path / "git").write_text("")
+    it = gate(tmp_path, "auto", deny=("git push *",), sandbox="bubblewrap")
+    it.path = f"/no/such/folder:{tmp_path}"
+    commands = "GIT push", "/usr/bin/Git -C x PUSH origin", "git push"
+    assert [it.decide(Asked("command", text)).allowed for text in commands] == [True, True, False]
+    (tmp_path / "GIT").hardlink_to(tmp_path / "git")
+    ignores_case.cache_clear()
+    assert [it.decide(Asked("command", text)).allowed for text in commands] == [False] * 3
+    assert it.decide(Asked("command", "GIT pull")).allowed
 
 
 @pytest.mark.parametrize(

@@ -231,3 +231,21 @@ def test_an_interrupt_of_the_person_ends_it(desk: Desk) -> None:
         desk.run("import time; time.sleep(30)")
     assert desk.room.kernel is None and desk.events[-1]["how"] == "interrupted"
     assert not any((folder / CONNECTION).exists() for folder in desk.scratch.iterdir())
+
+
+@pytest.mark.soak
+def test_a_file_that_no_model_is_to_see_ends_a_kernel_that_would(desk: Desk) -> None:
+    desk.shop.gate.mode, desk.shop.gate.sandbox = "auto", "pretended"
+    (desk.top / "old.env").write_text("x")
+    desk.shop.gate.withheld = lambda: {path.name: "" for path in desk.top.glob("*.env")}
+    desk.run("x = 1")
+    assert desk.run("x").text.startswith("done")
+    (desk.top / "new.env").write_text("x")
+    seen = desk.run("x")
+    assert not seen.ok and "had ended: 'new.env' was written since, which no model is to see" in seen.text
+    desk.run("x = 1")
+    (desk.top / "saved").write_text("y")
+    (desk.top / "saved").rename(desk.top / "old.env")
+    assert "'old.env'" in desk.run("x").text
+    (desk.top / "old.env").unlink()
+    assert "new kernel" not in desk.run("1").text
