@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -13,6 +14,12 @@ from repoagent.errors import Refused
 from repoagent.repo.change import EXECUTABLE, REGULAR, SYMLINK
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SWAPPED = {
+    errno.ELOOP,
+    errno.EINVAL,
+    errno.ENXIO,
+    errno.EISDIR,
+}  # a link, a file in place of one, a socket, a folder
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -38,18 +45,29 @@ class Place:
     temporary: str
 
     def look(self, name: str) -> Content | None:
-        """What is at `name` in the folder. Raises Refused for a folder or a special file."""
+        """What is at `name` in the folder. Raises Refused for a folder or a special file, and for what becomes another
+        thing in this moment."""
         try:
             status = os.stat(name, dir_fd=self.folder, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
                 return Content(os.fsencode(os.readlink(name, dir_fd=self.folder)), SYMLINK)
             if not stat.S_ISREG(status.st_mode):
-                raise Refused(f"{self.path} is not a regular file: repoagent leaves it alone")
+                raise self._special()
             descriptor = self.open(name, os.O_RDONLY)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno in _SWAPPED:
+                raise self._special() from error
+            raise
         with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise self._special()
             return Content(file.read(), EXECUTABLE if status.st_mode & stat.S_IXUSR else REGULAR)
+
+    def _special(self) -> Refused:
+        return Refused(f"{self.path} is not a regular file: repoagent leaves it alone")
 
     def open(self, name: str, flags: int, permissions: int = 0o600) -> int:
         return os.open(name, flags | _FILE, permissions, dir_fd=self.folder)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -300,3 +303,32 @@ def test_a_save_that_a_kill_left_beside_the_file(file: Path, now: bytes, suffix:
         assert file.read_bytes() == b"somebody's" and only(file.parent) == ["file"]
     else:
         assert file.read_bytes() == now and beside.read_bytes() == b"somebody's"
+
+
+def test_a_look_at_a_name_that_is_something_else_each_time(tmp_path: Path) -> None:
+    """As a command in the background can do it: what is seen was there, or it is refused."""
+    stop = threading.Event()
+
+    def swap() -> None:
+        other = tmp_path / "other"
+        while not stop.is_set():
+            other.write_bytes(b"one")
+            other.replace(tmp_path / "name")
+            other.symlink_to("target")
+            other.replace(tmp_path / "name")
+            os.mkfifo(other)
+            other.replace(tmp_path / "name")
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    seen = set()
+    try:
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            with suppress(Refused):
+                found = look(tmp_path, "name")
+                seen.add(found and found.data)
+    finally:
+        stop.set()
+        swapping.join()
+    assert seen <= {None, b"one", b"target"}
