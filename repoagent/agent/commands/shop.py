@@ -39,7 +39,7 @@ class Shop:
     written since the last call; what it returns is called after it, and says which files changed. audit: is told of
     each command. shown_as: how a model can name a file of `folder`. timeout, longest: seconds that a command has by
     itself, and that may be asked for. budget: bytes of output that are shown. keep: bytes of output that are kept in a
-    file.
+    file; keep_in_all: in all files of the run, but for the end of each.
     """
 
     top: Path
@@ -57,6 +57,7 @@ class Shop:
     longest: float = 3600.0
     budget: int = 8 * 1024
     keep: int = 64 * 1024 * 1024
+    keep_in_all: int = 1024 * 1024 * 1024
     background: dict[str, Command] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)  # of background commands: their end is known to the model
     settled: set[str] = field(default_factory=set)  # of background commands: looked at since their end
@@ -123,6 +124,10 @@ class Shop:
             else:
                 path.chmod(0o600)
                 return path
+
+    def room(self) -> int:
+        """How many bytes of the next output are kept."""
+        return max(0, min(self.keep, self.keep_in_all - sum(file.stat().st_size for file in self._outputs())))
 
     def _outputs(self) -> list[Path]:
         try:

@@ -71,13 +71,18 @@ def _run(shop: Shop, action: Action) -> Observation:
     if in_background:
         return _begin(shop, job)
     look_again = shop.look_before(job)
-    command = _started(shop, job)
+    command = None
     try:
+        command = _started(shop, job)
         if not command.wait(seconds):
             command.end(f"stopped after {seconds:g} s (time-out)")
-    except BaseException:
-        command.end("interrupted")
-        shop.audit(command.record())
+    except BaseException as error:
+        if command is not None:
+            command.end("interrupted")
+            shop.audit(command.record())
+        elif not isinstance(error, Exception):  # a ^C right after its start, which has ended it
+            said = {"command": text, "cwd": cwd or ".", "by": job.by, "stopped": "interrupted"}
+            shop.audit({"kind": "command", **said})
         raise
     shop.audit(command.record())
     shown = show(command.file, shop.shown_as(command.file), shop.budget)
@@ -125,7 +130,7 @@ def _started(shop: Shop, job: Job, name: str = "") -> Command:
     try:
         file = shop.next_file(f"{name}-{job.text}" if name else job.text)
         report = file.with_name(f".{file.stem}.why")
-        command = start(job, shop.wrap(argv, report, job.may), file, env, shop.keep)
+        command = start(job, shop.wrap(argv, report, job.may), file, env, shop.room())
         command.why = lambda: _why(shop, report)
         return command
     except OSError as error:

@@ -116,7 +116,7 @@ def _perform(room: Room, action: Action) -> Observation:
     file = _file(room.shop)
     record = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
     try:
-        with Output(file, room.shop.keep) as output:
+        with Output(file, room.shop.room()) as output:
             cell = execute(kernel, code, seconds, output)
         if cell.lost:
             kernel.listen_again()

@@ -27,9 +27,10 @@ _FAMILIES = (
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The program at `program`."""
+    """The program at `program`. `sizes`: it can limit the size of what it keeps in memory (since 0.7)."""
 
     program: str
+    sizes: bool = False
     name: str = "bubblewrap"
 
     def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
@@ -39,7 +40,7 @@ class Bubblewrap:
         specification = {
             "kind": "bubblewrap",
             "program": self.program,
-            "options": options(planned, policy),
+            "options": options(planned, policy, sizes=self.sizes),
             "families": _FAMILIES,
             "scope": policy.network and self._may_scope(),
             "missing": planned.missing,
@@ -50,6 +51,8 @@ class Bubblewrap:
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
         """What can't be confined of `policy` here, in sentences."""
         found = [NARROW] if plan(policy).narrow else []
+        if not self.sizes:
+            found.append("Shared memory (/dev/shm) is not limited by this old bubblewrap.")
         if policy.network and not (self._may_scope() and abi() >= 6):
             found.append("With the network, abstract Unix sockets of other programs can be reached.")
         if os.uname().machine not in {"x86_64", "aarch64"}:
@@ -61,13 +64,16 @@ class Bubblewrap:
         return not os.stat(self.program).st_mode & stat.S_ISUID  # noqa: PTH116
 
 
-def options(planned: Plan, policy: Policy) -> list[str]:
+def options(planned: Plan, policy: Policy, *, sizes: bool = False) -> list[str]:
     """The options of bubblewrap for a plan."""
     spaces = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     if not policy.network:
         spaces.append("--unshare-net")
     behaviour = ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     system = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if sizes:
+        size = str(policy.shared_memory)
+        system += ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     if os.geteuid() == 0:  # the same user as outside may set the whole system's kernel parameters there
         system += ["--remount-ro", "/proc"]
     mounts = [word for step in planned.steps for word in _mount(step)]

@@ -44,7 +44,7 @@ def candidates() -> Iterator[Sandbox]:
     if sys.platform != "linux":
         return
     if program := _bubblewrap():
-        yield Bubblewrap(program)
+        yield Bubblewrap(program, sizes=_knows_sizes(program))
     from repoagent.agent.sandbox.landlock import Landlock
     from repoagent.agent.sandbox.launch import landlock, seccomp
 
@@ -86,6 +86,14 @@ def why_none() -> str:
     return (
         "bubblewrap is not installed (the package `bubblewrap`), and this kernel has no Landlock that works."
     )
+
+
+def _knows_sizes(program: str) -> bool:
+    try:
+        said = subprocess.run([program, "--help"], capture_output=True, timeout=_PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"--size" in said.stdout + said.stderr
 
 
 def _bubblewrap() -> str | None:

@@ -40,6 +40,7 @@ class Landlock:
             "steps": planned.steps if planned else None,
             "rules": list(self._rules(policy)),
             "network": policy.network,
+            "shared_memory": policy.shared_memory,
             "families": (_UNIX, *families) if self.mounting else families,
             "missing": planned.missing if planned else (),
             "depth": 2 if planned else 0,  # who waits for the namespaces, and their init

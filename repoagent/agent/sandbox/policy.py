@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+_SHARED_MEMORY = 1 << 30
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -25,6 +27,11 @@ class Policy:
     network: bool = False
     memory: int | None = None
     processes: int | None = None
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of /dev/shm, which are in no process."""
+        return min(self.memory or _SHARED_MEMORY, _SHARED_MEMORY)
 
 
 # What holds keys, or words that were meant for one program: below the home folder.

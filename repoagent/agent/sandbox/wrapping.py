@@ -17,9 +17,11 @@ def launched(
     argv: Sequence[str], policy: Policy, specification: Mapping[str, object], report: Path | None
 ) -> list[str]:
     """What to run instead of `argv`: a Python that needs no packages, the specification, the command."""
+    own = () if policy.read_only else (policy.top,)
     text = {
         "memory": policy.memory,
         "processes": policy.processes,
+        "disks": [str(path) for path in (policy.scratch, *own, *policy.also_write)],
         "report": None if report is None else str(report.absolute()),
         **specification,
     }

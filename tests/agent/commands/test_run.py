@@ -364,3 +364,24 @@ def test_why_the_sandbox_ended_a_command_is_told(bench: Bench) -> None:
     bench.shop.why_ended = lambda report: report.read_text().strip()
     assert "it took too much memory, exit 137 (SIGKILL)" in bench.run("make").text
     assert [file.name for file in bench.shop.folder.iterdir()] == ["001-make.txt"]
+
+
+def test_the_outputs_of_a_run_have_an_end_together(bench: Bench) -> None:
+    bench.shop.keep, bench.shop.keep_in_all = 400_000, 600_000
+    for _ in range(3):
+        seen = bench.run("seq 200000; echo last")
+    sizes = [file.stat().st_size for file in sorted(bench.shop.folder.glob("*.txt"))]
+    assert 400_000 < sizes[0] < 700_000 and sizes[1] < sizes[0] and sizes[2] < 270_000
+    assert "last" in seen.text
+
+
+def test_an_interrupt_right_after_the_start_is_in_the_audit_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("repoagent.agent.commands.tools.start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.run("true")
+    assert bench.events[-1]["kind"] == "command" and bench.events[-1]["stopped"] == "interrupted"

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,42 @@ def test_a_terminal_is_still_one(box: Sandbox | None, policy: Policy) -> None:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+@pytest.mark.soak
+def test_what_would_fill_the_disk_is_ended(policy: Policy, tmp_path: Path) -> None:
+    """On a small one, of memory, in a view of one's own."""
+    fill = "for n in $(seq 14); do head -c 1M /dev/zero >>in/full; sleep 0.03; done; echo all"
+    alone = 'mount -t tmpfs -o size=16m none "$0" && mkdir -p "$0/in" && cd "$0" && exec "$@"'
+    report = tmp_path / "why"
+    said = []
+    for argv in (["sh", "-c", fill], unconfined(["sh", "-c", fill], policy, report)):
+        done = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", alone, str(policy.top), *argv], capture_output=True, check=False
+        )
+        if b"unshare" in done.stderr or b"mount" in done.stderr:
+            pytest.skip("no namespaces here")
+        said.append((done.returncode, done.stdout))
+    assert said == [(0, b"all\n"), (137, b"")]
+    assert why_ended(report) == f"it left less than 8 MB free on the disk of {policy.top}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("box", [box for box in WORKING if getattr(box, "mounting", True)])
+def test_shared_memory_has_an_end(box: Sandbox, policy: Policy) -> None:
+    """It is in no process, so that the limit on memory does not find it."""
+    fill = "head -c 40M /dev/zero >/dev/shm/full; stat -c %s /dev/shm/full; (echo >/dev/full-too) 2>&1; echo >/dev/null"
+    assert (
+        b"41943040\n"
+        in run(
+            [
+                "sh",
+                "-c",
+                fill.replace("/dev/full", f"{policy.top}/full").replace("/dev/shm", str(policy.top)),
+            ],
+            policy,
+        ).stdout
+    )
+    done = run(wrapped(box, ["sh", "-c", fill], replace(policy, memory=20 << 20)), policy)
+    lines = done.stdout.split(b"\n")
+    assert lines[0] == b"20971520" and b"full-too" in lines[1]

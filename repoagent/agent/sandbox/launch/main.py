@@ -29,7 +29,9 @@ def main(specification: str, command: Sequence[str]) -> NoReturn:
     spec: dict[str, Any] = marshal.loads(binascii.a2b_base64(specification))
     try:
         report = _open_report(spec.get("report"))
-        limits = Limits(spec.get("memory"), spec.get("processes"), report, spec["depth"])
+        limits = Limits(
+            spec.get("memory"), spec.get("processes"), report, spec["depth"], spec.get("disks", ())
+        )
         with placeholders(spec.get("missing", [])):
             code = supervise(_starter(spec, list(command)), limits)
     except OSError as error:
@@ -96,7 +98,7 @@ def _enter_landlock(spec: dict[str, Any], _command: list[str]) -> None:
         from .mounts import enter
 
         here = os.getcwd()  # noqa: PTH109
-        enter(spec["steps"], network=spec["network"], shared_memory=spec.get("memory"))
+        enter(spec["steps"], network=spec["network"], shared_memory=spec["shared_memory"])
         _return_to(here)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     drop_capabilities(_KEPT_CAPABILITIES if spec["steps"] is None else 0)

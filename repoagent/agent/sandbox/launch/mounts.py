@@ -31,10 +31,9 @@ from .kernel import (
 from .supervise import FAILED, exit_code
 
 _SAFE = MS_NOSUID | MS_NODEV
-_SHARED_MEMORY = 1 << 30  # bytes of /dev/shm
 
 
-def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int | None) -> None:
+def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int) -> None:
     """Go on in new namespaces, in a process of its own; this one and an init of theirs wait for it and never return.
 
     `steps` are (what, source, target), see `agent.sandbox.plan`. The user is the same as outside. Raises OSError.
@@ -105,14 +104,13 @@ def _place(target: str, *, of_folder: bool) -> int | None:
         return None
 
 
-def _devices(shared_memory: int | None) -> None:
+def _devices(shared_memory: int) -> None:
     """Terminals and shared memory of one's own."""
     with suppress(FileNotFoundError):
         mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
         mount("/dev/pts/ptmx", "/dev/ptmx", "", MS_BIND)
     with suppress(FileNotFoundError):
-        size = min(shared_memory or _SHARED_MEMORY, _SHARED_MEMORY)
-        mount("tmpfs", "/dev/shm", "tmpfs", _SAFE, f"size={size},mode=1777")
+        mount("tmpfs", "/dev/shm", "tmpfs", _SAFE, f"size={shared_memory},mode=1777")
 
 
 def _wait_for_child() -> None:

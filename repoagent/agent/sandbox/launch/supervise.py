@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
@@ -33,16 +33,33 @@ _GRACE = 1.0  # seconds that a command has to end by itself when it is told to
 _LOOK = 0.02, 0.05  # seconds between two looks at it: in its first second, and later
 _PARENT_LOOK = 0.25
 _MEGABYTE = 1 << 20
+SPARE = 512 * _MEGABYTE  # of each disk that it may write to; half of what is free where that is less
 
 
 class Limits:
     """What a command may take, and where the reason goes when it took more."""
 
-    def __init__(self, memory: int | None, processes: int | None, report: int | None, depth: int) -> None:
+    def __init__(
+        self,
+        memory: int | None,
+        processes: int | None,
+        report: int | None,
+        depth: int,
+        folders: Sequence[str] = (),
+    ) -> None:
         self.memory = memory  # bytes
         self.processes = processes
         self.report = report  # a descriptor; standard error where there is none
+        self.spare = {folder: min(SPARE, _free(folder) // 2) for folder in folders}  # bytes that stay free
         self.depth = depth  # how many processes stand between the child of the inner parent and the command
+
+
+def _free(folder: str) -> int:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return 0
+    return disk.f_bavail * disk.f_frsize
 
 
 class Signals:
@@ -129,7 +146,8 @@ def _watch(child: int, outer: int, limits: Limits, signals: Signals) -> tuple[in
         now = time.monotonic()
         if deadline is not None and now > deadline:
             return KILLED, ""
-        wait = _LOOK[now > began + 1] if limits.memory or limits.processes or deadline else 3600.0
+        limited = limits.memory or limits.processes or limits.spare
+        wait = _LOOK[now > began + 1] if limited or deadline else 3600.0
         got = signal.sigtimedwait(signals.heard, wait)
         if os.getppid() != outer:
             return KILLED, ""
@@ -149,6 +167,9 @@ def _watch(child: int, outer: int, limits: Limits, signals: Signals) -> tuple[in
 
 def _passed(limits: Limits) -> str:
     """Which limit is passed just now, in words; empty for none."""
+    for folder, spare in limits.spare.items():
+        if _free(folder) < spare:
+            return f"it left less than {spare // _MEGABYTE} MB free on the disk of {folder}"
     if not (limits.memory or limits.processes):
         return ""
     most = (
