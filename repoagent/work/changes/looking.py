@@ -155,8 +155,8 @@ def _meanwhile(
     if found:
         names = _names([_verb(change) for change in found])
         say(
-            f"{names} changed while a command ran in the background, by it or by you: no part of the run's change "
-            "unless the model keeps it"
+            f"note: {names} changed while a command ran in the background, by it or by you: no part of the run's "
+            "change unless the model keeps it"
         )
         sentences.append(
             f"While a command ran in the background, {names} changed, by it or by the person: no part of your change "
