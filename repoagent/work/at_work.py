@@ -36,7 +36,7 @@ from repoagent.work.sending.requests import Sending
 from repoagent.work.skills import skill_tool, skills_block
 from repoagent.work.tools import equip
 from repoagent.work.tools.assemble import fitted, tools_of
-from repoagent.work.tools.equip import Confinement
+from repoagent.work.tools.confinement import Confinement
 
 SHOWN = 7  # characters of a commit's id
 SHORT = 0.1  # of what a model takes of a conversation: as much is kept beside a checkpoint

@@ -29,7 +29,8 @@ from repoagent.work.home import Home
 from repoagent.work.request import RunRequest
 from repoagent.work.sending.prompt import repository_text
 from repoagent.work.talk import Talk
-from repoagent.work.tools.equip import Confinement, approvals
+from repoagent.work.tools.confinement import Confinement
+from repoagent.work.tools.equip import approvals
 
 # What is not done again after a kill without a word: nobody knows how far it came.
 ACTS = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})

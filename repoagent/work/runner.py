@@ -19,7 +19,7 @@ from repoagent.work.home import About, Home, living, refuse_foreign
 from repoagent.work.outset import lay_table
 from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
-from repoagent.work.tools.equip import confinement
+from repoagent.work.tools.confinement import confinement
 
 Kind = Literal["done", "answered"]
 

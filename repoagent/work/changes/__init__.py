@@ -3,7 +3,8 @@
 ledger.py  the changes, and what of them is committed in the end; stored.py is how the run's folder has them
 apart.py   what the run has done to a file, and what somebody else has
 back.py    the changes taken back
-looking.py what a command has changed: a look at the work tree before and after it
+looking.py what a command has changed: a look at the work tree before and after it; seeing.py is a look,
+           telling.py what is said of it; unwatched.py what changed while nobody looked
 submodules.py  what it has changed in other repositories below this one
 tools.py   the actions `keep` and `restore`
 """

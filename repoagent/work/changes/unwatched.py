@@ -24,7 +24,7 @@ from repoagent.work.changes.ledger import Ledger
 from repoagent.work.tools.names import named
 
 if TYPE_CHECKING:
-    from repoagent.work.changes.looking import Seen
+    from repoagent.work.changes.seeing import Seen
 
 VERSION = 1
 MOST = 16 * 1024 * 1024  # bytes of uncommitted files that are kept for this

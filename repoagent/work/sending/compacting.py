@@ -15,7 +15,7 @@ from repoagent.work.home.record import ENDS, Record
 from repoagent.work.outset import lay_table
 from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
-from repoagent.work.tools.equip import confinement
+from repoagent.work.tools.confinement import confinement
 
 
 def compact(

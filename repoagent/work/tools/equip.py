@@ -5,35 +5,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
-from pathlib import Path
 
 from repoagent.agent import Tool
 from repoagent.agent.approval import Asker, Gate, keep_rules, kept_rules, rules
-from repoagent.agent.approval.asked import May
 from repoagent.agent.commands import Shop, command_tools
 from repoagent.agent.kernel import GONE, Room, interpreter
 from repoagent.agent.sandbox import (
-    Policy,
-    Sandbox,
-    default_hidden,
-    find,
     scrubbed,
-    unconfined,
     why_ended,
     why_none,
 )
 from repoagent.agent.sandbox.landlock import Landlock
 from repoagent.agent.tool import EDIT
 from repoagent.config import Settings, user_file
-from repoagent.edit.verify.scope import KEY_SUFFIXES
-from repoagent.edit.verify.scope import gate as off_limits
 from repoagent.llm import Turn
-from repoagent.repo import WorkTree
 from repoagent.store import Layout, audit
-from repoagent.store.folders import folder
 from repoagent.work.around import Around
 from repoagent.work.changes import watch
 from repoagent.work.desk import Desk
@@ -42,88 +31,13 @@ from repoagent.work.kinds import Kind, find_kinds
 from repoagent.work.plugins import plugin_tools
 from repoagent.work.request import RunRequest
 from repoagent.work.skills import Skill, find_skills, skill_places
+from repoagent.work.tools.confinement import Confinement, hidden_from
 from repoagent.work.tools.names import named
-from repoagent.work.tools.obeyed import kept_for_git
 from repoagent.work.tools.reading import output_name
 from repoagent.work.tools.unshown import are_blobs, unshown
-from repoagent.work.tools.withheld import Withheld
 
 SAID = 5  # withheld files that are named
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Confinement:
-    """Where commands run. `withheld`: the files that no model is to see. `sandbox` is None where there is none."""
-
-    policy: Policy
-    withheld: Withheld
-    sandbox: Sandbox | None = None
-    of_main: Withheld | None = (
-        None  # those of the main work tree, where this is a linked one: it can be read too
-    )
-
-    @property
-    def name(self) -> str:
-        return self.sandbox.name if self.sandbox is not None else ""
-
-    def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
-        if self.sandbox is None:
-            return unconfined(argv, self.policy, report)
-        policy = self.policy
-        if may != "all":
-            looked = (self.withheld, self.of_main) if self.of_main is not None else (self.withheld,)
-            unseen = (one.worktree.top / path for one in looked for path in _hidden(one, may))
-            hide = (*policy.hide, *unseen)
-            policy = replace(policy, hide=hide, read_only=policy.read_only or may == "read")
-        return self.sandbox.wrap(argv, policy, report)
-
-
-def _hidden(withheld: Withheld, may: May) -> list[str]:
-    """What a command does not see. The keys that a repository brings, as its tests need them, are there for one that
-    does more than read; what is known as a key is masked in what it prints."""
-    return [
-        path
-        for path, known in withheld().items()
-        if may == "read" or known != "tracked" or not path.lower().endswith(KEY_SUFFIXES)
-    ]
-
-
-def confinement(
-    worktree: WorkTree, layout: Layout, settings: Settings, request: RunRequest, scratch: Path
-) -> Confinement:
-    """What commands of this run may touch, in the best sandbox that works here."""
-    for made in (scratch, scratch.with_name("output")):
-        with folder(made, create=True):
-            pass
-    policy = Policy(
-        worktree.top,
-        scratch,
-        keep=tuple(
-            dict.fromkeys(
-                (
-                    worktree.top / ".git",
-                    worktree.top / ".repoagent",
-                    layout.root,
-                    worktree.git_dir,
-                    worktree.common_dir,
-                    *kept_for_git(worktree),
-                )
-            )
-        ),
-        hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
-        also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
-        also_read=(worktree.top,),
-        read_only=request.mode == "read-only" or request.plan_only,
-        network=request.network or settings.switch("run.network"),
-        memory=settings.whole_or_none("run.memory"),
-        processes=settings.whole_or_none("run.processes"),
-    )
-    withheld = Withheld(worktree, off_limits(worktree.top, ()))
-    main, of_main = worktree.main_top, None
-    if worktree.is_linked and main is not None:
-        of_main = Withheld(worktree._replace(top=main, git_dir=worktree.common_dir), off_limits(main, ()))
-    return Confinement(policy, withheld, find() if request.confine else None, of_main)
 
 
 def approvals(home: Home, settings: Settings, request: RunRequest, place: Confinement, asker: Asker) -> Gate:
@@ -187,7 +101,7 @@ def commands(desk: Desk, place: Confinement) -> tuple[Shop, tuple[Tool, ...]]:
     shop = shop_of(desk, place)
     for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
         desk.talk.say(f"note: {sentence}")
-    if desk.gate.mode == "auto" and (hidden := _hidden(place.withheld, "shown")):
+    if desk.gate.mode == "auto" and (hidden := hidden_from(place.withheld, "shown")):
         desk.talk.say(
             f"note: commands do not see {_some(hidden)}, as no model is to; those that a rule of yours allows do."
         )

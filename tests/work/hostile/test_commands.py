@@ -22,8 +22,8 @@ from repoagent.edit.verify.scope import gate
 from repoagent.errors import UsageError
 from repoagent.repo import FileChange, layout, open_worktree
 from repoagent.work import RunRequest
-from repoagent.work.changes import looking, open_ledger, watch
-from repoagent.work.tools.equip import confinement
+from repoagent.work.changes import open_ledger, seeing, watch
+from repoagent.work.tools.confinement import confinement
 from repoagent.work.tools.names import named
 from repoagent.work.tools.unshown import are_blobs
 from repoagent.work.tools.withheld import Withheld
@@ -225,7 +225,7 @@ def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
 def test_what_is_held_in_memory_has_an_end(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "IN_ALL", 2_500)
+    monkeypatch.setattr(seeing, "IN_ALL", 2_500)
     ledger = open_ledger(open_worktree(repo.top), tmp_path / "changes")
     before = watch(ledger.worktree, ledger, lambda text: None)
     after = before()

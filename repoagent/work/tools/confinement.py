@@ -1,0 +1,102 @@
+"""In what the commands of a run are confined: what they may write, what they do not see."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from repoagent.agent.approval.asked import May
+from repoagent.agent.sandbox import (
+    Policy,
+    Sandbox,
+    default_hidden,
+    find,
+    unconfined,
+)
+from repoagent.config import Settings, user_file
+from repoagent.edit.verify.scope import KEY_SUFFIXES
+from repoagent.edit.verify.scope import gate as off_limits
+from repoagent.repo import WorkTree
+from repoagent.store import Layout
+from repoagent.store.folders import folder
+from repoagent.work.request import RunRequest
+from repoagent.work.tools.obeyed import kept_for_git
+from repoagent.work.tools.withheld import Withheld
+
+SAID = 5  # withheld files that are named
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """Where commands run. `withheld`: the files that no model is to see. `sandbox` is None where there is none."""
+
+    policy: Policy
+    withheld: Withheld
+    sandbox: Sandbox | None = None
+    of_main: Withheld | None = (
+        None  # those of the main work tree, where this is a linked one: it can be read too
+    )
+
+    @property
+    def name(self) -> str:
+        return self.sandbox.name if self.sandbox is not None else ""
+
+    def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
+        if self.sandbox is None:
+            return unconfined(argv, self.policy, report)
+        policy = self.policy
+        if may != "all":
+            looked = (self.withheld, self.of_main) if self.of_main is not None else (self.withheld,)
+            unseen = (one.worktree.top / path for one in looked for path in hidden_from(one, may))
+            hide = (*policy.hide, *unseen)
+            policy = replace(policy, hide=hide, read_only=policy.read_only or may == "read")
+        return self.sandbox.wrap(argv, policy, report)
+
+
+def hidden_from(withheld: Withheld, may: May) -> list[str]:
+    """What a command does not see. The keys that a repository brings, as its tests need them, are there for one that
+    does more than read; what is known as a key is masked in what it prints."""
+    return [
+        path
+        for path, known in withheld().items()
+        if may == "read" or known != "tracked" or not path.lower().endswith(KEY_SUFFIXES)
+    ]
+
+
+def confinement(
+    worktree: WorkTree, layout: Layout, settings: Settings, request: RunRequest, scratch: Path
+) -> Confinement:
+    """What commands of this run may touch, in the best sandbox that works here."""
+    for made in (scratch, scratch.with_name("output")):
+        with folder(made, create=True):
+            pass
+    policy = Policy(
+        worktree.top,
+        scratch,
+        keep=tuple(
+            dict.fromkeys(
+                (
+                    worktree.top / ".git",
+                    worktree.top / ".repoagent",
+                    layout.root,
+                    worktree.git_dir,
+                    worktree.common_dir,
+                    *kept_for_git(worktree),
+                )
+            )
+        ),
+        hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
+        also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
+        also_read=(worktree.top,),
+        read_only=request.mode == "read-only" or request.plan_only,
+        network=request.network or settings.switch("run.network"),
+        memory=settings.whole_or_none("run.memory"),
+        processes=settings.whole_or_none("run.processes"),
+    )
+    withheld = Withheld(worktree, off_limits(worktree.top, ()))
+    main, of_main = worktree.main_top, None
+    if worktree.is_linked and main is not None:
+        of_main = Withheld(worktree._replace(top=main, git_dir=worktree.common_dir), off_limits(main, ()))
+    return Confinement(policy, withheld, find() if request.confine else None, of_main)
