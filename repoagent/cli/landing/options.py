@@ -63,18 +63,23 @@ class Committing(click.Command):
 def asking(function: F) -> F:
     """The options of what is asked and written: `yes`, `by_hunk`, `dry_run`, `no_commit`,
     `allow_sensitive`."""
-    return _with(_ASKING, function)
+    return together(*_ASKING)(function)
 
 
 def committing(function: F) -> F:
     """The options of `git commit` that hold for us too."""
-    return _with(_COMMITTING, function)
+    return together(*_COMMITTING)(function)
 
 
-def _with(options: Sequence[Callable[[F], F]], function: F) -> F:
-    for option in reversed(options):
-        function = option(function)
-    return function
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order in which the help has them."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def commit_options(given: SimpleNamespace) -> Options:

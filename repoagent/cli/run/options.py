@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from repoagent.cli.landing.options import together
 from repoagent.cli.program.model_options import (
     effort_option,
     max_cost_option,
@@ -40,7 +41,7 @@ _MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
 def asking(noun: str) -> Callable[[F], F]:
     """Who is asked, what may be done, and which conversation is gone on with; `noun` is "run" or "chat"."""
     stop = "; without a PROMPT where it stopped" if noun == "run" else ""
-    return _with(
+    return together(
         model_option,
         click.option("--mode", type=_MODES, help="What may be done without a question."),
         click.option("--continue", "continues", is_flag=True, help=f"Go on with the last {noun}."),
@@ -61,7 +62,7 @@ stream_option = click.option(
 
 def landing(noun: str) -> Callable[[F], F]:
     """What has to hold before a commit, and how it is made."""
-    return _with(
+    return together(
         click.option("--check", metavar="CMD", help=f"The {noun} is not done before CMD passes.")
         if noun == "run"
         else click.option("--check", metavar="CMD", help="Nothing is committed before CMD passes."),
@@ -82,7 +83,7 @@ def landing(noun: str) -> Callable[[F], F]:
 
 def limiting(of: str = "") -> Callable[[F], F]:
     """The limits, the agent, and what is recorded. Calls and seconds are those `of` what the words say."""
-    return _with(
+    return together(
         click.option("--max-turns", type=click.IntRange(1), metavar="N", help=f"Model calls at most{of}."),
         max_tokens_option,
         max_cost_option,
@@ -97,15 +98,6 @@ def limiting(of: str = "") -> Callable[[F], F]:
         record_option,
         click.option("-v", "--verbose", is_flag=True, help="Say more about what happens."),
     )
-
-
-def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
-    def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
 
 
 def commit_options(given: SimpleNamespace) -> Options:

@@ -10,10 +10,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repoagent.errors import Refused
-from repoagent.repo import FileChange
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, look
 from repoagent.repo.status import Status, read_status, read_untracked
@@ -21,14 +20,12 @@ from repoagent.store import document
 from repoagent.store.atomic import read_regular
 from repoagent.store.folders import folder
 from repoagent.work.changes.ledger import Ledger
+from repoagent.work.changes.seeing import Seen, change_of
+from repoagent.work.changes.telling import names_of
 from repoagent.work.tools.names import named
-
-if TYPE_CHECKING:
-    from repoagent.work.changes.seeing import Seen
 
 VERSION = 1
 MOST = 16 * 1024 * 1024  # bytes of uncommitted files that are kept for this
-NAMED = 20
 _FILE = "look.json"
 _BYTES = "looks"
 
@@ -102,28 +99,24 @@ def interrupted(ledger: Ledger) -> str:
         if path in own:
             others.append(path)
         else:
-            found.append(_change(path, old.content, now))
+            found.append(change_of(path, old.content, now))
     if found:
         ledger.found(found)
     forget_look(ledger)
-    return "\n".join(_sentences([change.name for change in found], others))
+    return "\n".join(_sentences([named(change.name) for change in found], list(map(named, others))))
 
 
 def _sentences(found: list[str], others: list[str]) -> list[str]:
+    """Both are names as `named` writes them."""
     said = []
     if found:
         said.append(
-            f"Since the command that was interrupted began, {_names(found)} changed, by it or by the person: no part "
+            f"Since the command that was interrupted began, {names_of(found)} changed, by it or by the person: no part "
             'of your change unless you say <keep path="FILE"/>.'
         )
     if others:
-        said.append(f"{_names(others)}, which you had changed, was changed again: look at it.")
+        said.append(f"{names_of(others)}, which you had changed, was changed again: look at it.")
     return said
-
-
-def _names(names: list[str]) -> str:
-    rest = len(names) - NAMED
-    return ", ".join(map(named, names[:NAMED])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _was(ledger: Ledger, one: object) -> _Was:
@@ -138,14 +131,3 @@ def _was(ledger: Ledger, one: object) -> _Was:
 def _committed(ledger: Ledger, status: Status, path: str) -> Content | None:
     entry = status.changed[path].staged if path in status.changed else None
     return None if entry is None else from_blob(ledger.worktree, path, entry)
-
-
-def _change(path: str, old: Content | None, new: Content | None) -> FileChange:
-    return FileChange(
-        path if old is not None else None,
-        path if new is not None else None,
-        old.data if old is not None else None,
-        new.data if new is not None else None,
-        old.mode if old is not None else None,
-        new.mode if new is not None else None,
-    )
