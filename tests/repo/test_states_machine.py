@@ -147,9 +147,11 @@ class TakingTurns(RuleBasedStateMachine):
     @precondition(lambda self: self.done and self._is_plain(self.done[-1][0], self.done[-1][2]))
     @rule()
     def undo(self) -> None:
-        committed, old, _ = one = self.done.pop()
+        committed, old, new = one = self.done.pop()
         undo(open_worktree(self.repo.top))
         self._moved(old, committed=committed)
+        if not committed and self.index[EDITED] == new != self.head[EDITED]:  # the user has staged the edit
+            self.index[EDITED] = old
         self.undone.append(one)
 
     @precondition(lambda self: self.undone and self._is_plain(self.undone[-1][0], self.undone[-1][1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from repoagent.errors import Busy, Refused
+from repoagent.errors import Busy
 from repoagent.repo.blobs import to_blob
 from repoagent.repo.change import FileChange
 from repoagent.repo.commits import head_commit
@@ -13,7 +13,7 @@ from repoagent.repo.index import Entry, read_entries
 from repoagent.repo.merge import Conflict
 from repoagent.repo.project import project
 from repoagent.repo.status import Status, read_status
-from repoagent.repo.transaction.plan import Plan, say_where
+from repoagent.repo.transaction.plan import Plan
 from repoagent.repo.transaction.record import Planned
 from repoagent.repo.transaction.versions import Versions
 from repoagent.repo.undo.move import Move, Way
@@ -27,7 +27,7 @@ def taken_out(
     """Write `changes`, which take `steps` back, and take out of the index what is staged of those, all else kept; in a
     merge too, for HEAD stays where it is. False, and nothing done, where nothing of them is staged.
 
-    Raises Refused where it can't be told from what else is staged, and what a Transaction raises.
+    What is staged on the same lines and is not the change stays, too. Raises what a Transaction raises.
     """
     if not any(_planned(worktree, read_status(worktree), steps)):
         return False
@@ -76,10 +76,8 @@ def _planned(worktree: WorkTree, status: Status, back: Sequence[Step]) -> Iterat
         if without != head and not isinstance(without, Conflict):
             continue
         stage = project(worktree, staged, after, before)
-        if isinstance(stage, Conflict):
-            raise Refused(
-                f"{path} has other staged changes{say_where(stage)}: commit, stash or unstage them first"
-            )
+        if isinstance(stage, Conflict):  # the person has staged something else on these lines: it is theirs
+            continue
         if stage != staged or announced:
             yield Planned(path, head, staged, head, head, head, stage, index.get(path))
 

@@ -254,8 +254,7 @@ def test_a_file_that_the_user_saves_meanwhile(stage: Make) -> None:
 
 
 def test_the_same_lines_saved_meanwhile_by_the_user_are_never_overwritten(stage: Make) -> None:
-    from repoagent.errors import Refused
-
+    """The commit has what the run wrote there, the file what the user made of it."""
     task = stage("python")
 
     def save() -> None:
@@ -263,12 +262,11 @@ def test_the_same_lines_saved_meanwhile_by_the_user_are_never_overwritten(stage:
         task.repo.write("convert/rounding.py", data.replace(b"str(round(value))", b"str(int(value + 0.5))"))
 
     task.at[7] = save
-    with pytest.raises(Refused, match=r"convert/rounding\.py was changed by hand"):
-        task.go(fix_rounding, "Make the failing test pass.")
+    outcome = task.go(fix_rounding, "Make the failing test pass.")
     assert b"int(value + 0.5)" in task.repo.read("convert/rounding.py")
-    assert task.before is not None
-    assert task.repo.head() == task.before.head
-    task.sound("failed")
+    assert outcome.commits == (task.repo.head(),)
+    assert "str(round(value))" in task.repo.git("show", "HEAD:convert/rounding.py")
+    assert task.repo.status() == " M convert/rounding.py\n"
 
 
 def test_check_that_fails_first(stage: Make) -> None:

@@ -38,7 +38,7 @@ def test_a_limit_a_resume_and_a_second_request(stage: Make) -> None:
     task.name = only_run(task)
     assert code == 5, err
     assert f"--resume {task.name}" in err
-    code, out, err = run(task, "--resume", task.name, "--json")
+    code, out, err = run(task, "--resume", task.name, "--json", "--max-turns", "20")
     said = json.loads(out)
     assert (code, said["commits"]) == (0, [task.repo.head()]), err
     assert said["version"] == 1
