@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import select
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 
 END = "."  # alone on a line it ends a reply
 _EOT = "\x04"  # ^D
+_HEEDED = 0.25  # seconds until a ^C is heeded, however it falls
 _KILL = "\x15"  # ^U
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
@@ -127,6 +129,9 @@ def _keys(fd: int) -> Iterator[str]:
     key = ""
     while True:
         try:
+            # Python heeds a ^C between its steps only: one in the instant before a read would wait for the next key.
+            while not select.select([fd], [], [], _HEEDED)[0]:
+                pass
             byte = os.read(fd, 1)  # one at a time: what follows the reply belongs to who asks next
         except OSError:  # the terminal is gone
             byte = b""
