@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -192,11 +193,11 @@ def test_the_process_that_runs_it(model: Path) -> None:
     environment = Path(f"/proc/{engine.process.pid}/environ").read_bytes().split(b"\0")
     assert b"OMP_WAIT_POLICY=PASSIVE" in environment
     assert stat.S_IMODE(engine.folder.stat().st_mode) == 0o700
-    sockets = {
-        str(entry.readlink())[8:-1]
-        for entry in Path(f"/proc/{engine.process.pid}/fd").iterdir()
-        if str(entry.readlink()).startswith("socket:")
-    }
+    sockets = set()
+    for entry in Path(f"/proc/{engine.process.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            if (name := str(entry.readlink())).startswith("socket:"):
+                sockets.add(name[8:-1])
     assert sockets
     for table in ("tcp", "tcp6"):
         rows = Path(f"/proc/{engine.process.pid}/net/{table}").read_text().splitlines()[1:]
