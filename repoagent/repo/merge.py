@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from repoagent.repo.content import Content, same
 from repoagent.repo.run import git, git_output
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.store.journal import scratch
@@ -50,6 +51,25 @@ def merge(
         return _meeting(
             _hunks(worktree, before_file, after_file), _hunks(worktree, before_file, version_file)
         )
+
+
+def carry(
+    worktree: WorkTree, now: Content | None, was: Content | None, becomes: Content | None
+) -> Content | Conflict | None:
+    """What a file that holds `now` is to be after the change from `was` to `becomes`, with all else that was done to
+    it; None is no file. Its mode is changed only where the change does so."""
+    if same(now, was) or same(now, becomes):
+        target = becomes
+    elif now is None or was is None or becomes is None or now.is_link or was.is_link or becomes.is_link:
+        return Conflict()
+    else:
+        merged = merge(worktree, now.data, was.data, becomes.data)
+        if isinstance(merged, Conflict):
+            return merged
+        target = Content(merged, becomes.mode)
+    if target is None or now is None or was is None:
+        return target
+    return Content(target.data, target.mode if target.mode != was.mode else now.mode)
 
 
 def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int, int], ...]:

@@ -15,6 +15,7 @@ from repoagent.edit.landing.check import CheckResult, run_check
 from repoagent.errors import Busy, CheckFailed, Refused
 from repoagent.repo import CommitResult, FileChange, HookFailed, InPlace, Transaction
 from repoagent.repo.status import read_status
+from repoagent.repo.transaction.results import and_as_it_was, said_of_restored
 from repoagent.store.folders import SystemFailed
 from repoagent.store.secrets import without_secrets
 
@@ -71,7 +72,8 @@ def commit(
     request wants them).
 
     Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
-    SystemFailed for what is none of the change's fault. Whatever it raises, everything is as it was.
+    SystemFailed for what is none of the change's fault. Whatever it raises, everything is as it was, but
+    for what others have saved meanwhile.
     """
     request = bench.request
     result: CheckResult | None = None
@@ -96,11 +98,13 @@ def commit(
                 except HookFailed as error:
                     raise _not_committed(error, bench) from error
     except SentBack as setback:
-        if transaction is not None and transaction.left:  # then not all is as it was, as a setback says
-            names = ", ".join(transaction.left)
-            raise Refused(
-                f"{names} was saved by another program meanwhile and is left so; {setback}"
-            ) from setback
+        if transaction is None:
+            raise
+        if setback.kind == "check" and (left := transaction.meanwhile.left):  # not all is as the setback says
+            said = str(setback).removesuffix(_ADVICE)
+            raise Refused(f"{', '.join(left)} was saved by another program meanwhile; {said}") from setback
+        if transaction.left:
+            raise Refused(str(setback)) from setback
         raise
     return Landed(proposal, True, made, result)
 
@@ -149,7 +153,7 @@ def _not_committed(error: HookFailed, bench: Bench) -> Exception:
     """A hook that says no is something for the model; a git that can't commit, or a person who left the message
     empty, is not."""
     if error.by_git and bench.request.commit.edit_message:  # git had the terminal: what it was stands there
-        return NoCommit(f"the commit was not made, and everything is as it was. {bench.goes_on}".rstrip())
+        return NoCommit(f"the commit was not made{and_as_it_was(error.remarks)}. {bench.goes_on}".rstrip())
     if error.by_git:
         return NoCommit(f"{without_secrets(str(error))}\n{bench.goes_on}".rstrip())
     return SentBack("hook", without_secrets(str(error)))
@@ -162,8 +166,7 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
         remarks.append(f"a hook rewrote {', '.join(commit.folded)}; its version is committed")
     if commit.taken_out:
         remarks.append(f"a hook had added {', '.join(commit.taken_out)} to the commit; taken out again")
-    if commit.restored:
-        remarks.append(f"a hook had changed your uncommitted work in {', '.join(commit.restored)}; put right")
+    remarks.extend(said_of_restored(commit.restored))
     return tuple(remarks)
 
 

@@ -40,6 +40,16 @@ def kept_folder(worktree: WorkTree, journal: Journal) -> Path:
     return folder
 
 
+def kept_after(worktree: WorkTree, journal: Journal, record: Record, *, done: bool) -> Path:
+    """What the journal's folder becomes when the transaction has ended, with its commit (`done`) or without, and there
+    is something in it to be kept."""
+    return (
+        edit_folder(worktree, record.id)
+        if done and record.event == "edit"
+        else kept_folder(worktree, journal)
+    )
+
+
 def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
     """Write down what was done, durably, and end the journal. A failure after the first is left to the next
     command."""
@@ -99,15 +109,16 @@ def _line(record: Record) -> dict[str, object]:
 
 
 def shelve(worktree: WorkTree, journal: Journal, record: Record) -> None:
-    """End the journal of what is written down: that of an edit becomes what undo and redo need, others go."""
-    if record.event != "edit":
+    """End the journal of what is written down: that of an edit becomes what undo and redo need, others go unless
+    they hold the user's bytes."""
+    if record.event != "edit" and not any(journal.folder.glob("found-*")):
         journal.retire()
         return
     for name in (MARK, NEXT, COMMITTED, f"{NEXT}.lock", f"{COMMITTED}.lock"):
         journal.path(name).unlink(missing_ok=True)
     for saved in journal.folder.glob("saved-*"):
         saved.unlink(missing_ok=True)
-    retire_to(journal, edit_folder(worktree, record.id))
+    retire_to(journal, kept_after(worktree, journal, record, done=True))
 
 
 def retire_to(journal: Journal, folder: Path) -> None:

@@ -17,6 +17,7 @@ from repoagent.repo.transaction.message import fixup_message
 from repoagent.repo.transaction.other_files import remember
 from repoagent.repo.transaction.other_lines import put_back
 from repoagent.repo.transaction.record import COMMITTING, Record
+from repoagent.repo.transaction.results import Meanwhile
 from repoagent.repo.transaction.user_index import COMMITTED, begin_index
 from repoagent.repo.transaction.waiting import keep_waiting
 from repoagent.repo.worktree import WorkTree
@@ -73,8 +74,8 @@ def prepare(
         switch_to_new(worktree, options.branch, index, record.branch or record.head or "", record.id)
 
 
-def put_back_lost(worktree: WorkTree, journal: Journal, record: Record, written: Written) -> list[str]:
-    """Put the user's work back that hooks have lost in the files of the edit; the paths where that was needed.
+def put_back_lost(worktree: WorkTree, journal: Journal, record: Record, written: Written) -> Meanwhile:
+    """Put the user's work back that hooks have lost in the files of the edit.
 
     A file that was not as we had `written` it when hooks began, because somebody else has saved it, is left alone.
     """
@@ -83,15 +84,15 @@ def put_back_lost(worktree: WorkTree, journal: Journal, record: Record, written:
 
 
 def taken_over(worktree: WorkTree, journal: Journal, record: Record, written: Written) -> Record:
-    """The record, which is saved, with what hooks have made of our bytes: it counts as ours from here, and can be
-    taken back. A copy of it is kept in the journal: it might be somebody's save after all."""
+    """The record, which is saved, with what is in our files after hooks: it is committed in the next try. It may be a
+    save of the user's, so each step says what it `wrote` itself."""
     steps = []
-    for number, step in enumerate(record.steps):
+    for step in record.steps:
         now = look(worktree.top, step.path)
-        if _is_ours(step, written) and not same(now, step.new):
+        if step.new is not None and _is_ours(step, written) and not same(now, step.new):
+            wrote = step.wrote or step.new
             step = rewritten(worktree, step, now) if record.in_place else replace(step, new=now)
-            if now is not None:
-                journal.keep(f"found-new-{number}", now.data)
+            step = replace(step, wrote=wrote)
         steps.append(step)
     record = replace(record, steps=tuple(steps))
     keep_steps(journal, record)

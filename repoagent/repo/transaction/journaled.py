@@ -8,8 +8,7 @@ from typing import Any
 
 from repoagent.repo.content import Content
 from repoagent.repo.index import Entry, Staged
-from repoagent.repo.transaction.other_files import Saved
-from repoagent.repo.transaction.record import Planned, Record
+from repoagent.repo.transaction.record import Planned, Record, Saved
 from repoagent.repo.write.steps import Step
 from repoagent.store import journal as stored
 from repoagent.store.journal import Journal
@@ -33,6 +32,7 @@ def keep_steps(journal: Journal, record: Record) -> None:
         _keep(journal, f"new-{n}", step.new)
         _keep(journal, f"was-{n}", step.was)
         _keep(journal, f"done-{n}", step.done)
+        _keep(journal, f"wrote-{n}", step.wrote)
 
 
 def keep_saved(journal: Journal, record: Record) -> None:
@@ -65,6 +65,7 @@ def _from_dict(folder: Path, raw: Mapping[str, Any]) -> Record:
                 s["permissions"],
                 _content(folder, s.get("was")),
                 _content(folder, s.get("done")),
+                _content(folder, s.get("wrote")),
             )
             for s in raw["steps"]
         ),
@@ -98,6 +99,7 @@ def _step_to_dict(n: int, step: Step) -> dict[str, Any]:
         "permissions": step.permissions,
         "was": _file(f"was-{n}", step.was),
         "done": _file(f"done-{n}", step.done),
+        "wrote": _file(f"wrote-{n}", step.wrote),
     }
 
 

@@ -13,34 +13,38 @@ from dataclasses import replace
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, look, same
 from repoagent.repo.merge import Conflict, merge
+from repoagent.repo.transaction.other_files import has_hooks, keep_free
 from repoagent.repo.transaction.record import COMMITTING, Planned, Record
+from repoagent.repo.transaction.results import Meanwhile
 from repoagent.repo.worktree import WorkTree
 from repoagent.repo.write import Moved, put
 from repoagent.repo.write.steps import Step
 from repoagent.store.journal import Journal
 
 
-def put_back(worktree: WorkTree, journal: Journal, record: Record) -> list[str]:
-    """Put the lost work back; the paths where that was needed.
-
-    What was found instead is kept in the journal's folder as `found-own-N`.
-    """
+def put_back(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile:
+    """Put the lost work back. What was found instead is kept in the journal's folder as `found-own-N`."""
     restored = []
-    for number, (step, planned) in enumerate(_mixed(record)):
+    hooks = None
+    for step, planned in _mixed(record):
         now = look(worktree.top, step.path)
         if same(now, step.new) or step.new is None:
             continue
+        if now is not None:
+            hooks = has_hooks(worktree) if hooks is None else hooks
+            if not hooks or not _is_lost(worktree, planned, step.new, now):
+                continue
         whole = step.new if now is None else _with_work(worktree, planned, step.new, now)
         if same(now, whole):
             continue
         if now is not None:
-            journal.keep(f"found-own-{number}", now.data)
+            keep_free(journal, "found-own", now)
         try:
             put(worktree.top, step.path, now, whole, step.temporary)
         except Moved:  # it was saved in this instant
             continue
         restored.append(step.path)
-    return restored
+    return Meanwhile(tuple(restored))
 
 
 def taken_for_ours(worktree: WorkTree, record: Record) -> Record:
@@ -65,6 +69,13 @@ def _mixed(record: Record) -> Iterator[tuple[Step, Planned]]:
         one = planned.get(step.path)
         if one is not None and one.has_other_work and one.commit != one.work and step.new is not None:
             yield step, one
+
+
+def _is_lost(worktree: WorkTree, planned: Planned, ours: Content, now: Content) -> bool:
+    """Whether none of the user's other lines is in the file any more: a hook has taken them, not a save."""
+    base = _checked_out(worktree, planned)
+    lines = set(ours.data.splitlines()) - set(() if base is None else base.data.splitlines())
+    return lines.isdisjoint(now.data.splitlines())
 
 
 def _with_work(worktree: WorkTree, planned: Planned, ours: Content, now: Content) -> Content:

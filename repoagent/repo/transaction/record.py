@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from repoagent.repo.content import Content
 from repoagent.repo.index import Entry, Staged
-from repoagent.repo.transaction.other_files import Saved
 from repoagent.repo.write.steps import Step
 
 LOCKED = "locked"  # index.lock may be there, no file is touched
@@ -52,6 +52,15 @@ class Planned:
     def stays_dirty(self) -> bool:
         """Whether the file, or what is staged of it, is not as in the commit then."""
         return not self.commit == self.work == self.stage
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a file held before hooks ran; None where it was deleted. `temporary` is a free name beside it."""
+
+    path: str
+    content: Content | None
+    temporary: str
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from repoagent.repo.commits import head_commit, read_commit
-from repoagent.repo.content import look
 from repoagent.repo.index import staged_entries
-from repoagent.repo.run import git_output, uninterrupted
+from repoagent.repo.run import uninterrupted
 from repoagent.repo.transaction import lock
 from repoagent.repo.transaction.archive import (
     archive,
     archived_before,
-    edit_folder,
+    kept_after,
     kept_folder,
     shelve,
 )
 from repoagent.repo.transaction.find import find_made, has_moved
 from repoagent.repo.transaction.journaled import load
 from repoagent.repo.transaction.left_locks import remove_left_locks
+from repoagent.repo.transaction.other_files import put_right
 from repoagent.repo.transaction.record import COMMITTING, DONE, Record
+from repoagent.repo.transaction.results import said_of_restored
 from repoagent.repo.transaction.roll_back import roll_back
 from repoagent.repo.transaction.settle import settle
 from repoagent.repo.transaction.swept_in import Withdrawn
@@ -51,8 +50,8 @@ def recover(worktree: WorkTree) -> list[str]:
 
 def _recover(worktree: WorkTree, journal: Journal) -> str:
     record = load(journal.folder)
-    kept = kept_folder(worktree, journal)
     if record is None:
+        kept = kept_folder(worktree, journal)
         lock.release(worktree, journal)
         journal.retire(kept)
         return (
@@ -69,62 +68,37 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
         made = _commit_of(worktree, record)
     if made is None and archived_before(worktree, journal, record):
         return f"{what} is complete"
-    record, newer = _without_newer(worktree, journal, record)
+    others: tuple[str, ...] = ()
     sentence = f"{what} was not finished and has been taken back"
     if made is not None:
         try:
-            _complete(worktree, journal, record, made)
+            others = _complete(worktree, journal, record, made)
             stays = record.moves_to == (record.head or "")
             sentence = what + ("" if stays else f" was committed as {made[:12] or 'nothing'} and")
             sentence += " is complete now"
-            kept = edit_folder(worktree, record.id)
         except Withdrawn as error:
             made, sentence = None, f"{what} has been taken back: {error}"
     if made is None:
-        newer += roll_back(worktree, journal, record)
-    if newer:
-        sentence += f"; {', '.join(newer)} was changed since and is left as it is, {kept} has what was before"
-    return sentence
+        home = kept_after(worktree, journal, record, done=False)
+        others = roll_back(worktree, journal, record).remarks(home)
+    return "; ".join((sentence, *others))
 
 
-def _without_newer(worktree: WorkTree, journal: Journal, record: Record) -> tuple[Record, list[str]]:
-    """The record with only those of the user's other files that are to be put right, and the paths of those
-    that hold something new.
-
-    Hooks that were killed can have lost the user's work: the file then is missing or is that of HEAD.
-    Anything else the user has written since, and hours may lie between.
-    """
-    lost, newer = [], []
-    for number, saved in enumerate(record.saved):
-        found = look(worktree.top, saved.path)
-        if saved.content is None or found == saved.content:
-            continue
-        if found is None or found.data == _committed(worktree, record, saved.path):
-            lost.append(saved)
-        else:
-            newer.append(saved.path)
-            journal.keep(f"found-before-{number}", saved.content.data)
-    return replace(record, saved=tuple(lost)), newer
-
-
-def _committed(worktree: WorkTree, record: Record, path: str) -> bytes | None:
-    """The file as a checkout of the commit that the transaction began on writes it."""
-    name = f"{record.head}:{path}"
-    done = git_output(worktree.top, "cat-file", "--filters", name, ok=(0, 128))
-    return done.stdout if done.returncode == 0 else None
-
-
-def _complete(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> None:
+def _complete(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> tuple[str, ...]:
+    """What is said of the user's other files."""
     leave: set[str] = set()
     if not lock.is_ours(worktree, journal):
         lock.take(worktree, journal)
         leave = _changed_since(worktree, record)
     if record.moves_to is None and commit == head_commit(worktree):
-        settle(worktree, journal, record, read_commit(worktree), leave=leave)
-    else:
-        give_index(worktree, journal, record, {}, leave)
-        give_back(worktree, journal)
-        archive(worktree, journal, record)
+        done = settle(worktree, journal, record, read_commit(worktree), leave=leave)
+        return (*done.notes, *said_of_restored(done.restored))
+    others = put_right(worktree, journal, record)
+    home = kept_after(worktree, journal, record, done=True)
+    give_index(worktree, journal, record, {}, leave)
+    give_back(worktree, journal)
+    archive(worktree, journal, record)
+    return others.remarks(home)
 
 
 def _changed_since(worktree: WorkTree, record: Record) -> set[str]:

@@ -9,7 +9,7 @@ from repoagent.repo.blobs import from_blob
 from repoagent.repo.commits import Commit
 from repoagent.repo.content import look
 from repoagent.repo.index import Entry
-from repoagent.repo.transaction.archive import archive
+from repoagent.repo.transaction.archive import archive, kept_after
 from repoagent.repo.transaction.find import committed_since
 from repoagent.repo.transaction.hooks import Verdict, judge
 from repoagent.repo.transaction.in_place import committed
@@ -50,7 +50,8 @@ def settle(
     if corrected.oid == made.oid:
         stage.update(left_in(worktree, made, verdict, stage))
     stage.update(since)
-    restored = put_right(worktree.top, journal, record.saved)
+    others = put_right(worktree, journal, record)
+    kept = others.said(kept_after(worktree, journal, record, done=True))
     as_planned = nothing_staged and not since and _is_as_planned(record, verdict)
     if not (as_planned and take_over(worktree, journal, made.oid)):
         give_index(worktree, journal, record, stage, leave)
@@ -65,8 +66,8 @@ def settle(
         record.new_branch or record.branch,
         tuple(verdict.folded),
         corrected.taken_out,
-        tuple(restored),
-        (*corrected.notes, *_said_of_later(since)),
+        others.restored,
+        (*kept, *corrected.notes, *_said_of_later(since)),
     )
 
 

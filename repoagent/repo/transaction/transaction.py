@@ -21,12 +21,13 @@ from repoagent.repo.options import Options
 from repoagent.repo.run import GitError, uninterrupted
 from repoagent.repo.status import Status
 from repoagent.repo.transaction import attempt
+from repoagent.repo.transaction.archive import kept_after
 from repoagent.repo.transaction.find import find_made, just_made
 from repoagent.repo.transaction.git_commit import Listen, run_commit, tidy
 from repoagent.repo.transaction.in_place import InPlace
 from repoagent.repo.transaction.left_locks import remove_left_locks
 from repoagent.repo.transaction.message import encode
-from repoagent.repo.transaction.other_files import put_right
+from repoagent.repo.transaction.other_files import has_hooks, put_right
 from repoagent.repo.transaction.plan import Plan, make_plan
 from repoagent.repo.transaction.record import COMMITTING
 from repoagent.repo.transaction.results import CommitResult, HookFailed
@@ -47,7 +48,7 @@ class Transaction(Writing):
     """A change of files that becomes one commit. Use it as a context manager, see the module.
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` puts
-    everything back, except the files `left`, which somebody else has changed meanwhile. `plan` says what
+    everything back. Where others have worked on files `meanwhile`, that stays, and is said. `plan` says what
     would be committed, `result` what was. With `in_place` the files hold the change already, and keep it when it comes
     to nothing.
     """
@@ -71,7 +72,6 @@ class Transaction(Writing):
         self.result: CommitResult | None = None
         self._listen = listen
         self._written: attempt.Written = {}
-        self._restored: tuple[str, ...] = ()
         self._withdrawn = ""
 
     def commit(self, message: str | bytes, *, at_once: bool = False) -> CommitResult:
@@ -99,13 +99,17 @@ class Transaction(Writing):
             if self.result is None:
                 by_git = code == _DIED or code < 0 or self.options.edit_message or bool(self._withdrawn)
                 output = output.rstrip() + self._withdrawn.encode()
-                raise HookFailed(output, by_git=by_git, left=self.left)
+                raise HookFailed(output, by_git=by_git, remarks=self.meanwhile.remarks(self._home))
         tidy(self._worktree)
         self.result = replace(
             self.result,
             folded=_once(rewritten, self.result.folded),
-            restored=_once(self._restored, self.result.restored),
-            notes=(*self.plan.notes, *self.result.notes, *((_BY_A_HOOK,) if code > 0 else ())),
+            restored=_once(self.meanwhile.restored, self.result.restored),
+            notes=(
+                *self.plan.notes,
+                *_once(self.meanwhile.said(self._home), self.result.notes),
+                *((_BY_A_HOOK,) if code > 0 else ()),
+            ),
             output=output,
         )
         return self.result
@@ -144,8 +148,7 @@ class Transaction(Writing):
             listen=self._listen,
             inherit=journal.descriptor,
         )
-        found = attempt.put_back_lost(worktree, journal, self._record, self._written)
-        self._restored = _once(self._restored, found)
+        self.meanwhile += attempt.put_back_lost(worktree, journal, self._record, self._written)
         if code < 0:
             output += f"git was ended by signal {-code}\n".encode()
             remove_left_locks(worktree, self._record)
@@ -161,11 +164,13 @@ class Transaction(Writing):
     def _fold(self, journal: Journal) -> Status | None:
         """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with what
         it made of them. The work tree as it is then; None where there is nothing new to commit."""
-        put_right(self._worktree.top, journal, self._record.saved)
         before = self._record.steps
+        if not has_hooks(self._worktree):
+            return None
         self._record = attempt.taken_over(self._worktree, journal, self._record, self._written)
         if self._record.steps == before:
             return None
+        self.meanwhile += put_right(self._worktree, journal, self._record)
         changes = [with_after(change, self._record.steps) for change in self._changes]
         in_place = None if self._in_place is None else self._in_place.as_found(self._record.steps)
         self._status = status = self._look_again()
@@ -181,6 +186,7 @@ class Transaction(Writing):
 
     def _finish(self, journal: Journal, made: Commit | None) -> None:
         if made is not None:
+            self._home = kept_after(self._worktree, journal, self._record, done=True)
             nothing_staged = self._status is not None and not self._status.has_staged
             try:
                 self.result = settle(
@@ -194,8 +200,6 @@ class Transaction(Writing):
                 return
             except Withdrawn as error:
                 self._withdrawn = f"\n{error}"
-        if self._record.state == COMMITTING:
-            self._record = attempt.taken_over(self._worktree, journal, self._record, self._written)
         super()._finish(journal, None)
 
 

@@ -6,6 +6,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -16,13 +17,13 @@ from repoagent.repo.index import index_path
 from repoagent.repo.run import uninterrupted
 from repoagent.repo.status import Status, read_status
 from repoagent.repo.transaction import lock
-from repoagent.repo.transaction.archive import archive, archived_before, edit_folder
+from repoagent.repo.transaction.archive import archive, archived_before, edit_folder, kept_after
 from repoagent.repo.transaction.in_place import InPlace
 from repoagent.repo.transaction.journaled import keep_steps, save, to_dict
 from repoagent.repo.transaction.plan import Plan
 from repoagent.repo.transaction.record import LOCKED, WRITING, Record
 from repoagent.repo.transaction.refusals import refuse_operation, refuse_unmerged
-from repoagent.repo.transaction.results import Unsettled
+from repoagent.repo.transaction.results import Meanwhile, Unsettled
 from repoagent.repo.transaction.roll_back import roll_back
 from repoagent.repo.worktree import WorkTree, layout
 from repoagent.repo.write.failures import Moved
@@ -35,6 +36,7 @@ from repoagent.repo.write.steps import (
     with_permissions,
 )
 from repoagent.store.journal import Journal, create
+from repoagent.store.report import to_stderr
 
 _Self = TypeVar("_Self", bound="Writing")
 
@@ -46,7 +48,7 @@ def new_edit_id() -> str:
 
 class Writing(ABC):
     """A change of files, from the lock to its end. A context manager: leaving it before its end puts everything
-    back, except the files `left`, which somebody else has changed meanwhile. `plan` says what is to be committed.
+    back. Where others have worked on files `meanwhile`, that stays, and is said. `plan` says what is to be committed.
 
     Its two kinds say how it ends: `Transaction` makes a commit, `Move` goes to one that is there. `commits` is
     False where only the files are written, and no lock is taken; `in_place` where they are written already.
@@ -68,7 +70,8 @@ class Writing(ABC):
     ) -> None:
         self.id = edit_id
         self.plan = Plan(None, None)
-        self.left: tuple[str, ...] = ()
+        self.meanwhile = Meanwhile()
+        self._home = Path()  # where bytes are that `meanwhile` says are kept
         self._worktree = worktree
         self._changes = tuple(changes)
         self._journal: Journal | None = None
@@ -137,6 +140,13 @@ class Writing(ABC):
         if self._journal is not None:
             with uninterrupted():
                 self._end(self._find_commit())
+            for sentence in self.meanwhile.remarks(self._home):
+                to_stderr(sentence)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The files that the edit is still in, for somebody has changed its lines meanwhile."""
+        return self.meanwhile.conflicts
 
     @property
     def _is_edit(self) -> bool:
@@ -192,7 +202,8 @@ class Writing(ABC):
         if self._record.state == LOCKED:
             self._record = replace(self._record, steps=())
         if not archived_before(self._worktree, journal, self._record):
-            self.left = tuple(roll_back(self._worktree, journal, self._record))
+            self._home = kept_after(self._worktree, journal, self._record, done=False)
+            self.meanwhile += roll_back(self._worktree, journal, self._record)
 
     def _close(self, journal: Journal) -> None:
         journal.close()

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from repoagent.errors import Refused
 from repoagent.repo.change import FileChange
-from repoagent.repo.content import Content, look, same
-from repoagent.repo.merge import Conflict, merge, say_lines
+from repoagent.repo.content import Content, look
+from repoagent.repo.merge import Conflict, carry, say_lines
 from repoagent.repo.transaction.record import Record
 from repoagent.repo.worktree import WorkTree
 
@@ -70,17 +70,10 @@ def _carry(
     worktree: WorkTree, path: str, now: Content | None, was: Content | None, becomes: Content | None
 ) -> Content | None:
     """What the file is to be, with all that was done to it since."""
-    if same(now, was) or same(now, becomes):
-        data = becomes
-    elif now is None or was is None or becomes is None or now.is_link or was.is_link or becomes.is_link:
+    target = carry(worktree, now, was, becomes)
+    if not isinstance(target, Conflict):
+        return target
+    if any(one is None or one.is_link for one in (now, was, becomes)):
         raise Refused(f"{path} is not what the edit left: put it right by hand, or use `git revert`")
-    else:
-        merged = merge(worktree, now.data, was.data, becomes.data)
-        if isinstance(merged, Conflict):
-            where = f" ({say_lines(merged.lines)} of what it was then)" if merged.lines else ""
-            raise Refused(f"{path} has later changes on the same lines{where}: put them right by hand")
-        data = Content(merged, now.mode)
-    if data is None or now is None or was is None:
-        return data
-    # where the edit did not change the mode, it is as it is
-    return Content(data.data, data.mode if data.mode != was.mode else now.mode)
+    where = f" ({say_lines(target.lines)} of what it was then)" if target.lines else ""
+    raise Refused(f"{path} has later changes on the same lines{where}: put them right by hand")

@@ -10,6 +10,7 @@ from repoagent.repo.commits import has_object, head_commit, read_commit
 from repoagent.repo.options import Options
 from repoagent.repo.transaction.git_commit import Listen
 from repoagent.repo.transaction.refusals import refuse_operation
+from repoagent.repo.transaction.results import said_of_restored
 from repoagent.repo.transaction.transaction import Transaction
 from repoagent.repo.undo.edits import Edit, edit_record, find_edit
 from repoagent.repo.undo.history import commit_of, is_as_stored, is_shared, is_whole
@@ -18,6 +19,7 @@ from repoagent.repo.undo.move import Move, Way
 from repoagent.repo.undo.reverse import changes_of, renamed_by
 from repoagent.repo.undo.unstage import taken_out
 from repoagent.repo.worktree import WorkTree
+from repoagent.store.report import to_stderr
 
 Changes = tuple[FileChange, ...]
 
@@ -118,6 +120,8 @@ def _with_commit(edit: Edit, transaction: Transaction, message: bytes) -> UndoRe
     with transaction:
         transaction.write()
         result = transaction.commit(message, at_once=True)
+    for sentence in (*result.notes, *said_of_restored(result.restored)):
+        to_stderr(sentence)
     return UndoResult(edit, result.commit, False, edit.paths)
 
 

@@ -20,7 +20,8 @@ class Step:
     that is ours while it is written; `permissions` are for where it has to be made (None: as the umask says).
 
     Of a change that is in the work tree already `old` and `new` are what is there, `was` is what was before it, and
-    `done` what it has left: what is there may hold more.
+    `done` what it has left: what is there may hold more. Where `new` is what was in the file after hooks, and may be
+    a save of the user's, `wrote` is what the step wrote itself.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Step:
     permissions: int | None = None
     was: Content | None = None
     done: Content | None = None
+    wrote: Content | None = None
 
 
 def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
