@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -161,6 +163,43 @@ def test_saved_in_the_last_moment(file: Path, system: str, how: str, monkeypatch
         replace(file)
     assert caught.value.current == {"file": Content(b"theirs\n")}
     assert file.read_bytes() == b"theirs\n" and only(file.parent) == ["file"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who has a file open")
+@pytest.mark.parametrize("new", [NEW, None])
+@pytest.mark.parametrize("links", [1, 2])
+def test_a_save_that_had_begun_before(file: Path, new: Content | None, links: int) -> None:
+    """The file is open to be written, with its old bytes still in it."""
+    if links == 2:
+        os.link(file, file.parent / "other")
+    with file.open("r+b", buffering=0) as saver:
+        timer = threading.Timer(0.1, lambda: (saver.write(b"saved"), saver.close()))
+        timer.start()
+        with pytest.raises(Moved):
+            replace(file, new=new)
+        timer.join()
+    assert file.read_bytes() == b"saved"
+    assert only(file.parent) == ["file", "other"][:links]
+
+
+def test_saved_twice_in_the_last_moment(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The later save is in the file, and the earlier one is named."""
+    swap, saves = replacing.exchange, iter([b"one\n", b"two\n"])
+
+    def saving(*given: Any) -> bool:
+        for save in saves:
+            file.write_bytes(save)
+            break
+        return swap(*given)
+
+    monkeypatch.setattr(replacing, "exchange", saving)
+    with pytest.raises(Moved):
+        replace(file)
+    assert file.read_bytes() == b"two\n"
+    beside = capsys.readouterr().err.strip().rpartition(" ")[2]
+    assert (file.parent / beside).read_bytes() == b"one\n"
 
 
 def test_new_file_keeps_the_umask(tmp_path: Path) -> None:

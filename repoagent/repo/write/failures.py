@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from repoagent.errors import Refused
 from repoagent.repo.content import Content, Place, same
+from repoagent.store.report import to_stderr
 
 
 class Moved(Refused):
@@ -26,6 +29,12 @@ def expect(place: Place, old: Content | None) -> None:
         raise Moved({place.path: found})
 
 
-def saved_again(place: Place) -> Refused:
-    """For a file that was written while another writer's save was being put back."""
-    return Refused(f"{place.path} is saved again and again: one save is kept beside it as {place.temporary}")
+def saved_again(place: Place) -> Moved:
+    """For a file that was saved once more while an earlier save was being put back; that one stays beside it."""
+    number = 1
+    while place.look(beside := f"{place.temporary}-saved-{number}") is not None:
+        number += 1
+    place.rename(place.temporary, beside)
+    path = (Path(place.path).parent / beside).as_posix()
+    to_stderr(f"{place.path} was saved twice while it was being written: the earlier save is kept in {path}")
+    return Moved({place.path: place.look(place.name)})

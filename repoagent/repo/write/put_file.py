@@ -9,7 +9,7 @@ from repoagent.repo.change import EXECUTABLE
 from repoagent.repo.content import Content, Place, open_place, same
 from repoagent.repo.write.failures import CannotReplace, Moved, expect, saved_again
 from repoagent.repo.write.metadata import set_executable
-from repoagent.repo.write.replace import make, make_like, swap, write_in_place
+from repoagent.repo.write.replace import make, make_like, swap, wait_for_writers, write_in_place
 from repoagent.store.folders import SystemFailed
 
 
@@ -85,6 +85,7 @@ def _create(place: Place, new: Content, permissions: int | None) -> None:
 def _take_away(place: Place, old: Content) -> None:
     expect(place, old)
     place.rename(place.name, place.temporary)
+    wait_for_writers(place, place.temporary)
     found = place.look(place.temporary)
     if not same(found, old):
         try:
