@@ -87,7 +87,7 @@ TOUCHING = [
     "git add -u\n",
     "git add -A\n",
     "git add .; git reset -q; git add -u\n",
-    "git reset -q --hard HEAD; git checkout -q HEAD -- a.txt; echo gone > README.md\n",
+    "git reset -q --hard HEAD; git checkout -q HEAD -- a.txt\n",
     "rm -f README.md b.txt\n",
     "git update-index --refresh -q || true\n",
     "git status > /dev/null; git diff > /dev/null; git diff --cached > /dev/null\n",
@@ -175,11 +175,9 @@ IN_THE_WAY = [
     "rm -rf src; touch src\n",
     "rm -rf src; ln -s /nowhere src\n",
     "rm -rf src; ln -s . src\n",
-    "rm README.md; ln -s a.txt README.md\n",
     "rm README.md; mkfifo README.md\n",
     "rm a.txt; mkdir a.txt\n",
     "rm a.txt; mkdir a.txt; touch a.txt/x\n",
-    "rm a.txt; ln -s README.md a.txt\n",
     "rm a.txt; mkfifo a.txt\n",
 ]
 
@@ -214,3 +212,22 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
     assert repo.git("diff", "--cached", "--name-only") == ""
     unchanged(repo, before, "a.txt")
     nothing_left(repo)
+
+
+@pytest.mark.parametrize("script", ["echo gone > README.md", "rm README.md; ln -s a.txt README.md"])
+def test_that_write_over_the_users_work(repo: GitRepo, script: str) -> None:
+    """It may be a save of the user's, so it stays; what was there is kept, and named."""
+    repo.write("README.md", "mine\n")
+    repo.hook("pre-commit", script)
+    (note,) = edit(repo, change(repo, "a.txt", "line 2", "LINE 2")).notes
+    assert repo.read("README.md") != b"mine\n" and note.startswith("README.md was changed since")
+    assert Path(note.rpartition(" ")[2]).read_bytes() == b"mine\n"
+
+
+def test_that_put_a_link_in_the_place_of_the_file_and_fail(repo: GitRepo) -> None:
+    repo.hook("pre-commit", "rm a.txt; ln -s README.md a.txt; exit 1\n")
+    with pytest.raises(HookFailed, match=r"a\.txt was changed since") as caught:
+        edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    assert (repo.top / "a.txt").is_symlink()
+    kept = next(word for word in str(caught.value).split() if "/old-0" in word).rstrip(".;")
+    assert Path(kept).read_text() == LINES

@@ -6,8 +6,10 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 
+from repoagent.repo.blobs import from_blob
 from repoagent.repo.branches import switch_back
 from repoagent.repo.content import Content, look, same
+from repoagent.repo.index import staged_entries
 from repoagent.repo.merge import Conflict, carry
 from repoagent.repo.transaction import lock
 from repoagent.repo.transaction.archive import kept_after, retire_to
@@ -15,6 +17,7 @@ from repoagent.repo.transaction.other_files import has_hooks, keep_free, put_rig
 from repoagent.repo.transaction.other_lines import taken_for_ours
 from repoagent.repo.transaction.record import COMMITTING, Record
 from repoagent.repo.transaction.results import HOME, Meanwhile
+from repoagent.repo.transaction.user_index import COMMITTED
 from repoagent.repo.transaction.waiting import give_back
 from repoagent.repo.worktree import WorkTree
 from repoagent.repo.write import Moved, put
@@ -72,7 +75,9 @@ def _without_edit(worktree: WorkTree, journal: Journal, record: Record, number: 
         else:
             target = carry(worktree, found, step.new, step.old)
         if isinstance(target, Conflict):
-            break
+            if not _is_staged(worktree, journal, step, found):
+                break
+            by_hook, target = True, step.old
         try:
             put(worktree.top, path, found, target, step.temporary, permissions=step.permissions)
         except Moved:  # it was saved in this instant
@@ -95,6 +100,20 @@ def _without_edit(worktree: WorkTree, journal: Journal, record: Record, number: 
 def _left(said: str, step: Step, number: int) -> Meanwhile:
     before = f"; what it held before is kept in {HOME}/old-{number}" if step.old is not None else ""
     return Meanwhile(left=(step.path,), sentences=(said + before,))
+
+
+def _is_staged(worktree: WorkTree, journal: Journal, step: Step, found: Content | None) -> bool:
+    """Whether a hook has added to the commit what is new in the file."""
+    index = journal.path(COMMITTED)
+    if found is None or step.new is None or found.is_link or not index.exists():
+        return False
+    staged = staged_entries(worktree, [step.path], index).get(step.path)
+    new = set(found.data.splitlines()) - set(step.new.data.splitlines())
+    return (
+        bool(new)
+        and staged is not None
+        and new <= set(from_blob(worktree, step.path, staged).data.splitlines())
+    )
 
 
 def _is_reformatted(found: Content | None, wrote: Content | None) -> bool:
