@@ -1,0 +1,106 @@
+"""A second process that saves files again and again, as editors do, each time with a token that nobody has seen.
+
+    python -m tests.crash.saver TOP LOG SEED
+
+A file has lines `slot NAME: TOKEN`; a save reads the file, replaces the token of one slot, and writes the file. For each
+a line of JSON goes to LOG: the file, the slot, the new token, and the one that was `seen`. LOG.lock is held meanwhile:
+hooks of the test that touch the files take it too, for what they overwrite themselves is nobody else's fault. Ends when
+LOG.stop is there; where LOG.busy is, a hook runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+ALWAYS = [
+    ("a.txt", "far"),
+    *[("b.txt", "far"), ("d.md", "far")] * 6,
+]  # too many saves of a.txt, and no edit gets in
+IN_HOOKS = [
+    ("a.txt", "near"),
+    ("b.txt", "far"),
+    ("c.txt", "far"),
+    ("d.md", "far"),
+    ("c.txt", "far"),
+    ("a.txt", "far"),
+    ("b.txt", "far"),
+]
+WAYS = ["in place", "over", "renamed", "anew", "append"]
+SECONDS = 0.02  # between two saves, at most
+
+
+def slot(data: bytes, name: str) -> str | None:
+    """The token in a slot; None where the file has no such slot."""
+    found = re.search(rb"^slot %s: *(\S+)" % name.encode(), data, re.MULTILINE)
+    return found[1].decode() if found else None
+
+
+def write(path: Path, data: bytes, way: str, chance: random.Random) -> None:
+    """Write the file in the way of an editor; the text is written in two pieces."""
+    half = chance.randrange(len(data) + 1)
+    if way == "renamed":
+        other = path.with_name(f"{path.name}~")
+        other.write_bytes(data)
+        other.rename(path)
+        return
+    if way == "anew":
+        path.unlink(missing_ok=True)
+        time.sleep(chance.uniform(0, 0.004))
+    mode = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if way != "over" else 0)
+    with os.fdopen(os.open(path, mode, 0o644), "wb", buffering=0) as file:
+        if chance.random() < 0.3:
+            time.sleep(chance.uniform(0, 0.004))
+        file.write(data[:half])
+        file.write(data[half:])
+        file.truncate()
+
+
+def main(top: Path, log: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    number = 0
+    with log.open("a") as out, log.with_suffix(".lock").open("w") as lock:
+        while not log.with_suffix(".stop").exists():
+            time.sleep(chance.uniform(0, SECONDS))
+            name, which = chance.choice(IN_HOOKS if log.with_suffix(".busy").exists() else ALWAYS)
+            path = top / name
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                data = b""
+            seen = slot(data, which)
+            if seen is not None:
+                number += 1
+                token = f"T{number}x{seed}"
+                way = chance.choice(WAYS)
+                write(
+                    path,
+                    data.replace(
+                        b"%s: %s" % (which.encode(), seen.encode()),
+                        b"%s: %s" % (which.encode(), token.encode()),
+                    ),
+                    way,
+                    chance,
+                )
+                entry = {
+                    "file": name,
+                    "slot": which,
+                    "token": token,
+                    "seen": seen,
+                    "way": way,
+                    "at": time.time(),
+                }
+                out.write(json.dumps(entry) + "\n")
+                out.flush()
+            fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
