@@ -75,7 +75,7 @@ def _without_edit(worktree: WorkTree, journal: Journal, record: Record, number: 
         else:
             target = carry(worktree, found, step.new, step.old)
         if isinstance(target, Conflict):
-            if not _is_staged(worktree, journal, step, found):
+            if not _is_staged(worktree, journal, record, step, found):
                 break
             by_hook, target = True, step.old
         try:
@@ -102,18 +102,19 @@ def _left(said: str, step: Step, number: int) -> Meanwhile:
     return Meanwhile(left=(step.path,), sentences=(said + before,))
 
 
-def _is_staged(worktree: WorkTree, journal: Journal, step: Step, found: Content | None) -> bool:
+def _is_staged(
+    worktree: WorkTree, journal: Journal, record: Record, step: Step, found: Content | None
+) -> bool:
     """Whether a hook has added to the commit what is new in the file."""
     index = journal.path(COMMITTED)
     if found is None or step.new is None or found.is_link or not index.exists():
         return False
     staged = staged_entries(worktree, [step.path], index).get(step.path)
+    ours = next((planned.commit for planned in record.planned if planned.path == step.path), None)
+    if staged is None or staged == ours:
+        return False
     new = set(found.data.splitlines()) - set(step.new.data.splitlines())
-    return (
-        bool(new)
-        and staged is not None
-        and new <= set(from_blob(worktree, step.path, staged).data.splitlines())
-    )
+    return bool(new) and new <= set(from_blob(worktree, step.path, staged).data.splitlines())
 
 
 def _is_reformatted(found: Content | None, wrote: Content | None) -> bool:
