@@ -146,7 +146,7 @@ def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
 
 def test_a_hook_that_says_no_leaves_it_to_the_byte(repo: GitRepo) -> None:
     before = repo.commit(**{"f.txt": "one\n" + REST})
-    repo.hook("pre-commit", "sed -i s/9/nine/ f.txt\nexit 1\n")
+    repo.hook("pre-commit", "sed -i 's/$/ /' f.txt\nexit 1\n")
     mine = ("mine\n" + REST).encode()
     with pytest.raises(CheckFailed):
         go(repo, EDIT, then(repo, DONE, f_txt=mine), DONE, DONE)
