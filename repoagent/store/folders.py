@@ -44,6 +44,13 @@ def folder(path: Path, *, create: bool = False) -> Iterator[int]:
         os.close(descriptor)
 
 
+def real(path: Path) -> Path:
+    """`path` with the links in the user's own part resolved; from `.repoagent` on it stays as it is, for `folder` to
+    refuse the links there."""
+    above, below = _split(path)
+    return Path(os.path.realpath(above), *below)
+
+
 def _walk(path: Path, *, create: bool) -> int:
     above, below = _split(path)
     try:

@@ -164,8 +164,10 @@ def _prepare(text: Text) -> None:
     """Make `.repoagent`, which git does not see, and the folder of all splits in it."""
     from repoagent.repo.worktree import layout
     from repoagent.store import ensure
+    from repoagent.store.folders import folder
 
     if text.worktree is not None:
         place = layout(text.worktree)
         ensure(place)
-        place.splits.mkdir(mode=0o700, exist_ok=True)
+        with folder(place.splits, create=True):
+            pass

@@ -15,7 +15,8 @@ from repoagent.split.artifact.making import Made, Ways, index_of
 from repoagent.split.artifact.reading import LOCK, STAGED, edited, holding, read_index
 from repoagent.split.artifact.writing import finish, put
 from repoagent.store.atomic import read_regular
-from repoagent.store.folders import failed
+from repoagent.store.folders import folder as open_folder
+from repoagent.store.folders import real
 
 _NAMED = 5  # files that a message names
 
@@ -26,7 +27,7 @@ def create(text: Text, ways: Ways, folder: Path) -> Index:
     Raises Refused when it holds anything else, or segments that a person has edited and not merged, and when the
     system says no; UsageError when it is no folder or in a git directory. Nothing is written then.
     """
-    folder = Path(os.path.realpath(folder.parent)) / folder.name
+    folder = real(folder.parent) / folder.name
     _check_place(folder, text)
     earlier(folder, text)
     index = index_of(text, ways, folder)
@@ -42,8 +43,13 @@ def earlier(folder: Path, text: Text) -> Index | None:
         raise UsageError(f"there is no folder {folder.parent}: make it, or name another one with -o")
     if os.path.lexists(folder) and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: name another one with -o")
-    if not os.path.lexists(folder / NAME):
-        if folder.is_dir() and any(path.name not in (LOCK, STAGED) for path in folder.iterdir()):
+    try:
+        with open_folder(folder) as opened, os.scandir(opened) as entries:
+            names = {entry.name for entry in entries}
+    except FileNotFoundError:
+        return None
+    if NAME not in names:
+        if names - {LOCK, STAGED}:
             raise Refused(f"{folder} is not empty, and no split of a file: name another folder with -o")
         return None
     old = read_index(folder, missing_ok=True)
@@ -68,13 +74,13 @@ def some(names: Collection[str]) -> str:
 
 
 def _check_place(folder: Path, text: Text) -> None:
-    real = Path(os.path.realpath(folder))
-    refused = ".git" in real.parts
+    place = Path(os.path.realpath(folder))
+    refused = ".git" in place.parts
     if text.worktree is not None:
         own = (text.worktree.git_dir, text.worktree.common_dir)
         ours = layout(text.worktree).splits  # in a bare repository that is in the git directory
-        refused = not real.is_relative_to(ours) and (
-            refused or any(real.is_relative_to(path) for path in own)
+        refused = not place.is_relative_to(ours) and (
+            refused or any(place.is_relative_to(path) for path in own)
         )
     if refused:
         raise UsageError(f"{folder} is in a git directory: name another folder with -o")
@@ -84,10 +90,8 @@ def _check_place(folder: Path, text: Text) -> None:
 def _made(folder: Path) -> Iterator[None]:
     """`folder`, which goes again if it was made here and nothing came into it."""
     new = not folder.exists()
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise failed("make the folder", folder, error) from error
+    with open_folder(folder, create=True):
+        pass
     try:
         yield
     except BaseException:

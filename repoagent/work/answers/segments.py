@@ -54,6 +54,7 @@ def split_of(
     from repoagent.split.artifact import Text, Ways, create, default_folder, index_of
     from repoagent.split.artifact.making import check_text, check_ways
     from repoagent.store import ensure
+    from repoagent.store.folders import folder as open_folder
 
     ways = Ways(target, natural, language)
     check_ways(ways)
@@ -65,7 +66,8 @@ def split_of(
     else:
         place = layout(worktree)
         ensure(place)
-        place.splits.mkdir(mode=0o700, exist_ok=True)
+        with open_folder(place.splits, create=True):
+            pass
         folder = default_folder(text)
         index = create(text, ways, folder)
     return Split(path, source.blob, index.language, len(data), index.segments, folder, data)

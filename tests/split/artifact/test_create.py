@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.repo import open_worktree
 from repoagent.split.artifact import Text, Ways, create, default_folder, find_text, index_of, read_index
 from repoagent.split.artifact.facts import facts_of
 from repoagent.split.artifact.index import VERSION
 from repoagent.split.artifact.naming import fill, fresh
+from repoagent.split.artifact.refreshing import refresh
 from repoagent.split.artifact.schema import parse_index
 from repoagent.store.document import dumps
+from repoagent.work.answers.segments import split_of
 from tests.conftest import GitRepo
 
 SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
@@ -74,11 +78,65 @@ def test_no_git_directory_is_written_into(repo: GitRepo) -> None:
         create(source, Ways(), repo.top / "link" / "parts")
 
 
+@pytest.mark.parametrize("linked", [".repoagent", ".repoagent/splits", ".repoagent/splits/src-app.py"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_no_link_in_repoagent_is_followed(repo: GitRepo, tmp_path: Path, linked: str, inside: bool) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("splits/src-app.py", "src-app.py") if inside else ():
+        (outside / name).mkdir(parents=True)
+    before = sorted(outside.rglob("*"))
+    source = find_text("src/app.py", repo.top)
+    folder = default_folder(source)
+    (repo.top / linked).parent.mkdir(parents=True, exist_ok=True)
+    (repo.top / linked).symlink_to(outside)
+    for place in {folder, repo.top / ".repoagent/splits/other"}:
+        if place.is_relative_to(repo.top / linked):
+            with pytest.raises(RepoagentError, match=f"{linked} is a symbolic link|there is no folder"):
+                create(source, Ways(), place)
+    with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
+        split_of(open_worktree(repo.top), "src/app.py", write=True)
+    with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
+        read_index(folder)
+    assert sorted(outside.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["base", "index.json", ".lock", ".staged", "001.py"])
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, name: str, kind: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    source = find_text("src/app.py", repo.top)
+    folder = create(source, Ways(), default_folder_made(source)).folder
+    (folder / name).unlink(missing_ok=True)
+    if kind == "link":
+        data = b"" if name == ".staged" else b"not ours\n"
+        target = outside if name == ".staged" else outside / "file"
+        if data:
+            target.write_bytes(data)
+        (folder / name).symlink_to(target)
+    else:
+        os.mkfifo(folder / name)
+    before = {path: path.read_bytes() for path in outside.rglob("*")}
+    repo.write("src/app.py", SOURCE)
+    with suppress(Refused):
+        refresh(folder, repo.top)
+    with suppress(Refused):
+        create(find_text("src/app.py", repo.top), Ways(), folder)
+    assert {path: path.read_bytes() for path in outside.rglob("*")} == before
+
+
+def default_folder_made(source: Text) -> Path:
+    folder = default_folder(source)
+    folder.parent.mkdir(parents=True)
+    return folder
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     source = text(tmp_path)
     (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(Refused, match="could not make the folder"):
+    with pytest.raises(Refused, match="could not open the folder"):
         create(source, Ways(), tmp_path / "closed" / "out")
 
 
