@@ -39,12 +39,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Question:
-    """`answers` are the files that are right; `kind` is "later", "item" or "name"."""
+    """`answers` are the files that are right; `kind` is "later", "item" or "name". `passages` are the texts that are
+    right: any of them for a right file; empty where nobody knows (later subjects)."""
 
     kind: str
     text: str
     answers: frozenset[str]
     day: str
+    passages: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ def _items(commits: Sequence[Commit], most: int, chance: random.Random) -> list[
         if len(words) < 6 or len(commit.files) > 5:
             continue
         kept = chance.sample(words[:24], max(3, len(words[:24]) // 2))
-        found.append(Question("item", " ".join(kept), frozenset(commit.files), commits[-1].day))
+        asked = " ".join(kept)
+        found.append(Question("item", asked, frozenset(commit.files), commits[-1].day, frozenset({text})))
         if len(found) == most:
             break
     return found
@@ -146,14 +149,19 @@ def _items(commits: Sequence[Commit], most: int, chance: random.Random) -> list[
 def _names(texts: Sequence[Text], most: int, chance: random.Random, day: str) -> list[Question]:
     """A name of code, by its parts: where was it spoken of?"""
     places: dict[str, set[str]] = {}
+    speaking: dict[str, set[str]] = {}
     for text in texts:
         for name in _NAME.findall(text.text):
             places.setdefault(name, set()).add(text.file)
+            speaking.setdefault(name, set()).add(text.text)
     names = sorted(name for name, files in places.items() if len(files) <= 5)
     return [
-        Question("name", re.sub(r"_|(?<=[a-z0-9])(?=[A-Z])", " ", name).lower(), frozenset(places[name]), day)
+        Question(
+            "name", re.sub(r"_|(?<=[a-z0-9])(?=[A-Z])", " ", name).lower(), frozenset(places[name]), day,
+            frozenset(speaking[name]),
+        )
         for name in chance.sample(names, min(most, len(names)))
-    ]
+    ]  # fmt: skip
 
 
 def _without_names(subject: str, files: Sequence[str]) -> str:

@@ -69,7 +69,8 @@ class AtWork:
             agent = load_agent(desk.request.agent)(
                 desk.means.model, desk.means.meter, sending.render,
                 on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
-                on_reply=sending.kept, recall=lambda query: search_memory(desk.layout, query),
+                on_reply=sending.kept,
+                recall=lambda query: search_memory(desk.layout, query, without=desk.home.conversation),
             )  # fmt: skip
             try:
                 outcome = run_loop(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.briefing.context import quoted, shown
@@ -49,6 +50,7 @@ class Workbench:
     goes_on: str = GOES_ON
     read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
     not_ignored: frozenset[str] = frozenset()  # of which git was asked already
+    conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
     at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
 
     @property
@@ -161,13 +163,13 @@ def neighbors_tool(bench: Workbench) -> Tool:
 
 def recall_tool(bench: Workbench) -> Tool:
     def perform(action: Action) -> Observation:
+        from repoagent.memory.recall import Search, told
         from repoagent.memory.recall import search as search_memories
-        from repoagent.memory.recall import told
 
         query = (action.args.get("query") or action.body).strip()
         if not query:
             return Observation("recall", "Say what to search for.", ok=False)
-        found = search_memories(layout(bench.worktree), query)
+        found = search_memories(layout(bench.worktree), query, how=Search(without=bench.conversation))
         lines = [told(hit) for hit in found if not (hit.file and bench.why_not(hit.file))]
         return Observation("recall", fence("\n".join(lines), "memories") if lines else "Nothing fits.")
 

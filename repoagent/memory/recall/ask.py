@@ -62,8 +62,8 @@ class Answer:
 @dataclass(frozen=True)
 class Search:
     """How to search: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width`
-    characters, with recency as of `today`. Who is not `patient` calls `catch_up` when the answer is given: see
-    current.py."""
+    characters, with recency as of `today`; not in the plain file `without`, such as the conversation that asks. Who is
+    not `patient` calls `catch_up` when the answer is given: see current.py."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
@@ -71,6 +71,7 @@ class Search:
     width: int = WIDTH
     today: date | None = None
     patient: bool = True
+    without: Path | None = None
 
 
 USUAL = Search()
@@ -82,9 +83,11 @@ def search(layout: Layout, query: str, *, how: Search = USUAL, warn: Warn = to_s
     return list(answer(layout, query, how, warn=warn).hits)
 
 
-def search_memory(layout: Layout, query: str, *, limit: int = _RESULTS, warn: Warn = to_stderr) -> list[str]:
+def search_memory(
+    layout: Layout, query: str, *, limit: int = _RESULTS, without: Path | None = None, warn: Warn = to_stderr
+) -> list[str]:
     """The same as lines for a model, each with its path and date."""
-    hits = search(layout, query, how=Search(limit=limit, width=_FOR_A_MODEL), warn=warn)
+    hits = search(layout, query, how=Search(limit=limit, width=_FOR_A_MODEL, without=without), warn=warn)
     return [told(hit) for hit in hits]
 
 
@@ -100,7 +103,8 @@ def answer(
     if not query.words:
         return Answer(searched=True)
     today = how.today or date.today()
-    only = Only(how.kinds, how.files)
+    without = how.without.relative_to(layout.root).as_posix() if how.without else ""
+    only = Only(how.kinds, how.files, without)
 
     def ask(connection: sqlite3.Connection) -> tuple[list[Ranked], dict[str, str], Query]:
         instead = respelled(connection, query)

@@ -9,7 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from repoagent.memory.recall.files import is_archived
-from repoagent.memory.recall.index import unpacked
+from repoagent.memory.recall.index import packed, unpacked
 from repoagent.memory.recall.passages import Kind, Passage
 from repoagent.memory.recall.query import Query, match
 from repoagent.memory.recall.words import words_of
@@ -47,10 +47,12 @@ class Ranked(NamedTuple):
 
 
 class Only(NamedTuple):
-    """What is searched: passages of these kinds, about these files or files in these folders; () is all."""
+    """What is searched: passages of these kinds, about these files or files in these folders; () is all. `without` is
+    a plain file below the root that is left out."""
 
     kinds: Sequence[Kind] = ()
     files: Sequence[str] = ()
+    without: str = ""
 
 
 def ranked(
@@ -105,7 +107,8 @@ def _telling(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str,
 def weighed(found: list[Ranked], query: Query, today: date, weights: Weights = WEIGHTS) -> list[Ranked]:
     """`found` by their score, their age, how much of the query they have, and what else of the same file fits.
 
-    What else fits of a file counts for the best of its passages only, so that the others leave room for other files.
+    What else fits of a file counts for the one of its passages that answers the query best, so that the others leave
+    room for other files. That passage is chosen by its own score: by what the others add, the worst would often win.
     """
     aged = [one._replace(score=one.score * _standing(one, today, weights)) for one in found]
     aged.sort(key=_place)
@@ -115,12 +118,17 @@ def weighed(found: list[Ranked], query: Query, today: date, weights: Weights = W
         support[_about(one)] += one.score * share[_about(one)]
         share[_about(one)] *= 0.5
     own = {one: one.score * _coverage(one, query, weights) for one in aged}
-    whole = {one: own[one] + weights.together * (support[_about(one)] - one.score) for one in aged}
     best: dict[str, Ranked] = {}
+    file_score: dict[str, float] = {}
     for one in aged:
-        if _about(one) not in best or whole[one] > whole[best[_about(one)]]:
-            best[_about(one)] = one
-    scored = [one._replace(score=whole[one] if best[_about(one)] is one else own[one]) for one in aged]
+        about = _about(one)
+        if about not in best or own[one] > own[best[about]]:
+            best[about] = one
+        whole = own[one] + weights.together * (support[about] - one.score)
+        file_score[about] = max(whole, file_score.get(about, whole))
+    scored = [
+        one._replace(score=file_score[_about(one)] if best[_about(one)] is one else own[one]) for one in aged
+    ]
     return sorted(scored, key=_place)
 
 
@@ -169,6 +177,10 @@ def _filter(only: Only) -> tuple[str, list[object]]:
         clauses.append("(" + " OR ".join("file = ? OR substr(file, 1, ?) = ?" for _ in each) + ")")
         for path in each:
             values += [path, len(path) + 1, path + b"/"]
-    if not clauses:
-        return "", []
-    return f"AND rowid IN (SELECT id FROM passage WHERE {' AND '.join(clauses)})", values
+    where = f"AND rowid IN (SELECT id FROM passage WHERE {' AND '.join(clauses)})" if clauses else ""
+    if only.without:
+        where += (
+            " AND rowid NOT IN (SELECT p.id FROM passage p JOIN source s ON s.id = p.source WHERE s.path = ?)"
+        )
+        values.append(packed(only.without))
+    return where, values

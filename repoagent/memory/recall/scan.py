@@ -33,7 +33,7 @@ def scanned(texts: Iterable[tuple[str, Passage]], query: Query, only: Only, toda
     fitting = [
         Ranked(passage, path, score)
         for (path, passage), score in zip(found, scores, strict=True)
-        if score > 0 and _is_asked(passage, only) and _has_phrases(passage, query)
+        if score > 0 and path != only.without and _is_asked(passage, only) and _has_phrases(passage, query)
     ]
     return weighed(fitting, query, today)
 

@@ -134,3 +134,29 @@ def test_a_note_on_an_older_text_says_so(desk: Desk) -> None:
     assert hit.stale and lines(desk.layout, "old")[0].endswith(
         "about the old (about an older text of this file)"
     )
+
+
+@pytest.mark.parametrize("fts5", [True, False])
+def test_the_passage_that_fits_best_stands_for_its_file(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, fts5: bool
+) -> None:
+    monkeypatch.setattr("repoagent.memory.recall.ask.has_fts5", lambda: fts5)
+    shelf.notes("a.py", "three retries", "the retry waits for the lock of the queue", "the lock is old")
+    shelf.notes("b.py", "something else of a queue")
+    first, *_ = shelf.search("which retry waits for a queue, and does closing the socket end that early")
+    assert (first.file, first.snippet) == ("a.py", "the retry waits for the lock of the queue")
+
+
+@pytest.mark.parametrize("fts5", [True, False])
+def test_the_conversation_that_asks_is_left_out(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, fts5: bool
+) -> None:
+    monkeypatch.setattr("repoagent.memory.recall.ask.has_fts5", lambda: fts5)
+    asking = shelf.conversation(
+        "conversations/run-1.md", Turn("assistant", '<recall query="why is the cache shared"/>')
+    )
+    shelf.conversation("conversations/run-2.md", Turn("user", "the cache is shared"))
+    how = Search(without=asking)
+    assert [hit.name for hit in shelf.search("why is the cache shared", how)] == ["run-2"]
+    assert len(shelf.search("why is the cache shared", Search(without=asking, kinds=["conversation"]))) == 1
+    assert len(shelf.search("why is the cache shared")) == 2

@@ -150,7 +150,8 @@ def test_a_tool_of_the_persons_own(stage: Make, clean_environment: Path) -> None
 
 
 def test_what_an_earlier_run_noted_is_recalled(stage: Make) -> None:
-    """The first run notes why; the second is shown it when it reads the file, and finds it by a search."""
+    """The first run notes why; the second is shown it when it reads the file, and finds it by a search, which does
+    not find itself."""
 
     def first(see: Sight) -> str:
         return BUMP(see).replace(
@@ -159,6 +160,8 @@ def test_what_an_earlier_run_noted_is_recalled(stage: Make) -> None:
 
     def second(see: Sight) -> str:
         found = see.once("recall", '<recall query="lawyers"/>', query="lawyers")
+        unheard = see.once("recall", '<recall query="zebra stripes"/>', query="zebra stripes")
+        assert unheard.strip() == "Nothing fits."
         read = see.once("read", '<read path="README.md"/>', path="README.md")
         in_read = "".join(quoted(read, "memory"))
         if "lawyers" in found and "lawyers" in in_read:
