@@ -6,7 +6,7 @@ import hashlib
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.split.judges import KINDS, Unjudged, marks_of
@@ -109,12 +109,13 @@ def _first(sources: Iterator[Source] | Sequence[Source], count: int) -> Iterator
 
 
 def opened(source: Source) -> File | None:
-    """The file, None when it is binary, made for machines, no UTF-8, or not readable by its judge."""
+    """The file, None when it is binary, made for machines, no UTF-8, or not readable by its judge. A header that holds
+    what only C++ has (a class, a namespace, a template, `std::`) is C++, whatever its name."""
     data = _git(source.clone, "cat-file", "blob", source.blob)
     if b"\0" in data or len(data) > MEAN_LINE * (data.count(b"\n") + 1):
         return None
     if source.path.endswith(".h") and _CPP.search(data):
-        return None  # which language that is would be a matter of taste
+        source = replace(source, kind="cpp")
     try:
         data.decode()
         return File(source, data, marks_of(source.kind, data))

@@ -68,6 +68,7 @@ class Marks:
     trailing: re.Pattern[bytes]
     units: list[Unit] = field(default_factory=list)
     seams: list[Seam] = field(default_factory=list)
+    _ends: dict[int, int] = field(default_factory=dict)
 
     def start_of(self, offset: int) -> int:
         """The start of the line if only blanks are before on it."""
@@ -115,6 +116,7 @@ class Marks:
 
     def _groups(self, items: Sequence[Item]) -> Iterator[tuple[int, int, Item]]:
         """The items with what sticks to them."""
+        self._ends = {}
         begin: int | None = None
         for number, item in enumerate(items):
             start, end = self.start_of(item.start), self.end_of(item.end)
@@ -124,10 +126,24 @@ class Marks:
             if item.sticks and follower and (item.far or self._adjacent(item, follower)):
                 after = self.start_of(follower.start)
                 self.seam(start + 1, min(end, after) - 1, item.sticks, follower.label, (end - start, 0))
-                self.seam(min(end, after), after, item.sticks, follower.label)
+                whole = self._run(items, number) - start if follower.sticks == item.sticks else 0
+                self.seam(min(end, after), after, item.sticks, follower.label, (whole, 0))
                 continue
             yield begin, end, item
             begin = None
+
+    def _run(self, items: Sequence[Item], number: int) -> int:
+        """The end of the run of comments that `items[number]` is in: one that does not fit has to be opened."""
+        if number not in self._ends:
+            last = number
+            while (
+                last + 1 < len(items)
+                and items[last + 1].sticks
+                and self._adjacent(items[last], items[last + 1])
+            ):
+                last += 1
+            self._ends = dict.fromkeys(range(number, last + 1), self.end_of(items[last].end))
+        return self._ends[number]
 
     def _adjacent(self, comment: Item, follower: Item) -> bool:
         between = self.text[comment.end : follower.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -1,6 +1,9 @@
 """Languages with brackets: the judge's own rules on a tree-sitter tree. Only what spans lines or is long is looked at.
 
 The parser is the one that repoagent has too; the rules, and what is made of the tree, are not.
+
+A comment that is longer than a segment has to be opened. Its paragraphs, ended by an empty comment line, by `<p>` or
+by a heading, are units, and so is each `<pre>` in it with its end.
 """
 
 from __future__ import annotations
@@ -75,6 +78,10 @@ _GUESSED = {
     "case_item",
     "do_group",
 }  # where these end is a guess after an error
+_LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+_EMPTY = re.compile(rb"\s*(?://+[!/]*|#+|/?\*+[*!]*|;+|--+)?\s*")
+_BEGINS = re.compile(rb"\s*(?://+[!/]?|#+|/?\*+!?)?\s*(?:<p\b|<h[1-6]\b|//[/!]\s*#+ )", re.IGNORECASE)
+_PRE = re.compile(rb"<pre\b.*?</pre>", re.DOTALL | re.IGNORECASE)
 _SHORT = 400  # bytes: a node on one line that is shorter is not opened
 SLASHES = re.compile(rb"[ \t]*[,;]?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/(?=[ \t]*\r?$))?", re.MULTILINE)
 HASHES = re.compile(rb"[ \t]*(?:;;|;)?(?:[ \t]+#[^\n]*)?")
@@ -119,6 +126,8 @@ def read(found: Marks, kind: str, text: bytes, offset: int) -> None:
         else:
             heads = _own_heads(children, text) if node.type in _CHAINS else {}
             _attached(found, children, offset)
+        for start, end in _comments(children):
+            _opened(found, start + offset, end + offset)
         for child in children:
             if child.type in _CLAUSES:
                 found.unit(child.start_byte + offset, child.end_byte + offset, child.type)
@@ -163,6 +172,39 @@ def _items(
         items.append(Item(start + offset, end + offset, label, definition, sticks, node.type in _FAR, vague))
         kept.append(node)
     return items, kept
+
+
+def _comments(children: list[tree_sitter.Node]) -> list[tuple[int, int]]:
+    """Comments, and those on lines of their own that follow each other as one."""
+    runs: list[tuple[int, int]] = []
+    before = None
+    for child in children:
+        if _STICKS.get(child.type) != "orphan" or "comment" not in child.type:
+            before = None
+            continue
+        if before is not None and before.end_point.row + 1 >= child.start_point.row and runs:
+            runs[-1] = (runs[-1][0], child.end_byte)
+        else:
+            runs.append((child.start_byte, child.end_byte))
+        before = child
+    return runs
+
+
+def _opened(found: Marks, start: int, end: int) -> None:
+    """What a long comment is made of."""
+    begin = previous = found.start_of(start)
+    for line in _LINES.finditer(found.text, begin, end):
+        ends = _EMPTY.fullmatch(line[0])
+        if (ends or _BEGINS.match(line[0])) and previous > begin:
+            found.unit(begin, previous, "paragraph of a comment")
+            begin = line.start()
+        if ends:
+            begin = line.end()
+        previous = line.end()
+    if previous > begin:
+        found.unit(begin, min(previous, end), "paragraph of a comment")
+    for block in _PRE.finditer(found.text, start, end):
+        found.unit(*block.span(), "<pre> of a comment")
 
 
 def _own_heads(children: list[tree_sitter.Node], text: bytes) -> dict[int, int]:

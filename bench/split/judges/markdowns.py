@@ -1,4 +1,8 @@
-"""Markdown by markdown-it-py's block tokens, which know their lines."""
+"""Markdown by markdown-it-py's block tokens, which know their lines.
+
+A block of nothing but anchors (`<a name="x"></a>`, `<a id="x"></a>`) right before a heading is where links to that
+section lead: it belongs to the heading, and no cut parts them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,9 @@ from bench.split.marks import Marks
 
 _NOTHING = re.compile(rb"")
 _FRONT = re.compile(rb"(---|\+\+\+)[ \t]*\n.*?\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
+_ANCHORS = re.compile(
+    rb"""(?:\s*<a\s+(?:name|id)\s*=\s*(?:"[^"]*"|'[^']*'|[\w.:-]+)\s*(?:/>|>\s*</a>|>))+\s*""", re.IGNORECASE
+)
 _BLOCKS = {"paragraph_open", "fence", "code_block", "html_block", "bullet_list_open", "ordered_list_open",
            "list_item_open", "blockquote_open", "table_open", "tr_open", "heading_open", "hr"}  # fmt: skip
 
@@ -43,13 +50,29 @@ def marks(kind: str, text: bytes) -> Marks:
         _unit(found, token.type, start, end)
     top = sorted({start for start, _, _, level in ranges if level == 0})
     sizes = {start: end - start for start, end, _, level in ranges if level == 0}
+    begins = _anchored(found, ranges)
     for number, (level, start, end, _) in enumerate(headings):
-        after = next((one[1] for one in headings[number + 1 :] if one[0] <= level), len(text))
-        found.unit(start, after, "section " + text[start:end].strip()[:50].decode(errors="replace"))
+        after = next((begins[one[1]] for one in headings[number + 1 :] if one[0] <= level), len(text))
+        found.unit(begins[start], after, "section " + text[start:end].strip()[:50].decode(errors="replace"))
         follower = next((one for one in top[_index(top, start) + 1 :]), None)
         if follower is not None and follower < after:
             found.seam(start + 1, follower, "head", "heading", (follower - start, sizes[follower]))
     return found
+
+
+def _anchored(found: Marks, ranges: list[tuple[int, int, str, int]]) -> dict[int, int]:
+    """Where the anchors of each top heading begin, by its start; no cut from there to the heading is good."""
+    begins: dict[int, int] = {}
+    run = -1  # where the anchors begin that are right before
+    for start, end, name, level in ranges:
+        if level:
+            continue
+        if name == "heading_open":
+            begins[start] = run if run >= 0 else start
+            found.seam(begins[start] + 1, start, "orphan", "anchor of a heading")
+        anchors = name in ("paragraph_open", "html_block") and _ANCHORS.fullmatch(found.text[start:end])
+        run = (run if run >= 0 else start) if anchors else -1
+    return begins
 
 
 def _index(top: list[int], start: int) -> int:

@@ -1,4 +1,7 @@
-"""HTML and XML: a scanner of tags, with the end tags that HTML lets out."""
+"""HTML and XML: a scanner of tags, with the end tags that HTML lets out.
+
+What heads its next sibling in HTML is not parted from it: h1 to h6, and as well a `dt`, a `th` and a `summary`.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ _SCOPE = {
     b"html",
     b"article",
 }
-_HEADINGS = {b"h1", b"h2", b"h3", b"h4", b"h5", b"h6"}
+_HEADINGS = {b"h1", b"h2", b"h3", b"h4", b"h5", b"h6", b"dt", b"th", b"summary"}
 
 
 @dataclass

@@ -18,7 +18,9 @@ DOCUMENTED: Final = 30.0  # comment from what it is about
 CLOSING: Final = 50.0  # before what ends the thing
 BANNER: Final = 2.0  # after a comment that stands alone: most often it is the title of what follows
 TRAILER: Final = 3.0  # before a comment that stands below what it is about
-BESIDE: Final = 3.0  # between two elements on one line
+BESIDE: Final = 3.0  # between two items on one line,
+INLINE_TAG: Final = 6.0  # and between two elements of markup there
+PARAGRAPH: Final = 15.0  # less after an empty line of a comment
 WITHIN: Final = 2.0  # within a long line
 IN_LEAF: Final = 5.0  # in a comment or a string
 

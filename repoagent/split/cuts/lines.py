@@ -30,6 +30,15 @@ _COMMENT = re.compile(
 )
 _RULE = re.compile(rb"([!-/:-@\[-`{-~])\1{2,}$")
 _GAP = re.compile(rb"\n[ \t\r\f]*\n")
+_EMPTY_COMMENT = re.compile(rb"(?://+[!/]?|#+|\*+|;+|--+)?\s*$")
+_PARAGRAPH = re.compile(rb"(?:(?://+[!/]?|#+|\*+)\s*)?<(?:p|h[1-6])\b", re.IGNORECASE)  # in a comment
+_EXAMPLE = re.compile(rb"(<pre\b)|</pre>", re.IGNORECASE)
+# In reStructuredText: what points at the next element, and what else belongs to a heading below it.
+_TARGET = re.compile(
+    rb"\.\.\s+(?:_(?:`[^`\n]+`|(?:[^:\\\n]|\\.)+):[ \t\r]*$|index::)|__[ \t\r]*$", re.MULTILINE
+)
+_MODULE = re.compile(rb"\.\.\s+(?:\w+:)?(?:current)?module::")
+_INDENTED = re.compile(rb"(?:[ \t]+\S[^\n]*(?:\n|\Z)|[ \t\r\f]*\n)+")
 _BLOCK, _INNER = 100, 200  # ranks: headings have 0 and up, then the starts of blocks, then lines in them
 
 
@@ -49,14 +58,23 @@ class _Line:
         self.inside = 0  # how many of those that hold it would have fitted, 2 at most
 
 
-def fill(text: bytes, span: tuple[int, int], limit: int, found: list[Candidate], cost: float = 0.0) -> None:
+def fill(
+    text: bytes,
+    span: tuple[int, int],
+    limit: int,
+    found: list[Candidate],
+    cost: float = 0.0,
+    *,
+    comment: bool = False,
+) -> None:
     """Append the candidates within `span` of `text`, its ends excluded, to `found`, in order and each once.
 
-    `cost` is what each of them costs more. The time is linear.
+    `cost` is what each of them costs more. The span of a `comment` has its paragraphs ended by lines with nothing but
+    its marks, and by `<p>`. The time is linear.
     """
     start, end = span
     last = max(start, found[-1][0] if found else 0)
-    lines = _lines(text, start, end, limit)
+    lines = _lines(text, start, end, limit, comment=comment)
     step = max(1, limit // _STEPS)
     for number, line in enumerate(lines):
         holder = line.holder
@@ -69,7 +87,7 @@ def fill(text: bytes, span: tuple[int, int], limit: int, found: list[Candidate],
             within_line(text, (max(line.place, start), after), step, found, cost)
 
 
-def _lines(text: bytes, start: int, end: int, limit: int) -> list[_Line]:
+def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = False) -> list[_Line]:
     """The paragraphs, and of the large ones the lines."""
     found: list[_Line] = []
     holders: list[_Line] = []
@@ -77,6 +95,8 @@ def _lines(text: bytes, start: int, end: int, limit: int) -> list[_Line]:
     place = done = text.rfind(b"\n", 0, start) + 1
     whole, step = limit // 2, max(1, limit // _STEPS)
     blank, before, column, titled = True, b"", 0, 0
+    headed = looked = 0  # until there what points at what is below goes on, and until there it was looked for
+    example = False  # inside <pre> of a comment
     while place < end:
         newline = text.find(b"\n", place, end)
         after = end if newline < 0 else newline + 1
@@ -85,13 +105,20 @@ def _lines(text: bytes, start: int, end: int, limit: int) -> list[_Line]:
         if not content:
             blank, place = True, after
             continue
+        if comment:
+            if _EMPTY_COMMENT.match(content):
+                blank, place = not example, after
+                continue
+            blank = blank or (not example and _PARAGRAPH.match(content) is not None)
         indent = len(raw) - len(content)
         rank, price = (_BLOCK if blank else _INNER) + min(indent, 90), _LEVEL * min(indent, _DEEPEST)
         why: Boundary = "blank" if blank else "line"
         title = _title(text, after, content.rstrip()) if blank and not indent else b""
+        if place >= looked and blank and not indent and content[:1] in (b".", b"_"):
+            looked, headed, title = _pointing(text, place, end)
         if title:
             rank = levels.setdefault(title, len(levels))
-            price = _LEVEL * rank
+            price = _TITLE if titled else _LEVEL * rank
         elif titled:
             price = _TITLE
         elif blank:
@@ -102,6 +129,8 @@ def _lines(text: bytes, start: int, end: int, limit: int) -> list[_Line]:
             price, why = price + _OUTDENT, "indent"
         else:
             price += _LINE
+        if example:
+            price += _INSIDE
         if not title and _CLOSES.match(content):
             price += _CLOSING
         while holders and holders[-1].rank >= rank:
@@ -117,13 +146,33 @@ def _lines(text: bytes, start: int, end: int, limit: int) -> list[_Line]:
             gap = _GAP.search(text, after - 1, min(place + whole, end))
             if gap is not None:
                 after = gap.start() + 1
-        titled = 1 if title else 0
+        titled = 1 if title or place < headed else 0
+        for mark in _EXAMPLE.finditer(raw) if comment else ():
+            example = mark[1] is not None
         before = text[max(place, after - 200) : after].rstrip().rsplit(b"\n", 1)[-1].lstrip()
         blank, column = False, indent
         place = done = after
     for line in holders:
         line.end = done
     return found
+
+
+def _pointing(text: bytes, place: int, end: int) -> tuple[int, int, bytes]:
+    """Of what begins at `place`: where the run of what may point at what is below it ends, where that ends which does,
+    and the character of the rule of the heading below (see `_title`). A module belongs to a heading alone."""
+    at = targets = place
+    while at < end and ((target := _TARGET.match(text, at)) or _MODULE.match(text, at)):
+        following = text.find(b"\n", at, end) + 1 or end
+        indented = _INDENTED.match(text, following, end)
+        following = indented.end() if indented else following
+        if target and targets == at:
+            targets = following
+        at = following
+    if at == place:
+        return place, place, b""
+    newline = text.find(b"\n", at, end) + 1 or end
+    title = _title(text, newline, text[at:newline].rstrip()) if at < end else b""
+    return at, at if title else targets, title
 
 
 def _title(text: bytes, after: int, content: bytes) -> bytes:

@@ -70,7 +70,7 @@ _LEAVES = _words(
 
 
 _TAG = re.compile(rb"[\w-]+")
-_HEADINGS = _words("h1 h2 h3 h4 h5 h6 dt caption summary legend")
+_HEADINGS = _words("h1 h2 h3 h4 h5 h6 dt th caption summary legend")
 _PHRASING = _words(
     "a abbr acronym b bdi bdo big br cite code data del dfn em font i img input ins kbd label mark meter output q "
     "rp rt ruby s samp small span strike strong sub sup time tt u var wbr"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from repoagent.split.cuts.costs import (
     BESIDE,
     BROKEN,
     DENSE,
+    DOCUMENTED,
     HEAD,
     IN_LEAF,
     INDENTED,
+    INLINE_TAG,
+    PARAGRAPH,
     WITHIN,
     Frame,
     blank_before,
@@ -46,6 +50,8 @@ _JITTER: Final = 0.4 / 1024
 _LONG: Final = 8  # in lines longer than a segment divided by this, nodes inside the line count
 _LANGUAGES: Final = 3  # one in another
 _MARKUP: Final = frozenset({"html", "xml"})
+_ANCHORS: Final = re.compile(rb"(?:<a\s+(?:name|id)\s*=[^<>]*>(?:\s*</a>)?\s*)+", re.IGNORECASE)
+_EMPTY_COMMENT: Final = re.compile(rb"//+[!/]?|#+|;+|--+")
 
 
 def walk(
@@ -96,6 +102,16 @@ def walk(
             near = start
         if first and language == "yaml" and role == ITEM and line > last + 1:
             line = _above(text, line, start)
+        if (
+            first
+            and language == "markdown"
+            and node.type == "section"
+            and (above := _anchors(text, line)) < line
+        ):
+            while found and found[-1][0] >= above:  # the anchors were the end of the section before
+                if found.pop()[1] >= DOCUMENTED:
+                    frame.seen = ATTACHED
+            line, last = above, found[-1][0] if found else 0
         if role == ELEMENT:
             role = element_role(text, start) if language == "html" else ITEM
         opened = size > limit
@@ -114,8 +130,10 @@ def walk(
                 cost = cost_before(frame, role, start, blank, found)
                 if frame.role == PARTS and (opened or role == COMMENT):
                     cost += HEAD
+                if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
+                    cost -= PARAGRAPH
                 if not first:
-                    cost += BESIDE if beside else WITHIN
+                    cost += (INLINE_TAG if markup else BESIDE) if beside else WITHIN
                 elif frame.broken:
                     cost += BROKEN + min(start - line, 6) * INDENTED
                 if (
@@ -150,9 +168,16 @@ def walk(
                     within = (
                         embedded_language(node, text[base:] if base else text) if depth < _LANGUAGES else None
                     )
-                    _open_leaf(
-                        text, (start, start + size), limit, found, (within, frame.level, depth, frame.cost)
-                    )
+                    if role == COMMENT:
+                        fill(text, (start, start + size), limit, found, frame.cost + IN_LEAF, comment=True)
+                    else:
+                        _open_leaf(
+                            text,
+                            (start, start + size),
+                            limit,
+                            found,
+                            (within, frame.level, depth, frame.cost),
+                        )
                     last = max(last, found[-1][0]) if found else last
         while not cursor.goto_next_sibling():
             if not frames:
@@ -166,6 +191,25 @@ def _beside(text: bytes, line: int, start: int, markup: bool) -> bool:
     if markup:
         return text[start - 1] == 62  # ">"
     return text[line : min(line + 80, start)].lstrip()[:1] in (b"}", b"]", b")")
+
+
+def _anchors(text: bytes, line: int) -> int:
+    """The start of the lines right above a heading of Markdown with nothing but anchors: links to it lead there."""
+    at = line
+    while at:
+        above = text.rfind(b"\n", 0, at - 1) + 1
+        content = text[above:at].strip()
+        if _ANCHORS.fullmatch(content):
+            line = above
+        elif content:
+            break
+        at = above
+    return line
+
+
+def _after_empty_comment(text: bytes, line: int) -> bool:
+    above = text[text.rfind(b"\n", 0, line - 1) + 1 : line]
+    return _EMPTY_COMMENT.fullmatch(above.strip()) is not None
 
 
 def _above(text: bytes, line: int, start: int) -> int:
