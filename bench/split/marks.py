@@ -126,7 +126,7 @@ class Marks:
             if item.sticks and follower and (item.far or self._adjacent(item, follower)):
                 after = self.start_of(follower.start)
                 self.seam(start + 1, min(end, after) - 1, item.sticks, follower.label, (end - start, 0))
-                whole = self._run(items, number) - start if follower.sticks == item.sticks else 0
+                whole = self._run(items, number) - begin if follower.sticks == item.sticks else 0
                 self.seam(min(end, after), after, item.sticks, follower.label, (whole, 0))
                 continue
             yield begin, end, item

@@ -357,6 +357,9 @@ ten: 10
 @inside but two lines.
 @ok <p>Another <b>one</b>
 @inside with <br> something in it.
+@ok <dl><dt>Name</dt>
+@head <dd>What it is.</dd>
+@close </dl>
 @ok <ul>
 @head <li>aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 @ok <li>bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
@@ -419,6 +422,16 @@ ten: 10
 @ok ### Short
 
 @inside Text.
+
+@ok <a name="two"></a>
+
+@orphan <a id='three'></a>
+
+@orphan Underlined,
+@inside in two lines
+----
+
+@head Text.
 """,
     ),
     "rst": (
@@ -437,10 +450,26 @@ Title
 
 @inside    And here.
 
-@ok Second
+@ok .. _second:
+
+@orphan .. index:: two
+@orphan    single: three
+
+@orphan Second
 ------
 
-@inside Text.
+@head Text.
+
+@ok .. currentmodule:: one
+
+@orphan Third
+-----
+
+@head Text that is so long.
+@ok
+@ok .. module:: two
+
+Text.
 """,
     ),
     "text": (
@@ -526,6 +555,30 @@ def test_a_comment_with_a_blank_line_below_or_at_the_end_of_a_deeper_block_stand
     text = b"one = 1\n# apart\n\nif two:\n    three()\n    # inner\nfour = 4\n"
     cuts = [text.index(b"if two"), text.index(b"four")]
     assert [one.kinds for one in judged(marks_of("python", text), cuts, 10)] == [(), ()]
+
+
+def test_a_comment_that_has_to_be_opened_is_cut_between_its_paragraphs() -> None:
+    words = " * aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
+    text = (
+        f"/**\n{words * 2} *\n{words} * <p>{words} * <pre>\n{words} *\n{words} * </pre>\n */\nvoid one();\n"
+    )
+    lines = text.encode().splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    verdicts = judged(marks_of("java", text.encode()), starts[1:], 150)
+    good = [number for number, one in enumerate(verdicts, 1) if not one.kinds]
+    assert good == [3, 4, 5]
+
+    run = "// aaaaaaaaaaaaaaaaaaaaaaaaa\n" * 3 + "//\n" + "// bbbbbbbbbbbbbbbbbbbbbbbb\n" * 3
+    source = f"{run}func one() {{\n}}\n".encode()
+    cuts = [source.index(b"//\n") + 3, source.index(b"func"), 29]
+    assert [bool(one.kinds) for one in judged(marks_of("go", source), cuts, 100)] == [False, True, True]
+    assert all(one.kinds for one in judged(marks_of("go", source), cuts, 300))
+
+
+def test_what_is_in_an_error_begins_at_itself() -> None:
+    text = b"class A {\n#if X\n  int b() {\n#else\n  int c() {\n#endif\n  }\n};\n\nint d() { return 1; }\n\nint e() {\n  f();\n}\n"
+    (verdict,) = judged(marks_of("cpp", text), [text.index(b"int e")], 60)
+    assert not verdict.kinds
 
 
 def test_blanks_around_a_line_end_make_no_difference() -> None:

@@ -2,6 +2,9 @@
 
 The parser is the one that repoagent has too; the rules, and what is made of the tree, are not.
 
+Where the parser has lost its way (a macro, `#if` around half of a statement), what is in the error begins at itself:
+else a body there would have all before it as its head.
+
 A comment that is longer than a segment has to be opened. Its paragraphs, ended by an empty comment line, by `<p>` or
 by a heading, are units, and so is each `<pre>` in it with its end.
 """
@@ -136,7 +139,8 @@ def read(found: Marks, kind: str, text: bytes, offset: int) -> None:
                 child.start_point.row != child.end_point.row or child.end_byte - child.start_byte > _SHORT
             ):
                 for grandchild in child.children if child.type in _FLAT else (child,):
-                    pending.append((grandchild, heads.get(grandchild.id, head)))
+                    own = grandchild.start_byte if outer or node.type == "ERROR" else head
+                    pending.append((grandchild, heads.get(grandchild.id, own)))
 
 
 def _items(
@@ -192,9 +196,9 @@ def _comments(children: list[tree_sitter.Node]) -> list[tuple[int, int]]:
 
 def _opened(found: Marks, start: int, end: int) -> None:
     """What a long comment is made of."""
-    begin = previous = found.start_of(start)
+    first = begin = previous = found.start_of(start)
     for line in _LINES.finditer(found.text, begin, end):
-        ends = _EMPTY.fullmatch(line[0])
+        ends = line.start() > first and _EMPTY.fullmatch(line[0])
         if (ends or _BEGINS.match(line[0])) and previous > begin:
             found.unit(begin, previous, "paragraph of a comment")
             begin = line.start()

@@ -33,8 +33,10 @@ class Frame:
         "cost",
         "half",
         "index",
+        "lead",
         "level",
         "listed",
+        "most",
         "plain",
         "role",
         "seen",
@@ -56,6 +58,8 @@ class Frame:
         self.seen = ITEM  # what the last child was
         self.tight = False  # the run of comments that is open had no blank line before it
         self.index = 0  # of the candidate before that run
+        self.most = half  # an item larger than this is opened
+        self.lead = start  # where the comments and the like begin that belong to the next item
 
     def begun(self) -> None:
         """Its first item was met."""

@@ -74,6 +74,7 @@ def walk(
     frames: list[Frame] = []
     frame = Frame(LIST, level, base, limit, root.type == "ERROR")
     frame.begun()
+    frame.most = limit
     last = found[-1][0] if found else 0  # no candidate at or before this place
     line = text.rfind(b"\n", 0, base) + 1  # the start of the line of the child before
     near, first = line, base == line  # where that child begins, whether it is the first on its line
@@ -96,9 +97,9 @@ def walk(
             newline = text.rfind(b"\n", near, start)
             if newline >= 0:
                 line = newline + 1
-                first = line == start or text[line:start].isspace()
+                first = line == start or _leads(text[line:start])
             else:
-                first = line == near and text[line:start].isspace()
+                first = line == near and _leads(text[line:start])
             near = start
         if first and language == "yaml" and role == ITEM and line > last + 1:
             line = _above(text, line, start)
@@ -114,7 +115,18 @@ def walk(
             line, last = above, found[-1][0] if found else 0
         if role == ELEMENT:
             role = element_role(text, start) if language == "html" else ITEM
-        opened = size > limit
+        opened = size > frame.most
+        if (
+            role == ITEM
+            and not opened
+            and frame.seen in (ATTACHED, COMMENT)
+            and start + size - frame.lead > limit
+        ):
+            # it does not fit with its comments, which are not parted from it
+            opened = frame.seen == ATTACHED or not blank_before(text, line)
+            most = size // 2 if opened else frame.most
+        else:
+            most = frame.most
         if role == ITEM and first and not opened and frame.plain and frame.seen == ITEM:  # as nearly all are
             if line > last:
                 last = line
@@ -143,6 +155,10 @@ def walk(
                     and text[line - 2 : line - 1] == b")"
                 ):
                     cost += HEAD  # the body of what looks like a statement of its own
+                if role in (COMMENT, ATTACHED) and (
+                    frame.seen not in (COMMENT, ATTACHED) or (blank and frame.seen == COMMENT)
+                ):
+                    frame.lead = at
                 if role == COMMENT and (frame.seen != COMMENT or blank):
                     frame.tight, frame.index = not blank, len(found)
                 if at > last:
@@ -153,6 +169,8 @@ def walk(
                 if not frame.listed and role in (ITEM, INLINE):
                     frame.begun()
             elif role in (ATTACHED, INLINE, ITEM):
+                if role == ATTACHED and frame.seen not in (COMMENT, ATTACHED):
+                    frame.lead = start
                 frame.seen = role
                 if role == ITEM and start == frame.start:
                     frame.begun()
@@ -163,6 +181,7 @@ def walk(
                     frames.append(frame)
                     half = size // 4 if holder == PARTS else limit
                     frame = Frame(holder, frame.level + (holder == LIST), start, half, kind == "ERROR")
+                    frame.most = most
                     continue
                 if size > limit:
                     within = (
@@ -184,6 +203,11 @@ def walk(
                 return
             frame = frames.pop()
             cursor.goto_parent()
+
+
+def _leads(before: bytes) -> bool:
+    """Whether what stands behind `before` on its line is the first thing there, if behind a comma."""
+    return before.isspace() or before.strip() == b","
 
 
 def _beside(text: bytes, line: int, start: int, markup: bool) -> bool:

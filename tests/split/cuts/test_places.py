@@ -39,11 +39,24 @@ def repeated(unit: str, count: int = 12) -> str:
         ("a.css", repeated("/* of @ */\n.a@ {\n  color: red;\n  margin: 0;\n}\n\n"), 150, "/* of "),
         ("a.sh", repeated("# says @\nf@() {\n    if a; then\n        b\n    else\n        c\n    fi\n}\n\n"), 200, "# says "),
         ("a.rst", repeated("Part @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 150, "Part "),
+        ("a.rst", repeated(".. _part@:\n\n.. index:: a\n   single: b\n\nPart @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 180, ".. _part"),
+        ("a.rst", repeated(".. currentmodule:: a\n\nPart @\n======\n\nWords.\n\n.. note::\n\n    More.\n\n"), 150, ".. currentmodule"),
+        ("a.rst", repeated(".. _figure@:\n\n.. figure:: a.png\n\n   Words of it.\n\n"), 120, ".. _figure"),
+        ("a.md", repeated("# Part @\n\nWords.\n\n## In @\n\nMore.\n\n<a name='x@'></a>\n<a id='y@'></a>\n\n## Next @\n\nMore words.\n\n", 30), 115, ("# Part", "<a name")),
+        ("a.md", repeated("`Part` @,\nin two lines\n---\n\nWords.\n\n### Below\n\nMore words.\n\n"), 150, "`Part"),
+        ("a.html", "<dl>\n" + repeated("<dt>Term @</dt>\n<dd>What it means.</dd>\n") + "</dl>\n", 120, "<dt>"),
+        ("a.html", "<table>\n" + repeated("<tr>\n<th>Term @</th>\n<td>What it means.</td>\n</tr>\n") + "</table>\n", 120, "<tr>"),
+        ("a.html", "<div>\n" + repeated("<details>\n<summary>Term @</summary>\n<p>What it means.</p>\n</details>\n") + "</div>\n", 190, "<details>"),
+        ("a.json", "[\n" + repeated("{\n\t\"a\": @,\n\t\"b\": [ \n{\"c\": 1},\n{\"c\": 2}\n\t ]\n}\n,").replace('\\"', '"')[:-1] + "]\n", 150, ",{"),
+        ("a.java", "/**\n" + repeated(" * Words of paragraph @,\n * more of them.\n * <p>More.\n * <pre>\n * a\n *\n * b\n * </pre>\n *\n") + " */\nclass A {}\n", 180, (" * Words", " * <p>")),
+        ("a.go", repeated("// Words of paragraph @,\n// more of them.\n//\n") + "func a() {\n}\n", 120, "// Words"),
         ("a.txt", repeated("A paragraph of a few words @,\nthat has two lines.\n\n"), 150, "A paragraph"),
         ("a.unknown", repeated("sub f@ {\n    one;\n\n    two;\n}\n\n"), 150, "sub f"),
     ],
 )  # fmt: skip
-def test_a_unit_is_whole_and_has_its_comments(path: str, text: str, target: int, begins: str) -> None:
+def test_a_unit_is_whole_and_has_its_comments(
+    path: str, text: str, target: int, begins: str | tuple[str, ...]
+) -> None:
     found = first_lines(path, text, target)
     assert len(found) > 1
     assert [line for line in found if not line.startswith(begins)] == []
