@@ -120,9 +120,9 @@ def walk(
             role == ITEM
             and not opened
             and frame.seen in (ATTACHED, COMMENT)
-            and start + size - frame.lead > limit
+            and start + size - frame.lead >= limit
         ):
-            # it does not fit with its comments, which are not parted from it
+            # with its line end it does not fit with its comments, which are not parted from it
             opened = frame.seen == ATTACHED or not blank_before(text, line)
             most = size // 2 if opened else frame.most
         else:
