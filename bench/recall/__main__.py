@@ -1,9 +1,10 @@
 """`python -m bench.recall --repo PATH...`: how well the memory is searched, beside substrings and bare FTS5.
 
 Memories are made from the history up to a commit, one for each file; the questions are later subjects without the
-names of their files (later), half of the words of something that is remembered (item), and names of code by their parts
-(name). Where the first file is right and several texts are remembered of it, the text that is shown of it is judged
-too: it has to be the one that was asked for. `--speed N` measures instead how fast N memories answer.
+names of their files (later), half of the words of something that is remembered (item), a third of them among other
+words (vague), and names of code by their parts (name). Where the first file is right and several texts are remembered
+of it, the text that is shown of it is judged too: it has to be the one that was asked for. `--speed N` measures
+instead how fast N memories answer.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bench.recall.corpus import Corpus, Question, load, write
 from bench.recall.methods import Method, bare, filled, ours, substring
 from bench.recall.speed import speed
 
-KINDS = {"later": "later subjects", "item": "known items", "name": "names by parts"}
+KINDS = {"later": "later subjects", "item": "known items", "vague": "vaguely known", "name": "names by parts"}
 OURS = "repoagent"
 Figures = dict[str, tuple[float, float]]  # kind: (MRR, recall@5)
 Passages = dict[str, tuple[int, int]]  # kind: first files that are right, and of these with the right text

@@ -39,8 +39,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Question:
-    """`answers` are the files that are right; `kind` is "later", "item" or "name". `passages` are the texts that are
-    right: any of them for a right file; empty where nobody knows (later subjects)."""
+    """`answers` are the files that are right; `kind` is "later", "item", "vague" or "name". `passages` are the texts
+    that are right: any of them for a right file; empty where nobody knows (later subjects)."""
 
     kind: str
     text: str
@@ -67,6 +67,7 @@ def load(repository: Path, most: int, seed: int) -> Corpus:
     questions = [
         *_later(after, known, most, chance),
         *_items(before, most, chance),
+        *_vague(before, most, chance),
         *_names(texts, most, chance, day=before[-1].day if before else ""),
     ]
     return Corpus(repository.parent.name.partition("+")[2] or repository.name, texts, tuple(questions))
@@ -141,6 +142,26 @@ def _items(commits: Sequence[Commit], most: int, chance: random.Random) -> list[
         kept = chance.sample(words[:24], max(3, len(words[:24]) // 2))
         asked = " ".join(kept)
         found.append(Question("item", asked, frozenset(commit.files), commits[-1].day, frozenset({text})))
+        if len(found) == most:
+            break
+    return found
+
+
+def _vague(commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
+    """A third of the words of something that is remembered, among as many of something else: as one asks who does not
+    remember the words, so that no passage has all of them."""
+    found = []
+    for commit in chance.sample(commits, len(commits)):
+        text = commit.note if commit.note and chance.random() < 0.5 else commit.subject
+        words, others = text.split()[:24], chance.choice(commits).subject.split()
+        if len(words) < 6 or len(commit.files) > 5:
+            continue
+        count = max(3, len(words) // 3)
+        asked = [*chance.sample(words, count), *chance.sample(others, min(count, len(others)))]
+        chance.shuffle(asked)
+        found.append(
+            Question("vague", " ".join(asked), frozenset(commit.files), commits[-1].day, frozenset({text}))
+        )
         if len(found) == most:
             break
     return found
