@@ -75,11 +75,13 @@ def leaves(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
 
 
 def from_git(cwd: Path) -> Iterator[Raw]:
-    """What `git config` says under repoagent.*, in all scopes and git's own order; one call of git."""
+    """What `git config` says under repoagent.*, in all scopes and git's own order; one call of git. Of a bare repository
+    that only stands in a folder above nothing is read."""
     from repoagent.repo.run import git_output
+    from repoagent.repo.worktree import settings_folder
 
     command = ("config", "-z", "--show-scope", "--get-regexp", r"^repoagent\.")
-    output = git_output(cwd, *command, ok=(0, 1)).stdout.decode("utf-8", "surrogateescape")
+    output = git_output(settings_folder(cwd), *command, ok=(0, 1)).stdout.decode("utf-8", "surrogateescape")
     fields = output.split("\0")[:-1]
     lists: dict[str, list[str]] = {}
     for scope, field in zip(fields[::2], fields[1::2], strict=True):

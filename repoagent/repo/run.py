@@ -30,6 +30,17 @@ PINNED = (
     "-c", "splitIndex.sharedIndexExpire=never",
 )  # fmt: skip
 
+# Not for what writes: the user's hooks would inherit it. Understood from git 2.38 on.
+_NO_BARE = ("-c", "safe.bareRepository=explicit")
+
+# Paths are what they are, whatever the user's environment says of pathspecs.
+LITERAL = {
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_GLOB_PATHSPECS": "0",
+    "GIT_NOGLOB_PATHSPECS": "0",
+    "GIT_ICASE_PATHSPECS": "0",
+}
+
 # For reading history: a partial clone fetches nothing of what it lacks, whatever protocols the user's settings allow.
 # The second is understood from git 2.45 on (and where it was carried back), the first by every git.
 OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
@@ -89,21 +100,27 @@ class Output(NamedTuple):  # each run makes this class, and a dataclass would ta
     stderr: bytes
 
 
-def environment(*, read_only: bool, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment git runs in: the inherited one (GIT_DIR and friends reach us only there) plus ours."""
+def environment(
+    args: Sequence[str | bytes], *, read_only: bool, extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The environment that `git ARGS` runs in: the inherited one (GIT_DIR and friends reach us only there) plus ours.
+    A hook, which only a call that writes runs, inherits what the user set about pathspecs and patches."""
     env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
     env.pop("GIT_PAGER_IN_USE", None)  # of `git -p repoagent`: git would colour what we parse
     if read_only:
         env["GIT_OPTIONAL_LOCKS"] = "0"
+        env.pop("GIT_DIFF_OPTS", None)  # it comes before -U
+        if args[0] == "check-ignore":  # its paths are literal anyway, and it dies of each of the settings
+            env.update(dict.fromkeys(LITERAL, "0"))
+        elif args[0] != "--no-literal-pathspecs":
+            env.update(LITERAL)
     if extra:
         env.update(extra)
     return env
 
 
-def _command(args: Sequence[str | bytes]) -> list[str | bytes]:
-    # check-ignore knows no pathspecs: its paths are literal anyway, and it dies of the option
-    literal = () if args[:1] == ("check-ignore",) else ("--literal-pathspecs",)
-    return ["git", *PINNED, "--no-pager", *literal, *args]
+def _command(args: Sequence[str | bytes], *, read_only: bool) -> list[str | bytes]:
+    return ["git", *PINNED, *(_NO_BARE if read_only else ()), "--no-pager", *args]
 
 
 def git_output(
@@ -119,14 +136,14 @@ def git_output(
     Raises GitError when the exit code is not in `ok`. `read_only` keeps git from taking optional locks
     (an index refresh); say False for a call that is meant to write.
     """
-    command = _command(args)
+    command = _command(args, read_only=read_only)
     began = trace.begin()
     done = subprocess.run(
         command,
         cwd=cwd,
         input=stdin if stdin is not None else b"",
         capture_output=True,
-        env=environment(read_only=read_only, extra=env),
+        env=environment(args, read_only=read_only, extra=env),
         start_new_session=_interrupts.held_back,
         check=False,
     )
@@ -156,7 +173,7 @@ def git_stream(
 
     Leaving the block early ends git. Raises GitError on a failure seen at the end.
     """
-    command = _command(args)
+    command = _command(args, read_only=True)
     began = trace.begin()
     with subprocess.Popen(
         command,
@@ -164,7 +181,7 @@ def git_stream(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(read_only=True, extra=env),
+        env=environment(args, read_only=True, extra=env),
     ) as process:
         if process.stdout is None or process.stderr is None:  # for the type checker: both are PIPE
             raise AssertionError("no pipe")

@@ -68,6 +68,37 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
     return worktree, head
 
 
+def bare_repository(cwd: Path) -> Path | None:
+    """The folder that git takes for a bare repository when it is run in `cwd`, None where a `.git` or GIT_DIR names one.
+
+    A clone can bring such a folder as tracked files: its configuration is somebody else's.
+    """
+    if "GIT_DIR" in os.environ:
+        return None
+    here = Path(os.path.realpath(cwd))
+    for folder in (here, *here.parents):
+        if (folder / ".git").exists() or folder.name == ".git":
+            return None
+        looks = os.path.lexists(folder / "HEAD") and any((folder / n).exists() for n in ("refs", "commondir"))
+        if looks and _is_repository(folder):
+            return folder
+    return None
+
+
+def _is_repository(folder: Path) -> bool:
+    """Whether git, run in `folder`, takes it for a repository, or would if it were allowed to."""
+    done = git_output(folder, "rev-parse", "--absolute-git-dir", ok=(0, 128))
+    if done.returncode:
+        return b"safe.bareRepository" in done.stderr
+    return Path(os.path.realpath(os.fsdecode(done.stdout[:-1]))) == folder
+
+
+def settings_folder(cwd: Path) -> Path:
+    """Where to ask git for its settings: `cwd`, or where no repository is if it is in a `bare_repository`, whose
+    settings name programs."""
+    return cwd if bare_repository(cwd) is None else Path("/")
+
+
 def is_full_id(text: str) -> bool:
     """Whether this is a whole object id in hexadecimal, of SHA-1 or SHA-256."""
     return len(text) in (40, 64) and _HEXADECIMAL.issuperset(text)
@@ -90,6 +121,12 @@ def _ask(cwd: Path) -> tuple[list[str], str | None]:
     lines = os.fsdecode(done.stdout).split("\n")[:-1]
     if lines[:1] == [_PATH_FORMAT]:
         raise UsageError(f"this git is too old: repoagent needs git {OLDEST_GIT} or newer")
+    bare = bare_repository(cwd)
+    if bare is not None:
+        raise UsageError(
+            f"{bare} is a bare repository, and may have come with a clone: run repoagent in a work tree (git worktree "
+            "add), or set GIT_DIR if it is your own"
+        )
     if len(lines) < len(questions):
         raise _reason(cwd, done.stderr)
     head = lines.pop() if is_full_id(lines[-1]) else None
@@ -105,6 +142,8 @@ def _reason(cwd: Path, stderr: bytes) -> UsageError:
     text = stderr.decode(errors="replace")
     first = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
     first = first.removeprefix("fatal: ")
+    if "safe.bareRepository" in first:
+        return UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
     allow = re.search(r"^\s*(git config --global --add safe\.directory .*)$", text, re.MULTILINE)
     if allow:
         return UsageError(f"git refuses this repository: {first}; if you trust it, run: {allow[1]}")

@@ -55,8 +55,9 @@ def _holds_more(path: Path, before: bytes) -> bool:
 
 def _editor(cwd: Path) -> str:
     from repoagent.repo.run import GitError, git
+    from repoagent.repo.worktree import settings_folder
 
     try:
-        return os.fsdecode(git(cwd, "var", "GIT_EDITOR")).strip()
+        return os.fsdecode(git(settings_folder(cwd), "var", "GIT_EDITOR")).strip()
     except GitError as error:
         raise UsageError("there is no editor for this terminal; set EDITOR or git's core.editor") from error

@@ -111,11 +111,12 @@ def choose(command: str, env: Mapping[str, str]) -> str | None:
 
     from repoagent.errors import RepoagentError
     from repoagent.repo.run import git_output
+    from repoagent.repo.worktree import settings_folder
 
     keys = (f"pager.repoagent-{command.replace(' ', '-')}", "pager.repoagent")
     try:
         wanted = ("config", "-z", "--get-regexp", r"^(pager\.repoagent.*|core\.pager)$")
-        listed = git_output(Path.cwd(), *wanted, ok=(0, 1))
+        listed = git_output(settings_folder(Path.cwd()), *wanted, ok=(0, 1))
     except (RepoagentError, OSError):  # no git, or a broken configuration: the command itself will say so
         return None
     entries = [entry.partition("\n") for entry in os.fsdecode(listed.stdout).split("\0")[:-1]]

@@ -12,11 +12,11 @@ from repoagent.repo.worktree import WorkTree, open_at_head
 
 def open_repository(cwd: Path) -> tuple[WorkTree, str | None, bool]:
     """The work tree, the id of the commit of HEAD (None before the first one), and whether it is bare: its git
-    directory then stands for the top. Raises UsageError as `open_worktree`."""
+    directory then stands for the top, and GIT_DIR has to name it. Raises UsageError as `open_worktree`."""
     try:
         return (*open_at_head(cwd), False)
     except UsageError:
-        found = _bare(cwd)
+        found = _bare(cwd) if "GIT_DIR" in os.environ else None
         if found is None:
             raise
         return (*found, True)
@@ -29,5 +29,6 @@ def _bare(cwd: Path) -> tuple[WorkTree, str | None] | None:
     if done.returncode or len(lines) != len(asked) or lines[0] != "true":
         return None
     folder = Path(lines[1])
+    os.environ["GIT_DIR"] = lines[1]  # it may be relative to this folder
     head = git_output(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)).stdout
     return WorkTree(folder, folder, folder, True, None, lines[2]), head.decode().strip() or None

@@ -284,9 +284,12 @@ def test_a_linked_work_tree_shares_the_hooks(repo: GitRepo, program: Path, tmp_p
     assert log(program) == ["hook run pre-commit"] * 2
 
 
-def test_a_bare_repository_has_hooks_for_its_work_trees(program: Path, tmp_path: Path) -> None:
+def test_a_bare_repository_has_hooks_for_its_work_trees(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bare = tmp_path / "bare.git"
     subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    monkeypatch.setenv("GIT_DIR", str(bare))
     worktree, _, is_bare = open_repository(bare)
     hooks = look(worktree, bare=is_bare)
     assert hooks.folder == bare / "hooks" and hooks.whose == "repository"

@@ -306,11 +306,12 @@ def test_empty_files_modes_and_renames_are_nothing_to_look_at(reviewing: Reviewi
 
 
 @pytest.mark.soak
-def test_a_bare_repository(reviewing: Reviewing, tmp_path: Path) -> None:
+def test_a_bare_repository(reviewing: Reviewing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from repoagent.review.model import model_findings
 
     reviewing.repo.git("commit", "-qm", "worse")
     reviewing.repo.git("clone", "-q", "--bare", ".", str(tmp_path / "bare"))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "bare"))
     there = Reviewing(GitRepo(tmp_path / "bare"), reviewing.script)
     reviewing.script.replies(
         '<read path="shop.py" lines="5"/>\n<search pattern="1 . tax"/>\n', finding() + NOTHING

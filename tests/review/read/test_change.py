@@ -162,11 +162,16 @@ def test_a_shallow_clone_says_what_is_missing(repo: GitRepo, tmp_path: Path) -> 
         read(clone.top, "range", "origin/main..origin/topic")
 
 
-def test_a_bare_repository_has_ranges_but_nothing_staged(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_bare_repository_has_ranges_but_nothing_staged(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo.commit("second", one="1\n")
     bare = tmp_path / "bare.git"
     repo.git("clone", "-q", "--bare", str(repo.top), str(bare))
-    assert told(read(bare, "range", "HEAD~1..HEAD")) == {"one": "added"}
+    with pytest.raises(UsageError, match="set GIT_DIR if it is your own"):
+        read(bare, "range", "HEAD~1..HEAD")
+    monkeypatch.setenv("GIT_DIR", "bare.git")
+    assert told(read(bare.parent, "range", "HEAD~1..HEAD")) == {"one": "added"}
     with pytest.raises(UsageError, match="nothing is staged"):
         read(bare)
 

@@ -1,0 +1,111 @@
+"""What a repository brings along names no program that runs, and chooses no model against the user's own choice."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from repoagent.cli.screen.editor import edit_text
+from repoagent.cli.screen.pager import choose
+from repoagent.cli.screen.terminal import Terminal
+from repoagent.config import load
+from repoagent.errors import UsageError
+from repoagent.repo.worktree import open_worktree
+from repoagent.review.read import open_repository
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, run, script
+from tests.program import run as program
+
+__all__ = ["run", "script"]  # fixtures
+
+OLD_GIT = """\
+#!/usr/bin/env python3
+import os, sys
+args = sys.argv[1:]
+while "safe.bareRepository=explicit" in args:
+    at = args.index("safe.bareRepository=explicit")
+    del args[at - 1 : at + 1]
+os.execv({git!r}, ["git", *args])
+"""
+
+
+@pytest.fixture(params=["2.38 and newer", "an older git"])
+def tracked(
+    repo: GitRepo, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """`sub` of a clone: tracked files that git takes for a repository, whose programs write PWNED."""
+    if request.param == "an older git":
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin/git").write_text(OLD_GIT.format(git=shutil.which("git")))
+        (tmp_path / "bin/git").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    pwned = f"touch {tmp_path}/PWNED;"
+    for name in ("objects/x", "refs/x", "a.txt"):
+        repo.write(f"sub/{name}", "x\n")
+    repo.write("sub/HEAD", "ref: refs/heads/main\n")
+    repo.write(
+        "sub/config",
+        f'[core]\n\trepositoryformatversion = 0\n\tworktree = ..\n\teditor = "{pwned}"\n\tpager = "{pwned}"\n'
+        f'\tfsmonitor = "{pwned}"\n[repoagent]\n\tmodel = "command:{pwned} echo hi"\n\tcheck = "{pwned}"\n',
+    )
+    repo.git("add", "-f", ".")
+    repo.git("commit", "-qm", "more")
+    repo.git("clone", "-q", ".", str(tmp_path / "clone"))
+    return tmp_path / "clone/sub"
+
+
+def test_a_tracked_folder_that_is_a_git_directory_configures_nothing(
+    tracked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments, code in (
+        ("text hello", 4),
+        ("edit a.txt x --yes", 2),
+        ("review", 2),
+        ("hook run pre-commit", 0),
+    ):
+        assert program(arguments.split(), tracked).returncode == code, arguments
+    monkeypatch.chdir(tracked / "refs")
+    assert load(None).origin("model") == load(None).origin("check") == "default"
+    assert choose("review", {"PAGER": "mine"}) == "mine"
+    assert edit_text(Terminal.open("never"), "x", ".txt") is None
+    for opened in (open_worktree, open_repository):
+        with pytest.raises(UsageError, match=r"clone/sub is a bare repository.*come with a clone"):
+            opened(tracked)
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_a_bare_repository_that_is_named_configures_what_is_done_in_it(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = tmp_path / "bare.git"
+    repo.git("clone", "-q", "--bare", ".", str(bare))
+    GitRepo(bare).git("config", "repoagent.model", "command:x")
+    monkeypatch.chdir(bare)
+    assert load(None).text("model") != "command:x"
+    monkeypatch.setenv("GIT_DIR", ".")
+    assert load(None).text("model") == "command:x"
+    assert open_repository(bare)[2]
+
+
+def test_a_folder_that_only_looks_like_a_git_directory_is_a_folder(repo: GitRepo) -> None:
+    repo.write("sub/HEAD", "not what git takes for one\n")
+    repo.write("sub/refs/x", "x\n")
+    repo.git("config", "repoagent.model", "command:x")
+    assert open_worktree(repo.top / "sub").top == repo.top
+    assert load(None, repo.top / "sub").text("model") == "command:x"
+
+
+def test_a_program_that_watches_files_is_not_run_by_our_calls(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    """Nor does the user's own configuration of it reach the hooks of other repositories as another one."""
+    repo.hook("pre-commit", f'echo "$(git config core.fsmonitor)" >> {tmp_path}/hooked\n')
+    script.replies(GREET, GREET)
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    repo.git("config", "core.fsmonitor", f"touch {tmp_path}/PWNED; false")
+    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    assert not (tmp_path / "PWNED").exists()
+    assert (tmp_path / "hooked").read_text() == "\nfalse\n"
