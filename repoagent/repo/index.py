@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.repo.run import git, git_output
+from repoagent.repo.run import LITERAL, git, git_output
 from repoagent.repo.worktree import WorkTree
 
 
@@ -146,7 +146,7 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
     if paths:
         git(
             worktree.top, "add", "--refresh", "--ignore-errors", "--", *paths,
-            env=_env(file), read_only=False, ok=(0, 1, 128),
+            env={**_env(file), **LITERAL}, read_only=False, ok=(0, 1, 128),
         )  # fmt: skip
 
 

@@ -68,8 +68,7 @@ def litter(repo: GitRepo) -> list[str]:
     place = layout(open_worktree(repo.top))
     found = [path for path in repo.top.rglob("*") if path.name.startswith((".tmp-", ".repoagent-", ".new-"))]
     locks = (repo.top / ".git").rglob("*.lock")
-    # git's own, which makes only `git maintenance` wait
-    found += [path for path in locks if "repoagent" not in path.parts and path.name != "maintenance.lock"]
+    found += [path for path in locks if "repoagent" not in path.parts]
     found += [path for path in place.memory.glob("*-*") if not (path / "identity.json").exists()]
     found += [path for path in place.private.rglob("*") if path.parent.name == "pending"]
     found = [path for path in found if not _may_be_new(path)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from repoagent import trace
 from repoagent.repo.options import Options
-from repoagent.repo.run import git_output, uninterrupted
+from repoagent.repo.run import git, git_output, uninterrupted
 from repoagent.repo.transaction.message import comment_sign
 from repoagent.repo.worktree import WorkTree
 
@@ -58,12 +58,25 @@ def run_commit(
 
 
 def tidy(worktree: WorkTree) -> None:
-    """What `git commit` does at its end, with the user's own index in place: collect garbage if it is time to.
-    It is not needed, so it may fail or be interrupted."""
-    with suppress(KeyboardInterrupt):
-        git_output(
-            worktree.top, "maintenance", "run", "--auto", "--quiet", read_only=False, ok=range(-64, 256)
-        )
+    """What `git commit` does at its end, with the user's own index in place: collect garbage if it is time to, unless
+    `maintenance.auto` is off. It is not needed, so it may fail or be interrupted.
+
+    Where nothing is configured `git maintenance` would only run `git gc`, under a lock that it leaves when it is killed,
+    and no maintenance runs again.
+    """
+    listed = git_output(worktree.top, "config", "-z", "--get-regexp", r"^maintenance\.", ok=range(256)).stdout
+    if listed:
+        asked = ("config", "--type=bool", "--default=true", "--get", "maintenance.auto")
+        if git_output(worktree.top, *asked, ok=range(256)).stdout != b"true\n":
+            return
+    command = ["git", *(("maintenance", "run") if listed else ("gc",)), "--auto", "--quiet"]
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=worktree.top, stdin=nothing, stdout=nothing, stderr=nothing)
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        with uninterrupted():
+            _end(process)
 
 
 def _settings(worktree: WorkTree, message: Path, options: Options) -> tuple[str, ...]:
@@ -71,11 +84,14 @@ def _settings(worktree: WorkTree, message: Path, options: Options) -> tuple[str,
 
     A collection of garbage would look at our index in the place of the user's, and could drop what is only
     staged there: `tidy` does it afterwards. Git, and what hooks stage, writes our index: where the user's is a
-    split one, its shared part must not expire with that.
+    split one, its shared part must not expire with that. A program in `core.fsmonitor` is not run.
     """
     settings = ["gc.auto=0", "maintenance.auto=false"]
     if any(worktree.git_dir.glob("sharedindex.*")):
         settings.append("splitIndex.sharedIndexExpire=never")
+    watching = git(worktree.top, "config", "-z", "--get-all", "core.fsmonitor").count(b"\0")
+    if watching > 1:  # one is our own
+        settings.append("core.fsmonitor=false")
     sign = comment_sign(message.read_bytes()) if options.edit_message else None
     if sign is not None:
         settings.append(f"core.commentChar={sign}")
