@@ -65,6 +65,7 @@ def _rows() -> Iterator[str]:
     for option in OPTIONS:
         may = "no" if not option.repository_may_set else "only lower" if option.only_lower else "yes"
         may = f"only {option.only_what}" if option.only_like else may
+        may += ", where you have not" if option.only_unset else ""
         yield f"| `{option.key}` | {_default(option)} | {option.doc} | {may} |"
 
 

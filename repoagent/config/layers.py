@@ -40,7 +40,8 @@ def load(
     warnings += _take(entries, sources.from_git(cwd or Path.cwd()))
     warnings += _take(entries, sources.from_environment(env))
     warnings += _take(entries, sources.from_flags(flags or {}))
-    return Settings(entries, tuple(warnings))
+    theirs = None if layout is None else f"file:{layout.config}"
+    return Settings(entries, tuple(warnings), theirs)
 
 
 def parse(option: Option, key: str, value: object, origin: str) -> Value:
@@ -91,6 +92,8 @@ def _take_from_repository(entries: dict[str, Setting], layer: Iterable[Raw], pat
         value = parse(option, key, raw.value, raw.origin)
         if why_not_from_repository(option, value):
             forbidden.append(f"{key} = {_short(raw.value)}")
+        elif option.only_unset and entries[key].origin != "default":
+            continue
         elif option.only_lower and not _is_lower(value, entries[key].value):
             higher.append(f"{key} = {_short(raw.value)}")
         else:

@@ -22,8 +22,8 @@ class Option(NamedTuple):
 
     `key` is dotted; a `*` in it stands for a name of the user's choice. What `.repoagent/config.toml` says
     about it is ignored unless `repository_may_set`; with `only_lower` it counts there only below what is set
-    already, with `only_like` only when the pattern matches all of it: it may be `only_what`. A `secret` value is never
-    printed.
+    already, with `only_like` only when the pattern matches all of it: it may be `only_what`, with `only_unset` only
+    where the user's own configuration says nothing. A `secret` value is never printed.
     """
 
     key: str
@@ -34,6 +34,7 @@ class Option(NamedTuple):
     only_lower: bool = False
     only_like: re.Pattern[str] | None = None
     only_what: str = "a name, no command or file"
+    only_unset: bool = False
     secret: bool = False
 
     @property
@@ -72,7 +73,7 @@ _RULES = {
 _REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
 
 OPTIONS: tuple[Option, ...] = (
-    Option("model", _MODEL, DEFAULT_MODEL, "the model that is asked", only_like=_REMOTE),
+    Option("model", _MODEL, DEFAULT_MODEL, "the model that is asked", only_like=_REMOTE, only_unset=True),
     _own(
         "fallback",
         texts(),
@@ -191,7 +192,7 @@ OPTIONS: tuple[Option, ...] = (
     _own("run.tools", texts(), (), "programs that are tools of a run; see docs/plugins.md"),
     _own("run.skills", texts(), (), "further folders with skills of your own"),
     _own("tool.*", text(), None, "a setting of a plugged-in tool, as tool.NAME.KEY"),
-    Option("memory.enabled", switch(), True, "whether an edit is remembered with its file"),
+    Option("memory.enabled", switch(), True, "whether an edit is remembered with its file", only_unset=True),
     Option(
         "memory.limit",
         whole(),

@@ -37,10 +37,12 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings; `warnings` are sentences about what was ignored, for standard error."""
+    """All settings; `warnings` are sentences about what was ignored, for standard error. `theirs` is the origin of what
+    comes with the repository."""
 
     entries: Mapping[str, Setting]
     warnings: tuple[str, ...] = ()
+    theirs: str | None = None
 
     def setting(self, key: str) -> Setting:
         """The setting of `key`, spelled as in the table. KeyError for a key that is no option."""

@@ -75,8 +75,8 @@ def leaves(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
 
 
 def from_git(cwd: Path) -> Iterator[Raw]:
-    """What `git config` says under repoagent.*, in all scopes and git's own order; one call of git. Of a bare repository
-    that only stands in a folder above nothing is read."""
+    """What `git config` says under repoagent.*, in all scopes and git's own order; one call of git. Of a bare
+    repository that only stands in a folder above nothing is read."""
     from repoagent.repo.run import git_output
     from repoagent.repo.worktree import settings_folder
 

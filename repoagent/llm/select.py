@@ -75,11 +75,19 @@ def open_model(
     """The model that the settings choose for `role`, or the one that `spec` names, with its fall-backs.
 
     `record` names the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a
-    sentence for each wish that the model has no use for; `on_progress` what a model on this machine is doing, and
+    sentence where the repository has named the model, and for each wish that it has no use for; `on_progress` what a model on this machine is doing, and
     how much of that is done, 0 to 1. Nothing is sent and no heavy module imported yet. Raises ModelError for a model
     that is not known or a cassette that can't be used, UsageError for a wrong setting.
     """
-    first = resolve(settings, spec) if spec else chosen(settings, role).spec
+    if spec:
+        first = resolve(settings, spec)
+    else:
+        choice = chosen(settings, role)
+        first = choice.spec
+        if choice.origin == settings.theirs:
+            say(
+                f"{first} is asked: {choice.origin.removeprefix('file:')}, which comes with the repository, names it"
+            )
     wishes = wishes_of(settings)
     others = () if first.startswith(("replay:", "manual")) else settings.texts("fallback")
     specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])

@@ -110,6 +110,7 @@ def environment(
     if read_only:
         env["GIT_OPTIONAL_LOCKS"] = "0"
         env.pop("GIT_DIFF_OPTS", None)  # it comes before -U
+        env.pop("GIT_CONFIG", None)  # only `git config` obeys it: we would see other settings than git
         if args[0] == "check-ignore":  # its paths are literal anyway, and it dies of each of the settings
             env.update(dict.fromkeys(LITERAL, "0"))
         elif args[0] != "--no-literal-pathspecs":

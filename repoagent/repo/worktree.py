@@ -69,7 +69,7 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
 
 
 def bare_repository(cwd: Path) -> Path | None:
-    """The folder that git takes for a bare repository when it is run in `cwd`, None where a `.git` or GIT_DIR names one.
+    """The folder that git takes for a bare repository when it is run in `cwd`; None where `.git` or GIT_DIR names one.
 
     A clone can bring such a folder as tracked files: its configuration is somebody else's.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -158,6 +159,22 @@ def test_a_repository_may_have_runs_look_only(layout: Layout) -> None:
 
 def test_a_repository_may_choose_a_provider_s_model(layout: Layout) -> None:
     assert shared(layout, "model = 'openai/gpt-x'")["model"] == "openai/gpt-x"
+
+
+@pytest.mark.parametrize(
+    ("key", "own", "theirs"), [("model", "local/own.gguf", "openai/gpt-x"), ("memory.enabled", False, True)]
+)
+def test_a_repository_does_not_overrule_what_the_user_has_chosen(
+    repo: GitRepo, layout: Layout, clean_environment: Path, key: str, own: object, theirs: object
+) -> None:
+    said = f"{key} = {json.dumps(theirs)}"
+    assert shared(layout, said)[key] == theirs
+    user(clean_environment, f"{key} = {json.dumps(own)}")
+    settings = shared(layout, said)
+    assert (settings[key], settings.warnings) == (own, ())
+    user(clean_environment, "")
+    repo.git("config", "--global", f"repoagent.{key}", str(own))
+    assert shared(layout, said)[key] == own
 
 
 @pytest.mark.parametrize("key", [option.key for option in OPTIONS if option.only_lower])

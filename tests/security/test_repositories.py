@@ -97,6 +97,22 @@ def test_a_folder_that_only_looks_like_a_git_directory_is_a_folder(repo: GitRepo
     assert load(None, repo.top / "sub").text("model") == "command:x"
 
 
+def test_the_model_of_a_repository_is_named_where_it_is_asked(
+    repo: GitRepo, run: Run, monkeypatch: pytest.MonkeyPatch, clean_environment: Path
+) -> None:
+    repo.write(".repoagent/config.toml", 'model = "openai/theirs"\n')
+    none = {"REPOAGENT_MODEL": ""}
+    for command in ("edit a.txt x --yes", "text x", "run x --mode read-only"):
+        done = run(*command.split(), env=none, stdin="x")
+        assert done.code == 4 and "openai/theirs is asked: " in done.err, command
+        assert ".repoagent/config.toml, which comes with the repository, names it" in done.err
+    own = clean_environment / ".config/repoagent/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('model = "command:echo mine"\n')
+    done = run("text", "x", env=none, stdin="x")
+    assert (done.out, "is asked" in done.err) == ("mine\n", False)
+
+
 def test_a_program_that_watches_files_is_not_run_by_our_calls(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:

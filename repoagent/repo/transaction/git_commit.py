@@ -61,8 +61,8 @@ def tidy(worktree: WorkTree) -> None:
     """What `git commit` does at its end, with the user's own index in place: collect garbage if it is time to, unless
     `maintenance.auto` is off. It is not needed, so it may fail or be interrupted.
 
-    Where nothing is configured `git maintenance` would only run `git gc`, under a lock that it leaves when it is killed,
-    and no maintenance runs again.
+    Where nothing is configured `git maintenance` would only run `git gc`, under a lock that it leaves when it is
+    killed, and no maintenance runs again.
     """
     listed = git_output(worktree.top, "config", "-z", "--get-regexp", r"^maintenance\.", ok=range(256)).stdout
     if listed:
