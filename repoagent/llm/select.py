@@ -75,9 +75,10 @@ def open_model(
     """The model that the settings choose for `role`, or the one that `spec` names, with its fall-backs.
 
     `record` names the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a
-    sentence where the repository has named the model, and for each wish that it has no use for; `on_progress` what a model on this machine is doing, and
-    how much of that is done, 0 to 1. Nothing is sent and no heavy module imported yet. Raises ModelError for a model
-    that is not known or a cassette that can't be used, UsageError for a wrong setting.
+    sentence where the repository has named the model, and for each wish that it has no use for; `on_progress` what a
+    model on this machine is doing, and how much of that is done, 0 to 1. Nothing is sent and no heavy module imported
+    yet. Raises ModelError for a model that is not known or a cassette that can't be used, UsageError for a wrong
+    setting.
     """
     if spec:
         first = resolve(settings, spec)

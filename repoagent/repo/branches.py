@@ -11,7 +11,12 @@ from repoagent.repo.worktree import WorkTree
 
 
 def check_new(worktree: WorkTree, name: str) -> None:
-    """Raises Refused unless a branch `name` can be made."""
+    """Raises Refused unless a branch `name` can be made, and left again where no commit comes about."""
+    ref = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).strip()
+    here = (worktree.git_dir / "HEAD").read_bytes().removeprefix(b"ref:").strip()
+    if here.startswith(b"refs/heads/") and here not in (ref, b"refs/heads/.invalid"):
+        names = [os.fsdecode(one.removeprefix(b"refs/heads/")) for one in (here, ref)]
+        raise Refused(f"{names[0]} is a link to the branch {names[1]}: `git switch {names[1]}` first")
     if (
         git_output(worktree.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).returncode
         or name[0] == "-"

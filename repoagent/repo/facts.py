@@ -150,17 +150,31 @@ def _sequence(todo: Path) -> str:
 
 
 def current_branch(worktree: WorkTree) -> str | None:
-    """The short name of the branch of HEAD (None: detached), from its file where that is the truth, else from git
-    (reftable, an old symbolic link)."""
+    """The short name of the branch of HEAD (None: detached)."""
+    ref = head_ref(worktree)
+    return None if ref is None else ref.removeprefix("refs/heads/")
+
+
+def head_ref(worktree: WorkTree) -> str | None:
+    """The reference that a commit moves (None: HEAD is detached), from the file of HEAD where that is the truth, else
+    from git (reftable, an old symbolic link, a branch that is a link to another)."""
     file = worktree.git_dir / "HEAD"
     text = b"" if file.is_symlink() else file.read_bytes()
     ref = text.removeprefix(b"ref:").strip()
-    if text.startswith(b"ref:") and ref != b"refs/heads/.invalid":
-        return os.fsdecode(ref.removeprefix(b"refs/heads/"))
+    if text.startswith(b"ref:") and ref != b"refs/heads/.invalid" and not _is_link(worktree, ref):
+        return os.fsdecode(ref)
     if re.fullmatch(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?", text.strip()):
         return None
-    done = git_output(worktree.top, "symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1))
+    done = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
     return os.fsdecode(done.stdout.rstrip(b"\n")) if done.returncode == 0 else None
+
+
+def _is_link(worktree: WorkTree, ref: bytes) -> bool:
+    """Whether the reference leads to another one, of which only its file tells."""
+    try:
+        return (worktree.common_dir / os.fsdecode(ref)).read_bytes().startswith(b"ref:")
+    except OSError:  # it is packed, or unborn
+        return False
 
 
 def _log(worktree: WorkTree, count: int) -> tuple[str | None, tuple[str, ...]]:

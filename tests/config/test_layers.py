@@ -165,7 +165,7 @@ def test_a_repository_may_choose_a_provider_s_model(layout: Layout) -> None:
     ("key", "own", "theirs"), [("model", "local/own.gguf", "openai/gpt-x"), ("memory.enabled", False, True)]
 )
 def test_a_repository_does_not_overrule_what_the_user_has_chosen(
-    repo: GitRepo, layout: Layout, clean_environment: Path, key: str, own: object, theirs: object
+    layout: Layout, clean_environment: Path, key: str, own: object, theirs: object
 ) -> None:
     said = f"{key} = {json.dumps(theirs)}"
     assert shared(layout, said)[key] == theirs
@@ -173,7 +173,7 @@ def test_a_repository_does_not_overrule_what_the_user_has_chosen(
     settings = shared(layout, said)
     assert (settings[key], settings.warnings) == (own, ())
     user(clean_environment, "")
-    repo.git("config", "--global", f"repoagent.{key}", str(own))
+    GitRepo(layout.root.parent).git("config", "--global", f"repoagent.{key}", str(own))
     assert shared(layout, said)[key] == own
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.errors import Refused
+from repoagent.repo.undo import undo
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
-from tests.repo.edits import change, committed, edit
+from tests.repo.edits import change, committed, edit, worktree
 
 __all__ = ["run", "script"]  # fixtures
 
@@ -83,3 +85,29 @@ def test_what_ends_a_collection_of_garbage_leaves_no_lock(repo: GitRepo, configu
     edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
     assert "LINE 5" in committed(repo, "a.txt")
     assert not [*(repo.top / ".git").rglob("*.lock")]
+
+
+def test_a_branch_that_is_a_link_to_another_is_followed(repo: GitRepo) -> None:
+    repo.git("branch", "real")
+    repo.git("symbolic-ref", "refs/heads/link", "refs/heads/real")
+    repo.git("symbolic-ref", "HEAD", "refs/heads/link")
+    before = repo.head()
+    made = edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    assert (made.branch, repo.git("rev-parse", "real").strip()) == ("real", made.commit)
+    assert undo(worktree(repo)).moved and repo.head() == before
+    with pytest.raises(Refused, match="link is a link to the branch real: `git switch real` first"):
+        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), branch="new")
+    assert repo.read(".git/HEAD") == b"ref: refs/heads/link\n"
+
+
+def test_a_head_that_is_no_branch_is_refused_before_hooks_and_models(
+    repo: GitRepo, run: Run, tmp_path: Path
+) -> None:
+    repo.hook("pre-commit", f"touch {tmp_path}/hooked\n")
+    repo.git("update-ref", "refs/other/x", "HEAD")
+    repo.git("symbolic-ref", "HEAD", "refs/other/x")
+    with pytest.raises(Refused, match="HEAD is on refs/other/x, which is no branch: switch to a branch"):
+        edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    done = run("edit", "a.txt", "x", "--yes")
+    assert done.code == 3 and "refs/other/x, which is no branch" in done.err
+    assert not (tmp_path / "hooked").exists()

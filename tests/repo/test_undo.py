@@ -278,3 +278,17 @@ def test_the_repository_shows_nothing_of_it(repo: GitRepo) -> None:
     assert repo.git("for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
     assert repo.git("log", "--all", "--format=%s") == "first commit\n"
     assert repo.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
+    edit(repo, change(repo, "a.txt", "line 2", "LINE 2"))
+    first = list_edits(worktree(repo))[-1].id
+    edit(repo, change(repo, "a.txt", "line 9", "LINE 9"))
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    with pytest.raises(
+        Refused, match=f"history of main any more.*last edit that is: `repoagent undo {first}`"
+    ):
+        undo(worktree(repo))
+    repo.git("checkout", "-q", "--orphan", "other")
+    with pytest.raises(Refused, match="not in the history of other, so there is none to take back"):
+        undo(worktree(repo))

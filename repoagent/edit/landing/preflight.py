@@ -12,7 +12,7 @@ from repoagent.repo import WorkTree, git_output, head_blobs
 from repoagent.repo.branches import check_new
 from repoagent.repo.index import read_entries
 from repoagent.repo.transaction.lock import lock_path
-from repoagent.repo.transaction.refusals import left_out
+from repoagent.repo.transaction.refusals import left_out, refuse_no_branch
 
 LOCK_SECONDS = (
     2.0  # git's own commands hold the index lock for an instant; what stays longer was left by a kill
@@ -28,6 +28,7 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
     """
     if request.commit.no_commit or request.dry_run:
         return
+    refuse_no_branch(worktree)
     if request.commit.branch is not None:
         check_new(worktree, request.commit.branch)
     if request.commit.fixup is not None:

@@ -6,7 +6,7 @@ import shlex
 
 from repoagent.errors import Refused
 from repoagent.repo.change import SUBMODULE, FileChange
-from repoagent.repo.facts import operation
+from repoagent.repo.facts import head_ref, operation
 from repoagent.repo.status import Status
 from repoagent.repo.transaction.results import Inseparable
 from repoagent.repo.transaction.versions import FIRST, Versions
@@ -16,13 +16,24 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 
 
 def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raises Refused where a commit would be taken for a part of a merge, rebase, …; `offer` --no-commit there."""
+    """Raises Refused where a commit would be taken for a part of a merge, rebase, …, or where HEAD is on no branch;
+    `offer` --no-commit there."""
+    refuse_no_branch(worktree, offer=offer)
     what = operation(worktree)
     if what not in (None, "bisect"):
         article = "an" if what == "am" else "a"
         raise Refused(
             f"{article} {what} is in progress, and a commit now would be taken for a part of it: finish it or "
             f"abort it first{_ONLY_WRITE if offer else ''}"
+        )
+
+
+def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
+    """Raises Refused where HEAD names a reference that is no branch. A detached HEAD names none."""
+    ref = head_ref(worktree)
+    if ref is not None and not ref.startswith("refs/heads/"):
+        raise Refused(
+            f"HEAD is on {ref}, which is no branch: switch to a branch first (git switch){_ONLY_WRITE if offer else ''}"
         )
 
 

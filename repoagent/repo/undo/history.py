@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from repoagent.errors import Refused
 from repoagent.repo.commits import Commit, contains, has_object, read_commit
+from repoagent.repo.facts import current_branch
 from repoagent.repo.run import git, git_output
-from repoagent.repo.undo.edits import Edit
+from repoagent.repo.undo.edits import Edit, list_edits
 from repoagent.repo.worktree import WorkTree
 
 # Refs that do not show a commit to anybody else.
@@ -24,12 +25,25 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
     ).stdout  # fmt: skip
     found = out.decode().split()
     if not found:
-        where = f" (it was made on {edit.branch})" if edit.branch else ""
-        raise Refused(
-            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch{where}, "
-            "or name another edit"
-        )
+        raise Refused(_not_here(worktree, edit))
     return found[0]
+
+
+def _not_here(worktree: WorkTree, edit: Edit) -> str:
+    here = current_branch(worktree)
+    if edit.branch != here and edit.commit and contains(worktree, f"refs/heads/{edit.branch}", edit.commit):
+        return (
+            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch "
+            f"(it was made on {edit.branch}), or name another edit"
+        )
+    more = " any more" if edit.branch == here else ""
+    others = reversed([one for one in list_edits(worktree) if not one.undone and one.id != edit.id])
+    there = next((one for one in others if one.commit and contains(worktree, "HEAD", one.commit)), None)
+    offer = "" if there is None else f"; the last edit that is: `repoagent undo {there.id}`"
+    return (
+        f"the commit of the edit {edit.id} is not in the history of {here or 'HEAD'}{more}, so there is none to take "
+        f"back; what is left of it in your files is uncommitted (`git diff HEAD`){offer}"
+    )
 
 
 def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
@@ -45,7 +59,8 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 def is_shared(worktree: WorkTree, commit: str) -> bool:
     """Whether anything but the branch of HEAD has the commit: another branch, tag, remote, work tree."""
     mine = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
-    refs = git(worktree.top, "for-each-ref", "--format=%(refname)", f"--contains={commit}")
+    no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # what a link leads to is listed too
+    refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")
     if any(ref != mine and not ref.startswith(_PRIVATE) for ref in refs.decode(errors="replace").split()):
         return True
     listed = git(worktree.top, "worktree", "list", "--porcelain").decode(errors="replace").split("\n\n")
