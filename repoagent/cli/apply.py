@@ -223,13 +223,11 @@ def _refuse_without_repository(given: SimpleNamespace) -> None:
 
 def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, as_json: bool) -> None:
     """Print how it ended: with tolerances, if they were not shown with the question."""
-    from repoagent.cli.landing.outcome import VERSION, landed_object, show_landed
+    from repoagent.cli.landing.outcome import VERSION, landed_object, show_landed, show_object
     from repoagent.edit.dialogue import summary, tolerated
 
     landed = outcome.landed
     if as_json:
-        import json
-
         content = {
             "version": VERSION,
             "outcome": outcome.kind,
@@ -237,7 +235,7 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, said: Collection[str], *, a
             **landed_object(landed),
             "seconds": round(outcome.seconds, 3),
         }
-        terminal.result(json.dumps(content, indent=2) + "\n")
+        show_object(content, landed, terminal)
         return
     loose = tolerated(landed.proposal.placements)
     if loose and not (terminal.tells and landed.written):

@@ -64,7 +64,7 @@ def _change(
             "moved": result.moved,
             "paths": list(result.paths),
         }
-        terminal.result(json.dumps(content, indent=2) + "\n")
+        terminal.done(json.dumps(content, indent=2) + "\n")
         return
     where = (
         "it had no commit"
@@ -74,4 +74,4 @@ def _change(
         else "there is no commit any more"
     )
     how = "" if result.moved or result.edit.no_commit else " (a new commit)"
-    terminal.result(f"{done} {result.edit.id} in {', '.join(result.paths)}; {where}{how}\n")
+    terminal.done(f"{done} {result.edit.id} in {', '.join(result.paths)}; {where}{how}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from repoagent.cli.screen.clean import clean, paint
@@ -30,7 +30,7 @@ def show_outcome(
     The remarks in `said` are left out, and on a terminal an answer that was `answered` as it came.
     """
     if as_json:
-        terminal.result(json.dumps(as_object(outcome), indent=2) + "\n")
+        show_object(as_object(outcome), outcome.landed, terminal)
         return
     landed = outcome.landed
     if landed is None:
@@ -40,6 +40,12 @@ def show_outcome(
             terminal.note(f"no change was made · {spent(outcome)}", "dim")
         return
     show_landed(landed, terminal, spent(outcome), said)
+
+
+def show_object(content: Mapping[str, object], landed: Landed | None, terminal: Terminal) -> None:
+    """Print the result as JSON."""
+    write = terminal.done if landed is not None and landed.written else terminal.result
+    write(json.dumps(content, indent=2) + "\n")
 
 
 def show_landed(landed: Landed, terminal: Terminal, spent: str, said: Collection[str] = ()) -> None:
@@ -56,9 +62,9 @@ def show_landed(landed: Landed, terminal: Terminal, spent: str, said: Collection
     if landed.commit is not None:
         head = f"[{landed.commit.branch or 'detached HEAD'} {landed.commit.commit[:7]}]"
         shown = paint(head, "yellow") if terminal.color else head
-        terminal.styled(f"{shown} {clean(subject)} · {landed.proposal.stat} · {spent}\n")
+        terminal.done(f"{shown} {clean(subject)} · {landed.proposal.stat} · {spent}\n", styled=True)
     else:
-        terminal.styled(f"written, not committed · {landed.proposal.stat} · {spent}\n")
+        terminal.done(f"written, not committed · {landed.proposal.stat} · {spent}\n", styled=True)
 
 
 def spent(outcome: EditOutcome) -> str:

@@ -7,6 +7,7 @@ import os
 import select
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
@@ -28,6 +29,7 @@ SYSTEM = {
     errno.ENFILE,
     errno.ENOLCK,
 }
+GONE = "the current folder was removed: change to one that is there (cd), and run it again"
 COMPLETE = "_REPOAGENT_COMPLETE"
 
 
@@ -143,7 +145,21 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         _nobody_reads()
+    except OSError:  # a full disk: the other stream may take the sentence
+        _say_somewhere(f"repoagent: {clean(sentence)}\n")
     return int(code)
+
+
+def _say_somewhere(sentence: str) -> None:
+    """Write on standard error what could not be written; what both streams still hold goes nowhere."""
+    from repoagent.cli.screen.terminal import to_nowhere
+
+    to_nowhere(sys.stdout)
+    try:
+        sys.stderr.write(sentence)
+        sys.stderr.flush()
+    except OSError:
+        to_nowhere(sys.stderr)
 
 
 def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]:
@@ -155,11 +171,21 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
         return Exit.INTERRUPTED, "interrupted"
     if isinstance(error, FileNotFoundError) and error.filename == "git":
         return Exit.USAGE, "git was not found on PATH; repoagent needs it"
+    if isinstance(error, FileNotFoundError) and _has_no_folder():
+        return Exit.USAGE, GONE
     if isinstance(error, OSError) and error.errno in SYSTEM:
         return Exit.REFUSED, f"{error.strerror}{_where(error)}: put that right and run it again"
     from repoagent.cli.program.report import write_report
 
     return Exit.INTERNAL, write_report(error, arguments)
+
+
+def _has_no_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _where(error: OSError) -> str:

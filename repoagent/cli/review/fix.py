@@ -97,7 +97,7 @@ def fix(fixing: Fixing, findings: Sequence[Finding]) -> Exit:
     if fixing.given.as_json:
         rest = [{"id": finding.id, "outcome": "failed", "reason": str(error)} for finding, error in failed]
         value = {"version": VERSION, "fixes": [*map(dict, map(as_data, done)), *rest]}
-        fixing.terminal.result(json.dumps(value, indent=2) + "\n")
+        fixing.terminal.done(json.dumps(value, indent=2) + "\n")
     landed = [fixed for fixed in done if fixed.landed is not None]
     if landed and not fixing.committed:
         fixing.terminal.note("what was put right is in the work tree: look at it, and `git add` it")

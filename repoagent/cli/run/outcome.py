@@ -25,10 +25,10 @@ def show_run(
 ) -> None:
     """Print the run's last word, its commits, and what it used. What was `answered` as it came is not said again."""
     if as_json:
-        terminal.result(json.dumps(as_object(outcome), indent=2) + "\n")
+        terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
     if outcome.text.strip() and not (answered and terminal.shows):
-        terminal.result(outcome.text.strip() + "\n")
+        terminal.done(outcome.text.strip() + "\n")
     for commit in outcome.commits:
         show_commit(worktree, commit, terminal)
     if outcome.left:

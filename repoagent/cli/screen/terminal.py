@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from repoagent.cli.screen.clean import clean, paint
-from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
+from repoagent.errors import NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 class Unwritable(RepoagentError):
     """Standard output took nothing more: a full disk."""
-
-    exit_code = Exit.INTERNAL
 
 
 class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
@@ -93,6 +91,18 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         """Write a part of the result that is clean already, and painted as `color` says."""
         self._page()
         _write(sys.stdout, text)
+
+    def done(self, text: str, *, styled: bool = False) -> None:
+        """Write what was done as `result` does, or as `styled` does. It is done: where standard output can't take it,
+        it goes to standard error, and that is no failure."""
+        exact = not (styled or self.shows)
+        shown = text if styled or exact else clean(text)
+        try:
+            _write(sys.stdout, shown, exact=exact)
+        except (Unwritable, BrokenPipeError) as error:
+            to_nowhere(sys.stdout)
+            self.warn(f"{error}" if isinstance(error, Unwritable) else "nobody reads standard output")
+            _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
         """Write a unified diff: for a person as git shows it, the exact bytes into a pipe.
@@ -256,14 +266,19 @@ def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
         stream.flush()
         stream.buffer.write(data)
         stream.buffer.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
-        nowhere = os.open(os.devnull, os.O_WRONLY)  # or Python tries what is left once more when it ends
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-        name = "standard output" if stream is sys.stdout else "standard error"
-        raise Unwritable(f"{name} could not be written: {error.strerror}") from error
+        if isinstance(error, BrokenPipeError) and stream is sys.stdout:
+            raise
+        to_nowhere(stream)
+        if stream is sys.stdout:  # what is said beside the result stops no work
+            raise Unwritable(f"standard output could not be written: {error.strerror}") from error
+
+
+def to_nowhere(stream: TextIO) -> None:
+    """What is still to be written goes nowhere: Python would try it once more when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _forget_input() -> None:

@@ -178,9 +178,7 @@ def _line(segment: JoinedSegment, width: int) -> str:
 
 
 def _print_json(outcome: JoinOutcome, terminal: Terminal) -> None:
-    import json
-
-    from repoagent.cli.landing.outcome import VERSION, landed_object
+    from repoagent.cli.landing.outcome import VERSION, landed_object, show_object
 
     content = {
         "version": VERSION,
@@ -204,4 +202,4 @@ def _print_json(outcome: JoinOutcome, terminal: Terminal) -> None:
         "refreshed": outcome.fresh,
         "seconds": round(outcome.seconds, 3),
     }
-    terminal.result(json.dumps(content, indent=2) + "\n")
+    show_object(content, outcome.landed, terminal)

@@ -241,7 +241,7 @@ def test_a_full_disk_is_said_and_fails() -> None:
         done = subprocess.run(
             python(MAIN, "config"), stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert done.returncode == 70
+    assert done.returncode == 3
     assert done.stderr == "repoagent: standard output could not be written: No space left on device\n"
 
 
