@@ -15,12 +15,13 @@ from repoagent.memory.identity import ancestry
 from repoagent.memory.identity.content import is_sample, last_contents, likeness
 from repoagent.memory.identity.index import KEY, PATH, Index
 from repoagent.memory.identity.record import Identity
-from repoagent.memory.identity.similar import RENAME, similarity, worked_over
+from repoagent.memory.identity.similar import RENAME, shares_lines, similarity, worked_over
 from repoagent.repo.source import blob_hash, read_source
 from repoagent.repo.worktree import WorkTree
 from repoagent.store import Layout
 
 CLEARLY = 0.05  # by so much more alike is one content believed before another
+_CLAIMANTS = 50  # changed files that are compared with a memory
 _BACKUP = re.compile(r"(~|\.~\d+~|\.bak|\.orig|\.old|\.save|\.BAK)")
 
 
@@ -145,6 +146,35 @@ class Look:
             return True
         backups = (f"{each.path}{ending}" for ending in ("~", ".bak", ".orig"))
         return any(key_at(self.file.worktree, backup) in each.identity.keys for backup in backups)
+
+    def is_replaced(self, each: Candidate) -> bool:
+        """Whether a program has put a new file, with some of the text, at the path of a memory: git has what the memory
+        saw there, and no other file claims the memory, the path or the inode."""
+        file = self.file
+        if any(file.key in other.identity.keys for other in self.having(KEY, file.key)):
+            return False
+        kept = [
+            one
+            for one in last_contents(self.layout.memory / each.folder, file.worktree)
+            if not is_sample(one)
+        ]
+        if not any(shares_lines(one, file.data) for one in kept):
+            return False
+        in_git = (ancestry.in_head(file.worktree, file.path), ancestry.in_index(file.worktree, file.path))
+        blobs = {blob_hash(data, file.worktree.object_format) for data in in_git if data is not None}
+        if not any(self.was_in_git(each, blob) for blob in blobs) or self.is_overwritten(each):
+            return False
+        if any(new == file.path for _, new in ancestry.renames_since(file.worktree, "HEAD")):
+            return False
+        changed = [path for path in ancestry.changed_files(file.worktree) if path != file.path][
+            : _CLAIMANTS + 1
+        ]
+        others = [
+            self.file_at(path) for path in (*each.identity.earlier_paths, *changed) if path != file.path
+        ]
+        return len(changed) <= _CLAIMANTS and not any(
+            there is not None and self.closeness(each, there) >= RENAME for there in others
+        )
 
     def is_elsewhere(self, each: Candidate) -> bool:
         """Whether the inode of a gone file is at another changed name, or one it had, with its content: it is there."""

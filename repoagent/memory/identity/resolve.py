@@ -3,10 +3,11 @@
 In this order: the same path with the same content; an inode that is known for another file, with exactly the content
 that is here, or content that is clearly more alike than what the path had (that is how two swapped names are told
 apart); a path with content that is alike, or was worked over; a path that the file had before; what git knows; content
-like that of a file whose path is gone, or has another file by now; a file that was rewritten in place. git is believed
-of what it has: the memory saw what git had at the old name, and the file is what git has at the new one, or has the
-inode. Where a file elsewhere has the inode and the content, that one is it; where nothing tells two apart, none of them
-is. Paths are those of this work tree: in another one a file may have another name.
+like that of a file whose path is gone, or has another file by now; a file that was rewritten in place, or replaced by a
+new one that keeps some of it. git is believed of what it has: the memory saw what git had at the old name, and the file
+is what git has at the new one, or has the inode. Where a file elsewhere has the inode and the content, that one is it;
+where nothing tells two apart, none of them is. Paths are those of this work tree: in another one a file may have
+another name.
 """
 
 from __future__ import annotations
@@ -175,7 +176,8 @@ def _moved(each: Candidate, reason: str) -> Found:
 
 
 def _rewritten(look: Look, here: list[Candidate]) -> Found | None:
-    agreed = (each for each in here if look.is_in_place(each) and not look.has_moved_away(each))
+    there = (each for each in here if look.is_in_place(each) or look.is_replaced(each))
+    agreed = (each for each in there if not look.has_moved_away(each))
     return next((Found(each.folder, REWRITTEN) for each in agreed), None)
 
 

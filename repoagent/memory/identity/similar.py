@@ -11,6 +11,7 @@ RENAME = 0.5  # what git asks of a rename (-M without a number)
 _CHUNK = 64
 _KEPT = 0.8  # of the smaller version, for one that grew or shrank
 _REWORDED = 0.8  # of all pairs of words, for one that was laid out anew
+_SHARED = 0.1  # of the smaller version, for one that git has at the same path
 _TOO_LITTLE = 64  # bytes in common that prove nothing: an import, a heading
 
 
@@ -45,6 +46,13 @@ def worked_over(before: bytes, now: bytes) -> bool:
     one, other = _words(before), _words(now)
     common = _weight(one & other)
     return common > _TOO_LITTLE and common >= _REWORDED * max(_weight(one), _weight(other))
+
+
+def shares_lines(before: bytes, now: bytes) -> bool:
+    """Whether enough of the lines of one version is in the other for the path to be believed."""
+    one, other = _bare(before), _bare(now)
+    common = _weight(one & other)
+    return common > _TOO_LITTLE and common >= _SHARED * min(_weight(one), _weight(other))
 
 
 def pieces(data: bytes) -> Iterator[bytes]:

@@ -402,6 +402,31 @@ def test_an_atomic_replace(stage: Stage) -> None:
     stage.expect(BOTH, a="another inode")
 
 
+@pytest.mark.parametrize("rest", [13, 6])
+def test_an_atomic_replace_that_leaves_less_than_half(stage: Stage, rest: int) -> None:
+    lines = A.splitlines(keepends=True)
+    new = b"".join([*lines[:rest], *text("new").splitlines(keepends=True)[rest:]])
+    stage.save("a.py", new)
+    stage.git("add", "a.py")
+    stage.expect(BOTH, a="rewritten in place")
+
+
+def test_a_replaced_file_whose_text_is_elsewhere_is_another(stage: Stage) -> None:
+    lines = A.splitlines(keepends=True)
+    new = b"".join([*lines[:13], *text("new").splitlines(keepends=True)[13:]])
+    stage.write("s.py", new)
+    stage.repo.commit("a stranger")
+    stage.sh("mv s.py t; mv t a.py")
+    stage.expect({"b.py": "b"})
+    stage.git("reset", "-q", "--hard")
+    stage.expect(BOTH)
+    stage.sh("mv a.py t")
+    stage.save("a.py", new)
+    stage.save("copy.py", edited(A))
+    stage.sh("rm t")
+    stage.expect({"b.py": "b"})
+
+
 def test_a_safe_write_of_jetbrains(stage: Stage) -> None:
     stage.write("a.py___jb_tmp___", edited(A))
     stage.sh("mv a.py a.py___jb_old___; mv a.py___jb_tmp___ a.py; rm a.py___jb_old___")
