@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EXTRA = "pip install 'git-repoagent[languages]'"
 LIBRARY = "tree_sitter_languages"
 PACK = "tree_sitter_language_pack"
+CAPSULE = b"tree_sitter.Language"
 
 
 # The languages whose grammar is a package of its own that works here, `tree_sitter_` and the name; with the function
@@ -146,14 +147,20 @@ def load(language: str) -> tree_sitter.Language:
     if tail.library and library is not None:
         maker = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{tail.library}")
         maker.restype = ctypes.c_void_p
-        capsule = ctypes.pythonapi.PyCapsule_New
-        capsule.restype = ctypes.py_object
-        capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        return tree_sitter.Language(capsule(maker(), b"tree_sitter.Language", None))
+        return tree_sitter.Language(capsule_of(maker()))
     if tail.pack in _fetched():
         found: tree_sitter.Language = import_module(PACK).get_language(tail.pack)
         return found
     raise UsageError(f"there is no grammar for {language} here: {how_to_get(language)}")
+
+
+def capsule_of(address: int) -> object:
+    """A grammar in memory, as the packages of grammars hand it over."""
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype = ctypes.py_object
+    capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    found: object = capsule(address, CAPSULE, None)
+    return found
 
 
 def how_to_get(language: str) -> str:

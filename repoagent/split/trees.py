@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from repoagent.errors import UsageError
+from repoagent.split.bounded import bounded, may_overflow
 from repoagent.split.languages import UTF16_MARKS, grammar, language_of
 
 if TYPE_CHECKING:
@@ -56,14 +59,21 @@ def source_text(data: bytes) -> bytes:
 
 
 def parse(data: bytes, language: str) -> tree_sitter.Tree:
-    """The syntax tree of `source_text(data)`. It always is one: what does not fit becomes ERROR and MISSING
-    nodes.
+    """The syntax tree of `source_text(data)`: what does not fit becomes ERROR and MISSING nodes.
 
-    Raises UsageError for a language without a grammar. About 6 MB/s.
+    Raises UsageError for a language without a grammar, and for text that nests too deeply for its grammar. About
+    6 MB/s.
     """
-    import tree_sitter
+    tree = _parsed(source_text(data), language, sys.maxsize, lambda: False)
+    if tree is None:
+        raise UsageError(f"this text nests too deeply to be parsed as {language}")
+    return tree
 
-    return tree_sitter.Parser(grammar(language)).parse(source_text(data))
+
+def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
+    """As `parse_bytes`, of one part of the text."""
+    end = time.process_time() + SPLIT_SECONDS
+    return _parsed(text, language, _UNWATCHED, lambda: time.process_time() > end, part)
 
 
 def forget() -> None:
@@ -91,15 +101,47 @@ def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
 
 
 def _parsed(
-    text: bytes, language: str, unwatched: int, too_late: Callable[[], bool]
+    text: bytes,
+    language: str,
+    unwatched: int,
+    too_late: Callable[[], bool],
+    part: tree_sitter.Range | None = None,
 ) -> tree_sitter.Tree | None:
-    """The tree, unless it is `too_late` before; a text shorter than `unwatched` is not looked at that closely."""
+    """The tree, unless it is `too_late` before or the text nests too deeply; a text shorter than `unwatched` is not
+    looked at that closely. All parsing goes through here."""
+    if part is None:
+        for known, of, kept in _recent:
+            if of == language and known == text:
+                return kept
+    tree: tree_sitter.Tree | None
+    if may_overflow(text, language):
+        from repoagent.repo.run import uninterrupted
+
+        safe = bounded(language)
+        if safe.language is None:
+            return None
+        with uninterrupted(), safe.lock:  # ^C would be lost in a call from the parser
+            safe.too_deep = False
+            tree = _run(safe.language, text, 0, lambda: safe.too_deep or too_late(), part)
+            if safe.too_deep:
+                return None
+    else:
+        tree = _run(grammar(language), text, unwatched, too_late, part)
+    if tree is not None and part is None and unwatched <= len(text) <= CHECK_BYTES:
+        _recent.append((text, language, tree))
+    return tree
+
+
+def _run(
+    language: tree_sitter.Language,
+    text: bytes,
+    unwatched: int,
+    too_late: Callable[[], bool],
+    part: tree_sitter.Range | None,
+) -> tree_sitter.Tree | None:
     import tree_sitter
 
-    for known, of, tree in _recent:
-        if of == language and known == text:
-            return tree
-    parser = tree_sitter.Parser(grammar(language))
+    parser = tree_sitter.Parser(language, included_ranges=None if part is None else [part])
     if len(text) < unwatched:
         return parser.parse(text)
 
@@ -107,12 +149,9 @@ def _parsed(
         return text[offset : offset + _CHUNK]
 
     try:
-        tree = parser.parse(read, progress_callback=lambda _offset, _has_error: too_late())
+        return parser.parse(read, progress_callback=lambda _offset, _has_error: too_late())
     except ValueError:
         return None
-    if len(text) <= CHECK_BYTES:
-        _recent.append((text, language, tree))
-    return tree
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:

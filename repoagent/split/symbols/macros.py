@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from repoagent.split.languages import grammar
-from repoagent.split.trees import flaws, parse_within
+from repoagent.split.trees import flaws, parse_part, parse_within
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -58,9 +57,9 @@ def items_in(node: tree_sitter.Node, text: bytes, language: str) -> Iterator[tre
             inside = tree_sitter.Range(
                 (row, column + 1), (end.row, max(end.column - 1, 0)), held.start_byte + 1, held.end_byte - 1
             )
-            root = tree_sitter.Parser(grammar(language), included_ranges=[inside]).parse(text).root_node
-            if not root.has_error:
-                yield root
+            tree = parse_part(text, language, inside)
+            if tree is not None and not tree.root_node.has_error:
+                yield tree.root_node
 
 
 def _blank(match: re.Match[bytes]) -> bytes:
