@@ -18,6 +18,7 @@ from repoagent.cli.landing.options import (
     committing,
     flag,
     is_given,
+    parse_check,
     refuse_conflicts,
 )
 from repoagent.cli.program.session import Session, json_option, pass_session
@@ -97,7 +98,7 @@ def _opened(session: Session, worktree: WorkTree | None, given: SimpleNamespace)
     from repoagent.repo.worktree import layout
 
     settings, terminal = session.open(
-        layout(worktree) if worktree is not None else None, {"check": given.check}
+        layout(worktree) if worktree is not None else None, {"check": given.check, **parse_check(given)}
     )
     if worktree is not None:
         from repoagent.cli.program.settle import settle
@@ -159,6 +160,7 @@ def _request(given: SimpleNamespace, worktree: WorkTree | None, settings: Settin
         create=True,
         check=settings.text_or_none("check"),
         strict=given.strict,
+        parse_check=settings.switch("edit.parse_check"),
         dry_run=given.dry_run,
         allow_sensitive=given.allow_sensitive,
         sensitive=settings.texts("edit.sensitive"),

@@ -123,6 +123,7 @@ OPTIONS: tuple[Option, ...] = (
         (),
         "further files whose change is asked about apart, as in .gitignore; see docs/security.md",
     ),
+    _own("edit.parse_check", switch(), True, "whether a change is refused after which a file parses worse"),
     _limit(
         "edit.inline_limit",
         whole(),

@@ -44,6 +44,7 @@ class EditRequest:
     scope: str = "files"
     check: str | None = None
     strict: bool = False
+    parse_check: bool = True  # refuse a change after which a file parses worse
     fresh: bool = False
     dry_run: bool = False
     allow_sensitive: bool = False  # files that make git, or a server, run something

@@ -91,6 +91,7 @@ class Repository(Looking):
             scope=found.text("edit.scope"),
             check=found.text_or_none("check"),
             strict=strict,
+            parse_check=found.switch("edit.parse_check"),
             fresh=fresh,
             dry_run=dry_run,
             allow_sensitive=allow_sensitive,

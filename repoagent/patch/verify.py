@@ -26,7 +26,11 @@ def check_result(path: str, before: bytes, after: bytes, parses_worse: ParsesWor
         )
     worse = parses_worse(path, before, after) if parses_worse is not None else None
     if worse:
-        raise Misfit("parses-worse", f"{worse} Look at the added lines and send the whole change again.")
+        raise Misfit(
+            "parses-worse",
+            f"{worse} Look at the added lines and send the whole change again. (The "
+            "user can turn this check off with --no-parse-check.)",
+        )
 
 
 def _is_empty(data: bytes) -> bool:

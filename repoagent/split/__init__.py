@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from repoagent.split.symbols.outlines import outline
     from repoagent.split.symbols.symbol import Symbol, render_outline
     from repoagent.split.trees import error_count, parse
-    from repoagent.split.worse import parses_worse
+    from repoagent.split.worse import parse_doubt, parses_worse
 
 __all__ = [
     "LANGUAGES",
@@ -29,6 +29,7 @@ __all__ = [
     "lost_definitions",
     "outline",
     "parse",
+    "parse_doubt",
     "parses_worse",
     "render_outline",
     "segments",
@@ -47,6 +48,7 @@ _HOME = {
     "lost_definitions": "symbols.find",
     "outline": "symbols.outlines",
     "parse": "trees",
+    "parse_doubt": "worse",
     "parses_worse": "worse",
     "render_outline": "symbols.symbol",
     "segments": "cuts",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
+from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
+from repoagent.split.c_faults import new_c_faults
 from repoagent.split.languages import language_of
 from repoagent.split.trees import CHECK_BYTES, CHECK_SECONDS, Flaw, flaws, parse_within, source_text
 
+_WITH_MACROS = frozenset({"c", "cpp"})
 _BRACKETS = frozenset("{}()[]")
 _MARKUP = frozenset({"yaml", "html", "xml", "json", "css", "markdown"})
 # A template is not yet the language that its name promises (`${{ }}` of workflow files is plain YAML).
@@ -21,13 +25,30 @@ _RELAXED_JSON = re.compile(
 _MOST = 2000  # flaws looked at; a file with more of them tells nothing
 
 
+class _Verdict(NamedTuple):
+    said: str
+    sure: bool
+
+
 def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
     """One sentence with the line of the new syntax error that turning `before` into `after` makes, or None.
 
     `before` is None for a new file. Where the file did not parse before either, only flaws that the change
-    itself adds count. No opinion (None) without a grammar, on templates, on huge files, and where Python's
-    own parser takes what the grammar does not know yet.
+    itself adds count. No opinion (None) without a grammar, on templates, on huge files, where Python's
+    own parser takes what the grammar does not know yet, and in C and C++ where a macro may explain it.
     """
+    verdict = _judged(path, before, after)
+    return verdict.said if verdict is not None and verdict.sure else None
+
+
+def parse_doubt(path: str, before: bytes | None, after: bytes) -> str | None:
+    """As `parses_worse`, but also what a macro may explain: to warn of, where it is not refused."""
+    verdict = _judged(path, before, after)
+    return None if verdict is None else verdict.said
+
+
+@lru_cache(maxsize=4)  # the gate asks, then what is shown of the change does
+def _judged(path: str, before: bytes | None, after: bytes) -> _Verdict | None:
     language = language_of(path, after)
     if language is None or len(after) > CHECK_BYTES or (language in _MARKUP and _TEMPLATE.search(after)):
         return None
@@ -45,13 +66,24 @@ def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
         found = _added(old, new, first, last_before, last_after)
     else:
         found = sorted(new, key=lambda flaw: (not _touches(flaw, first, last_after), flaw.line))
+    if language in _WITH_MACROS:
+        faults = new_c_faults(source_text(before or b""), source_text(after))
+        if faults:
+            bracket = next((flaw for flaw in found if flaw.missing in _BRACKETS), None)
+            said = _describe(bracket) if bracket is not None and faults[0].bracket else faults[0].said
+            return _Verdict(f"{path} would no longer parse as {language}: {said}.", True)
+        if found and _touches(found[0], first, last_after):
+            said = f"{path} may not parse as {language}, unless a macro explains it: {_describe(found[0])}"
+            return _Verdict(said, False)
+        return None
     if not found:
         return None
     if complaint and first < complaint[0] <= last_after + 1:
-        return f"{path} would no longer parse as python: line {complaint[0]}: {complaint[1]}."
+        said = f"{path} would no longer parse as python: line {complaint[0]}: {complaint[1]}."
+        return _Verdict(said, True)
     inside = before is None or first <= found[0].line <= last_after
     where = "" if inside else _lines(first, last_after)
-    return f"{path} would no longer parse as {language}: {_describe(found[0])}{where}."
+    return _Verdict(f"{path} would no longer parse as {language}: {_describe(found[0])}{where}.", True)
 
 
 def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:

@@ -51,6 +51,7 @@ def lay_table(  # noqa: PLR0917  (what a run is made of)
         (),
         scope="repo",
         create=True,
+        parse_check=settings.switch("edit.parse_check"),
         allow_sensitive=request.allow_sensitive,
         sensitive=settings.texts("edit.sensitive"),
         commit=request.commit,

@@ -53,7 +53,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     session = session._replace(verbose=session.verbose or given.verbose)
     preload(given.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
-    flags: dict[str, object] = {key: getattr(given, name) for name, key in run_options.SETTINGS.items()}
+    flags = run_options.flags_of(given)
     place = layout(worktree)
     settings, terminal = session.open(place, flags)
     if given.json_stream:  # it is a program that is asked, wherever it stands

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.landing.options import Committing, asking, commit_options, committing, refuse_conflicts
+from repoagent.cli.landing.options import (
+    Committing,
+    asking,
+    commit_options,
+    committing,
+    parse_check,
+    refuse_conflicts,
+)
 from repoagent.cli.program.model_options import (
     effort_option,
     file_path,
@@ -98,7 +105,8 @@ def command(session: Session, /, **options: Any) -> Exit:
     preload(early)  # its import takes long, and runs while git is waited for
     worktree = open_worktree(Path.cwd())
     settings, terminal = session.open(
-        layout(worktree), {key: getattr(given, name) for name, key in SETTINGS.items()}
+        layout(worktree),
+        {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)},
     )
     from repoagent.cli.context.prompt import prompt_of, show_texts
     from repoagent.cli.landing.dialogue import Talk
@@ -170,6 +178,7 @@ def _request(
         scope=settings.text("edit.scope"),
         check=settings.text_or_none("check"),
         strict=given.strict,
+        parse_check=settings.switch("edit.parse_check"),
         fresh=given.conversation == "fresh",
         dry_run=given.dry_run,
         allow_sensitive=given.allow_sensitive,

@@ -25,12 +25,16 @@ CONFLICTS: Mapping[str, Sequence[str]] = {
 FLAGS = {"by_hunk": "patch", "sign": "gpg-sign", "sources": "source", "words": "message"}
 _SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
 
+no_parse_check = click.option(
+    "--no-parse-check", is_flag=True, help="Accept a change after which a file may not parse."
+)
 _ASKING = (
     click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
     click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
     click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
     click.option("--no-commit", is_flag=True, help="Write the files; leave the commit to you."),
     click.option("--allow-sensitive", is_flag=True, help="Change what git, a server or an editor runs, too."),
+    no_parse_check,
 )
 _COMMITTING = (
     click.option("--branch", metavar="NAME", help="Make a new branch at HEAD and commit there."),
@@ -62,7 +66,7 @@ class Committing(click.Command):
 
 def asking(function: F) -> F:
     """The options of what is asked and written: `yes`, `by_hunk`, `dry_run`, `no_commit`,
-    `allow_sensitive`."""
+    `allow_sensitive`, `no_parse_check`."""
     return together(*_ASKING)(function)
 
 
@@ -96,6 +100,11 @@ def commit_options(given: SimpleNamespace) -> Options:
         sign=given.sign,
         fixup=given.fixup,
     )
+
+
+def parse_check(given: SimpleNamespace) -> dict[str, object]:
+    """What `--no-parse-check` says, as settings."""
+    return {"edit.parse_check": False} if given.no_parse_check else {}
 
 
 def refuse_conflicts(given: SimpleNamespace, more: Mapping[str, Sequence[str]] | None = None) -> None:

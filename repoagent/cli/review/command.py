@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.landing.options import parse_check
 from repoagent.cli.program.model_options import max_cost_option, record_option, reply_option
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.review.verbs import PATHSPECS, Review, complete
@@ -74,6 +75,7 @@ Exit code 1 says that there is a finding of the level of --fail-on or above
 @click.option("--no-model", is_flag=True, help="Ask no model, whatever is set.")
 @click.option("--strict", is_flag=True, help="Fail when the model can't be asked, instead of warning.")
 @click.option("--fix", is_flag=True, help="Have findings put right; with IDs, those of the last review.")
+@click.option("--no-parse-check", is_flag=True, help="With --fix: accept a change that may not parse.")
 @click.option("-y", "--yes", is_flag=True, help="With --fix: apply and commit without asking.")
 @click.option(
     "--show-prompt", is_flag=True, help="Print what a model would be sent, with its tokens; send nothing."
@@ -116,6 +118,7 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
     worktree, head, bare = open_repository(cwd)
     place = layout(worktree)
     flags = {**levels, "review.fail_on": given.fail_on, "model": given.model, "max_cost": given.max_cost}
+    flags |= parse_check(given)
     settings, terminal = session.open(place, flags)
     if given.fix:
         from repoagent.cli.review.fix import refuse_silent

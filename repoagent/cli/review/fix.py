@@ -52,12 +52,15 @@ def refuse_silent(terminal: Terminal, given: SimpleNamespace) -> None:
 def fix_named(session: Session, given: SimpleNamespace) -> Exit:
     """Put the findings of the last review right whose ids are the words of the command line. Raises UsageError for an
     id that it does not have."""
+    from repoagent.cli.landing.options import parse_check
     from repoagent.repo import layout, open_worktree
     from repoagent.review.record import find_in, read_last
 
     worktree = open_worktree(Path.cwd())
     place = layout(worktree)
-    settings, terminal = session.open(place, {"model": given.model, "max_cost": given.max_cost})
+    settings, terminal = session.open(
+        place, {"model": given.model, "max_cost": given.max_cost, **parse_check(given)}
+    )
     last = read_last(place, warn=terminal.warn)
     findings = list(dict.fromkeys(find_in(last, word) for word in given.words))
     committed = last is not None and bool(last.head)
@@ -115,7 +118,8 @@ def _fix(fixing: Fixing, finding: Finding) -> Fixed:
 
     worktree, settings, terminal = fixing.worktree, fixing.settings, fixing.terminal
     options = EditRequest(
-        "", (), check=settings.text_or_none("check"), sensitive=settings.texts("edit.sensitive"),
+        "", (), check=settings.text_or_none("check"), parse_check=settings.switch("edit.parse_check"),
+        sensitive=settings.texts("edit.sensitive"),
         commit=Options(no_commit=not fixing.committed),
     )  # fmt: skip
     change = patch_of(worktree, finding)

@@ -68,7 +68,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     session = session._replace(verbose=session.verbose or given.verbose)
     preload(given.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
-    flags = {key: getattr(given, name) for name, key in run_options.SETTINGS.items()}
+    flags = run_options.flags_of(given)
     settings, terminal = session.open(layout(worktree), flags)
     from repoagent.cli.program.settle import settle
 

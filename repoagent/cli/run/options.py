@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from repoagent.cli.landing.options import together
+from repoagent.cli.landing.options import no_parse_check, parse_check, together
 from repoagent.cli.program.model_options import (
     effort_option,
     max_cost_option,
@@ -35,6 +35,13 @@ SETTINGS = {  # option of the command line: key of the configuration
     "effort": "effort",
     "mode": "run.mode",
 }
+
+
+def flags_of(given: SimpleNamespace) -> dict[str, object]:
+    """What the command line says, as settings."""
+    return {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)}
+
+
 _MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
 
 
@@ -78,6 +85,7 @@ def landing(noun: str) -> Callable[[F], F]:
         click.option(
             "--allow-sensitive", is_flag=True, help="Files may be changed that git or a server obeys."
         ),
+        no_parse_check,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from repoagent.cli.landing.options import commit_options, flag, is_given
+from repoagent.cli.landing.options import commit_options, flag, is_given, parse_check
 from repoagent.errors import Exit, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ _OPTIONS = (
     click.option("--no-commit", is_flag=True, help="With --join: write the file; leave the commit to you."),
     click.option("--include-dirty", is_flag=True, help="With --join: commit your other changes in it too."),
     click.option(
+        "--no-parse-check", is_flag=True, help="With --join: accept a result that may not parse."
+    ),
+    click.option(
         "--force", is_flag=True,
         help="With --join: where both changed the same lines, show what of the source is lost, and ask.",
     ),
@@ -39,7 +42,7 @@ _OPTIONS = (
         help="With --join: the commit message. Repeatable.",
     ),
 )  # fmt: skip
-ONLY = ("dry_run", "no_commit", "include_dirty", "force", "words")
+ONLY = ("dry_run", "no_commit", "include_dirty", "no_parse_check", "force", "words")
 GO_ON = {"y": "discard these changes of the source; the segments win", "q": "stop, nothing is changed"}
 HOW = {
     "applied": "",
@@ -86,7 +89,7 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
     for option in OF_A_COMMIT if outside else ():
         if is_given(given, option):
             raise UsageError(f"{flag(option)} needs a repository, and {found.source.path} is in none")
-    settings, terminal = session.open(layout(worktree) if worktree is not None else None)
+    settings, terminal = session.open(layout(worktree) if worktree is not None else None, parse_check(given))
     _settle(worktree, terminal)
     working = Working(terminal, "")
     commits = worktree is not None and not given.no_commit
@@ -136,6 +139,7 @@ def _request(given: SimpleNamespace, settings: Settings) -> EditRequest:
     return EditRequest(
         instruction=f"{words}\n" if words else "",
         targets=(),
+        parse_check=settings.switch("edit.parse_check"),
         check=settings.text_or_none("check"),
         dry_run=given.dry_run,
         sensitive=settings.texts("edit.sensitive"),

@@ -43,7 +43,7 @@ def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: Dialo
     started = time.monotonic()
     patches = named(read_patches(given), given, request.paths)
     files = Tree(untracked(top, patches, ()), lambda path: _read(top, path, request))
-    applied = placed(patches, files, given, strict=request.strict)
+    applied = placed(patches, files, given, request)
     sources = {path: files.source(path) for c in applied.changes for path in (c.old_path, c.path) if path}
     draft = Draft(sources).with_changes(applied.changes)
     nowhere = WorkTree(

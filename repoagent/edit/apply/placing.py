@@ -8,6 +8,7 @@ from dataclasses import replace
 from repoagent.edit.apply.already import NOTHING_TO_DO, is_applied
 from repoagent.edit.apply.given import Given
 from repoagent.edit.apply.tree import Tree, plain_name
+from repoagent.edit.request import EditRequest
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.patch import Applied, FilePatch, NoPatch, PatchRefused, apply_patches, read_answer
 
@@ -35,7 +36,7 @@ def named(patches: Sequence[FilePatch], given: Given, paths: Sequence[str]) -> t
     return tuple(replace(patch, new=paths[0]) if patch in nameless else patch for patch in patches)
 
 
-def placed(patches: Sequence[FilePatch], files: Tree, given: Given, *, strict: bool) -> Applied:
+def placed(patches: Sequence[FilePatch], files: Tree, given: Given, request: EditRequest) -> Applied:
     """The patches in `files`. Raises NothingDone when they are there already, PatchRefused, and what reading does."""
     from repoagent.split import parses_worse
 
@@ -44,8 +45,9 @@ def placed(patches: Sequence[FilePatch], files: Tree, given: Given, *, strict: b
 
     try:
         applied = apply_patches(
-            patches, files, may_create=may_create, strict=strict, parses_worse=parses_worse
-        )
+            patches, files, may_create=may_create, strict=request.strict,
+            parses_worse=parses_worse if request.parse_check else None,
+        )  # fmt: skip
     except NoPatch:
         raise Refused(f"{given.name} holds no patch of these files") from None
     except PatchRefused as error:

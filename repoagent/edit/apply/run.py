@@ -136,11 +136,12 @@ def _placed(
     present = Tree(known | untracked(worktree.top, patches, known), read)
     bound = {path: bound_source(worktree, present.source(path), blob) for path, blob in bindings.items()}
     files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
-    applied = placed(patches, files, given, strict=request.strict)
+    applied = placed(patches, files, given, request)
     if strangers := bindings.keys() - {change.old_path for change in applied.changes}:
         raise UsageError(f"--source {', '.join(sorted(strangers))}: the patch does not change that file")
     changes = carried(worktree, applied.changes, present.sources)
-    _refuse_worse(changes, applied.changes)
+    if request.parse_check:
+        _refuse_worse(changes, applied.changes)
     moved = [path for path, source in bound.items() if source.blob != present.source(path).blob]
     remarks = tuple(
         f"{path} has changed since {bindings[path]}; the change was carried over to its present text"
@@ -165,7 +166,7 @@ def _refuse_worse(changes: Sequence[FileChange], placed: Sequence[FileChange]) -
         if change is not before and (
             reason := parses_worse(change.name, change.before or b"", change.after or b"")
         ):
-            raise Refused(f"carried over to the present text, {reason}")
+            raise Refused(f"carried over to the present text, {reason} Use --no-parse-check if it is right.")
 
 
 def _is_me(worktree: WorkTree, author: str) -> bool:

@@ -167,10 +167,12 @@ def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards
         found = merged(worktree, gathered, source.path, present, last_word=True)
         if not discards(path, found.clashes, found.lost):
             raise NothingDone("nothing was changed, as you said.")
-    reason = parses_worse(path, present, found.data or b"")
+    reason = parses_worse(path, present, found.data or b"") if request.parse_check else None
     if reason:
         files = ", ".join(breaking(gathered)) or "the segments"
-        raise Refused(f"joined, {reason.rstrip('.')}; put that right in {files}, and join again")
+        raise Refused(
+            f"joined, {reason.rstrip('.')}; put that right in {files} and join again, or use --no-parse-check"
+        )
     return _Job(gathered, worktree, source, found)
 
 

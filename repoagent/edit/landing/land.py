@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from repoagent.edit.dialogue import SAID_NO, Decision, Dialogue, Proposal
@@ -145,9 +145,20 @@ def _propose(
     return Proposal(
         changes, diff, stat, message(changes),
         placements=tuple(place for place in bench.placements if place.path in names),
-        remarks=(*remarks, *(concern.sentence for concern in found), *unseen(changes)),
+        remarks=(*remarks, *(concern.sentence for concern in found), *unseen(changes), *_doubts(changes)),
         concerns=found,
     )  # fmt: skip
+
+
+def _doubts(changes: Sequence[FileChange]) -> Iterator[str]:
+    """What the grammars do not understand of a change that is no reason to refuse it."""
+    from repoagent.split import parse_doubt
+
+    for change in changes:
+        if change.path is not None and change.after is not None:
+            doubt = parse_doubt(change.path, change.before, change.after)
+            if doubt:
+                yield doubt
 
 
 def _shown(bench: Bench, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:

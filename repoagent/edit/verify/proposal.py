@@ -45,7 +45,7 @@ def edit_tool(bench: Workbench) -> Tool:
                 scope=bench.editable & set(draft.texts()),
                 may_create=lambda path: _may_create(bench, path),
                 strict=bench.request.strict,
-                parses_worse=parses_worse,
+                parses_worse=parses_worse if bench.request.parse_check else None,
             )
             return applied, _parts(draft, patches)
 

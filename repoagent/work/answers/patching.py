@@ -53,6 +53,7 @@ def patched(
         create=True,
         check=settings.text_or_none("check"),
         strict=strict,
+        parse_check=settings.switch("edit.parse_check"),
         dry_run=dry_run,
         allow_sensitive=allow_sensitive,
         sensitive=settings.texts("edit.sensitive"),

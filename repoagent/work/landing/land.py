@@ -99,6 +99,7 @@ def _commit(
         tuple(map(Target, _as_agreed(desk, changes))),  # what a command has made of it since, nobody has seen
         scope="repo",
         create=True,
+        parse_check=desk.settings.switch("edit.parse_check"),
         allow_sensitive=request.allow_sensitive,
         sensitive=desk.settings.texts("edit.sensitive"),
         commit=request.commit,
