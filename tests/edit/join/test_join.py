@@ -319,3 +319,15 @@ def test_random_edits_and_random_changes_elsewhere_are_both_joined(split: Split,
     done = split.join("--no-commit")
     assert done.code == (0 if "ours" in sides else 1), done.err
     assert split.source.read_bytes() == (wanted if "ours" in sides else present)
+
+
+def test_a_result_that_does_not_parse_is_joined_only_with_an_option(split: Split) -> None:
+    split.edit(2, b"parse(value):", b"parse(value:")
+    before = split.everything()
+    done = split.join()
+    assert done.code == 3
+    assert "put that right in 002.py and join again, or use --no-parse-check" in done.err
+    assert split.everything() == before
+    done = split.join("--no-parse-check")
+    assert done.code == 0, done.err
+    assert b"parse(value:" in split.source.read_bytes()
