@@ -141,17 +141,34 @@ def load(language: str) -> tree_sitter.Language:
     """The grammar of a language of the long tail. Raises UsageError with what has to be done to get it."""
     import tree_sitter
 
-    tail, library = LONG_TAIL[language], _library()
+    tail = LONG_TAIL[language]
     if own := _own(language):
         return tree_sitter.Language(getattr(import_module(own), OWN[language])())
-    if tail.library and library is not None:
-        maker = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{tail.library}")
-        maker.restype = ctypes.c_void_p
-        return tree_sitter.Language(capsule_of(maker()))
+    if (shared := _shared(language)) is not None:
+        return shared
     if tail.pack in _fetched():
         found: tree_sitter.Language = import_module(PACK).get_language(tail.pack)
         return found
     raise UsageError(f"there is no grammar for {language} here: {how_to_get(language)}")
+
+
+@cache
+def second_grammar(language: str) -> tree_sitter.Language | None:
+    """Another grammar for what the first does not understand, where both are installed: the two for Kotlin lose what
+    follows different constructs."""
+    return _shared(language) if language == "kotlin" and _own(language) else None
+
+
+def _shared(language: str) -> tree_sitter.Language | None:
+    """The grammar in the shared library of tree-sitter-languages."""
+    import tree_sitter
+
+    tail, library = LONG_TAIL[language], _library()
+    if not tail.library or library is None:
+        return None
+    maker = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{tail.library}")
+    maker.restype = ctypes.c_void_p
+    return tree_sitter.Language(capsule_of(maker()))
 
 
 def capsule_of(address: int) -> object:

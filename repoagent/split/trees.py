@@ -6,11 +6,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.split.bounded import bounded, may_overflow
 from repoagent.split.languages import UTF16_MARKS, grammar, language_of
+from repoagent.split.long_tail import second_grammar
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -23,6 +25,7 @@ SPLIT_SECONDS = 2.0
 _CHUNK = 1 << 16
 # The last large texts with their trees: an edit asks for one as outline, for segments and for a check.
 _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
+_MOST_FLAWS = 2000
 _UNWATCHED = 1 << 18  # a parse of less than this is not watched, which costs a few percent
 
 
@@ -127,6 +130,10 @@ def _parsed(
                 return None
     else:
         tree = _run(grammar(language), text, unwatched, too_late, part)
+        if tree is not None and tree.root_node.has_error and (second := second_grammar(language)) is not None:
+            other = _run(second, text, unwatched, too_late, part)
+            if other is not None and _brokenness(other, text) < _brokenness(tree, text):
+                tree = other
     if tree is not None and part is None and unwatched <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
@@ -152,6 +159,12 @@ def _run(
         return parser.parse(read, progress_callback=lambda _offset, _has_error: too_late())
     except ValueError:
         return None
+
+
+def _brokenness(tree: tree_sitter.Tree, text: bytes) -> tuple[int, int]:
+    """How many flaws, and how many bytes were not understood."""
+    found = list(islice(flaws(tree, text), _MOST_FLAWS))
+    return len(found), sum(len(flaw.text) for flaw in found)
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:

@@ -151,3 +151,25 @@ def test_what_the_library_lacks_is_said() -> None:
         if find_spec("tree_sitter_swift") is None:
             with pytest.raises(UsageError, match="swift here: pip install tree-sitter-swift"):
                 grammar("swift")
+
+
+def test_of_two_grammars_the_one_that_understands_more_of_a_file_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from repoagent.split import error_count, trees
+
+    javascript = b"const f = () => { return {a: 1} }\n"
+    assert error_count("a.py", javascript)
+    monkeypatch.setattr(trees, "second_grammar", lambda language: grammar("javascript"))
+    assert error_count("a.py", javascript) == 0
+    assert trees.parse(b"def f(): return 1\n", "python").root_node.type == "module"
+
+
+@LIBRARY
+@pytest.mark.skipif(find_spec("tree_sitter_kotlin") is None, reason="the extra is not installed")
+def test_kotlin_is_read_with_either_grammar() -> None:
+    text = (
+        b"interface Shape { fun area(): Double }\n\nfun interface Go { fun go(x: Int): Int }\n"
+        b"typealias F = (Int) -> Int\n\nclass K {\n    fun f() = 1\n}\n"
+    )
+    assert {"Shape", "area", "F", "K", "f"} <= {symbol.name for symbol in outline("a.kt", text)}
