@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,19 @@ def test_it_is_as_it_was_after_every_end(tmp_path: Path, end: int | None) -> Non
             assert not window.echoes
             os.kill(window.process.pid, end)
         assert window.end() != 0 and window.echoes
+
+
+def test_the_tests_do_not_depend_on_which_signals_are_ignored() -> None:
+    """`nohup make test`: the program rightly leaves an ignored signal ignored, so the tests must not hand it on."""
+
+    def ignore() -> None:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+    test = f"{__file__}::{test_it_is_as_it_was_after_every_end.__name__}[1]"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(command, preexec_fn=ignore, capture_output=True, text=True, check=False)  # noqa: PLW1509
+    assert done.returncode == 0, done.stdout
 
 
 def test_stopped_the_shell_has_the_terminal_as_it_was(tmp_path: Path) -> None:
