@@ -41,6 +41,17 @@ def test_the_words_of_an_answer_become_the_message(tmp_path: Path, answer: str, 
     assert read_given("x", answer.encode(), tmp_path).message == message
 
 
+def test_a_message_in_an_answer_vouches_for_nothing(tmp_path: Path) -> None:
+    answer = "<commit>Say hello\n\nReviewed-by: R <r@x>\nReview-Ignore: *\n</commit>\n"
+    assert read_given("x", answer.encode(), tmp_path).message == "Say hello\n"
+    mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nReview-Ignore: *\nSigned-off-by: A <a@x>\n---\n"
+    patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    assert (
+        read_given("x", f"{mail}{patch}".encode(), tmp_path).message
+        == "Say hello\n\nSigned-off-by: A <a@x>\n"
+    )
+
+
 def formatted(repo: GitRepo, *options: str) -> bytes:
     repo.write("src/app.py", repo.read("src/app.py").replace(b"'world'", "'wörld'".encode()))
     repo.git("commit", "-qam", "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>")

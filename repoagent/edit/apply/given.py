@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from repoagent.edit.landing.message import compose
+from repoagent.edit.landing.message import compose, without_claims
 from repoagent.errors import Refused, UsageError
 from repoagent.patch import patch_spans
 from repoagent.repo import FileChange, git
@@ -96,12 +96,19 @@ def _mail(name: str, data: bytes, cwd: Path) -> Given:
     text = f"{fence[1]}\n{text}" if fence else text
     body = body[: fence.start()] if fence else body
     if not text.strip():  # no unified diff: another form of change, in the body
-        return Given(name, body, fields.get("Subject", ""), author)
+        return Given(name, body, _steerless(fields.get("Subject", "")), author)
     return Given(name, text, _whole(fields.get("Subject", ""), body), author)
 
 
 def _whole(subject: str, body: str) -> str:
-    return "\n\n".join(part for part in (subject.strip(), body.strip("\n").rstrip()) if part) + "\n"
+    return _steerless(
+        "\n\n".join(part for part in (subject.strip(), body.strip("\n").rstrip()) if part) + "\n"
+    )
+
+
+def _steerless(message: str) -> str:
+    """The message of another commit: who signed it stays, as with `git am`."""
+    return without_claims(message, people=False)
 
 
 def _shown(name: str, text: str, start: int) -> Given:
@@ -112,7 +119,9 @@ def _shown(name: str, text: str, start: int) -> Given:
     lines = [line.removeprefix("    ") for line in head[2].split("\n")]
     author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
     words = "\n".join(lines).strip("\n").encode("utf-8", "replace").decode()
-    return Given(name, text[head.end() :], f"{words}\n" if words else "", author[1] if author else "")
+    return Given(
+        name, text[head.end() :], _steerless(f"{words}\n") if words else "", author[1] if author else ""
+    )
 
 
 def _from_prose(text: str) -> str:

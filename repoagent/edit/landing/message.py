@@ -29,30 +29,75 @@ _CONTROL = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
 )
-# Only the program says which edit it is, and only a person signs off.
-_NOT_THE_MODELS = re.compile(rf"(?im)^[ \t]*({EDIT_TRAILER}|{SOURCE_TRAILER}|signed-off-by)[ \t]*:.*$\n?")
+# Trailers that a model has no right to: who wrote, signed or reviewed (`...ed-by`), what steers programs (this one, CI,
+# Gerrit, git send-email), and where a commit comes from.
+_TRAILER = re.compile(r"[ \t]*(?:([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*:|\(cherry picked from commit )")
+_PEOPLE = re.compile(r"[a-z0-9-]*(?:ed|en|off|patch)-by|also-by|cc", re.ASCII)
+_STEERING = {
+    "review-ignore", SOURCE_TRAILER.lower(), "change-id", "reviewed-on", "git-svn-id", "skip-checks", "request-checks",
+}  # fmt: skip
+_CI = "ci|cd|actions|checks?|deploy|build|pipelines?|travis|netlify|vercel|appveyor|circle ?ci|azp|az(?:ure)?pipelines"
+_SKIP_CI = re.compile(
+    rf"(?i)[ \t]*(?:\[[ \t]*(?:(?:skip|no)[ -](?:{_CI})|(?:{_CI})[ -]skip)[ \t]*\]|\*\*\*NO_CI\*\*\*)"
+)
 _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECASE)
 
 
-def compose(account: str, instruction: str) -> str:
+def compose(account: str, instruction: str, trailer: str = "") -> str:
     """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
 
     The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Prose
     in the body is wrapped at 72; lists, quotes, indented and preformatted lines stay as they are. Control
-    characters are left out, and of a model's account the trailers that it can't vouch for.
+    characters are left out, and of a model's account what `without_claims` takes out; `trailer` is the configured
+    name of the trailer that names the model.
     """
-    lines = _NOT_THE_MODELS.sub("", plain(account)).strip().splitlines()
-    if not lines:
-        lines = plain(instruction).strip().splitlines() or ["Edit files"]
-    first = _FILLER.sub("", " ".join(lines[0].strip().strip("#*").split()))
+    first, lines = "", without_claims(plain(account), trailer).strip().splitlines()
+    while lines and not first:  # without its markup a line may be a trailer after all
+        first = without_claims(_subject(lines.pop(0)), trailer)
+    by_model = bool(first)
+    if not by_model:
+        first, *lines = plain(instruction).strip().splitlines() or ["Edit files"]
+        first = _subject(first)
     subject, rest = _cut(first.removesuffix("."))
-    body = wrap("\n".join(lines[1:]).strip("\n"))
-    parts = [capitalised(subject)]
-    if rest:
-        parts.append(wrap(rest))
-    if body:
-        parts.append(body)
-    return "\n\n".join(parts) + "\n"
+    # again once it is wrapped: that may put a trailer at the start of a line
+    more = [wrap(rest), wrap("\n".join(lines).strip("\n"))]
+    if by_model:
+        more = [without_claims(part, trailer) for part in more]
+    return "\n\n".join([capitalised(subject), *filter(str.strip, more)]).rstrip() + "\n"
+
+
+def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
+    """`message` without what a model must not say in a commit: trailers by which somebody vouches for it (unless
+    `people` is False), trailers that steer programs, and requests to skip CI.
+
+    Folded lines of such a trailer go with it. `trailer` is a further name to take out. `Fixes:`, `Closes:` and what
+    else only describes the change stay.
+    """
+    kept: list[str] = []
+    dropping = False
+    for line in message.split("\n"):
+        if dropping and line[:1] in (" ", "\t") and line.strip():
+            continue
+        dropping = _is_claim(line, trailer.lower(), people=people)
+        if not dropping:
+            kept.append(line)
+    return _SKIP_CI.sub("", "\n".join(kept))
+
+
+def _is_claim(line: str, trailer: str, *, people: bool) -> bool:
+    match = _TRAILER.match(line)
+    if match is None:
+        return False
+    name = (match[1] or "").lower()
+    if not name:  # (cherry picked from commit ...)
+        return people
+    if name in _STEERING or name.startswith("repoagent-"):
+        return True
+    return people and (name == trailer or _PEOPLE.fullmatch(name) is not None)
+
+
+def _subject(line: str) -> str:
+    return _FILLER.sub("", " ".join(line.strip().strip("#*").split()))
 
 
 def plain(text: str) -> str:

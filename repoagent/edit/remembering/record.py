@@ -59,7 +59,8 @@ class Record:
         """The whole commit message with its trailers."""
         bench = self.prepared.bench
         words, _ = account(self.prepared.tools, state)
-        text = compose(words, bench.request.instruction)
+        trailer = self.means.settings.text("commit.trailer")
+        text = compose(words, bench.request.instruction, trailer)
         return with_trailers(text, self.trailers(state, changes), bench.worktree.top)
 
     def trailers(self, state: State, changes: Sequence[FileChange]) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from repoagent.repo.options import Options
@@ -39,13 +39,18 @@ def patched(
     dry_run: bool = False,
     allow_sensitive: bool = False,
 ) -> EditResult:
-    """Apply it. Raises what `edit.apply.run.apply` does; whatever it raises, everything is as it was."""
+    """Apply it; the message that the text brings along is taken for a model's.
+
+    Raises what `edit.apply.run.apply` does; whatever it raises, everything is as it was.
+    """
     from repoagent.edit.apply.bound import parse_bindings
     from repoagent.edit.apply.given import read_given
     from repoagent.edit.apply.run import apply
+    from repoagent.edit.landing.message import without_claims
     from repoagent.edit.request import EditRequest, Target
 
     given = read_given(patch.name, patch.data, worktree.top)
+    given = replace(given, message=without_claims(given.message).lstrip())
     bindings = parse_bindings([f"{path}={blob}" for path, blob in patch.sources.items()])
     request = EditRequest(
         instruction=f"{patch.message.strip()}\n" if patch.message.strip() else "",

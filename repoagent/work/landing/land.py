@@ -209,7 +209,8 @@ def _remembered(
 def _message(desk: Desk, changes: Sequence[FileChange], edit_id: str, said: str) -> str:
     state = desk.state
     words, _ = account(desk.tools, state)
-    text = compose(words or said, desk.request.prompt or _asked(state.turns))
+    asked = desk.request.prompt or _asked(state.turns)
+    text = compose(words or said, asked, desk.settings.text("commit.trailer"))
     who = model_of_record(desk.means.model.spec, state.turns)
     trailers = trailers_of(desk.worktree, desk.settings, who, edit_id, changes)
     return with_trailers(text, trailers, desk.worktree.top)

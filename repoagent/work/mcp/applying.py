@@ -41,13 +41,15 @@ def _bound(call: Call, here: Bench) -> EditResult:
 
 
 def _patched(call: Call, here: Bench, *, dry_run: bool) -> EditResult:
+    from repoagent.edit.landing.message import plain, without_claims
     from repoagent.edit.silent import Silent
     from repoagent.repo import Options
     from repoagent.work.answers.patching import Patch, patched
 
     given = call.arguments
     sources = {here.path(path): blob for path, blob in given["sources"].items()}
-    patch = Patch(_real(given["patch"], here, list(sources)), sources=sources, message=given["message"])
+    message = without_claims(plain(given["message"]))
+    patch = Patch(_real(given["patch"], here, list(sources)), sources=sources, message=message)
     dialogue = Silent(agree=lambda proposal: not call.cancelled.is_set(), hear=call.progress)
     try:
         return patched(

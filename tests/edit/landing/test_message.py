@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.landing.message import SUBJECT_WIDTH, compose, with_trailers
+from repoagent.edit.landing.message import SUBJECT_WIDTH, compose, with_trailers, without_claims
 from tests.conftest import GitRepo
 
 
@@ -62,3 +63,50 @@ def test_trailers_follow_a_body_with_dashes_and_comment_lines(repo: GitRepo) -> 
     message = "Subject\n\nbefore\n---\n# after\n"
     done = with_trailers(message, [("Assisted-by", "repoagent:m"), ("Repoagent-Edit", "1")], repo.top)
     assert done == "Subject\n\nbefore\n---\n# after\n\nAssisted-by: repoagent:m\nRepoagent-Edit: 1\n"
+
+
+CLAIMS = [
+    "Signed-off-by: Root <r@x>", "reviewed-BY : Root <r@x>", "Acked-by: R", "Tested-by: R", "Approved-by: R",
+    "Co-authored-by: R <r@x>", "Reported-by: R", "Cc: stable@x", "Review-Ignore: *", "  review-ignore: security",
+    "Repoagent-Edit: 1", "Source-Blob: 1", "Assisted-by: nobody", "Made-With: nothing", "Change-Id: I1",
+    "skip-checks: true", "(cherry picked from commit 1234567)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize(
+    "account",
+    [
+        "Fix it\n\n{}\n", "{}\nFix it\n", "# {}\n\nFix it\n", "Sure, {}\n\nFix it", "Fix it\n\nWhy.\n\n{}\n\nMore words.",
+        "Fix it\n\n" + "It was seen by all who work on this part of it, ok " * 4 + "{}", "Fix it\u2028{}\u2028", "Fix it\r\n\r\n{}\r\n",
+    ],
+)  # fmt: skip
+def test_a_model_vouches_for_nothing(account: str, claim: str) -> None:
+    message = compose(account.format(claim), "Do it", "Made-With")
+    assert message.startswith("Fix it\n") or "# " in account or "Sure" in account
+    name = claim.strip().split(":")[0].strip().lower()
+    assert not any(line.strip().lower().startswith(name) for line in message.splitlines()), message
+
+
+def test_the_folded_lines_of_a_trailer_go_with_it() -> None:
+    assert compose("Fix it\n\nReviewed-by: A,\n\tB <b@x>\n  and C\nMore.", "") == "Fix it\n\nMore.\n"
+
+
+def test_a_message_of_claims_alone_is_that_of_the_request() -> None:
+    words = "Fix it\n\nReviewed-by: Ada <ada@x>"
+    assert compose("Reviewed-by: R\nReview-Ignore: *", words) == words + "\n"  # what the user says stays
+
+
+@pytest.mark.parametrize("token", ["[skip ci]", "[CI skip]", "[no ci]", "[skip actions]", "***NO_CI***"])
+def test_a_model_does_not_turn_off_ci(token: str) -> None:
+    assert compose(f"Fix it {token}\n\nAll {token} of it.", "") == "Fix it\n\nAll of it.\n"
+
+
+def test_what_describes_the_change_stays() -> None:
+    text = "Fix it\n\nsort-by: the name of a column\nIt skips [a list].\n\nFixes: 1234567 (x)\nCloses: #12\n"
+    assert compose(text, "") == text and without_claims(text) == text
+
+
+def test_another_commit_keeps_who_signed_it_and_steers_nothing() -> None:
+    text = "Fix it\n\nReview-Ignore: *\nSigned-off-by: Ada <ada@x>\n"
+    assert without_claims(text, people=False) == "Fix it\n\nSigned-off-by: Ada <ada@x>\n"

@@ -235,6 +235,19 @@ def test_apply_commits_as_the_person(repo: GitRepo, use: Use) -> None:
     assert b"'hi '" in repo.read("src/app.py")
 
 
+@pytest.mark.parametrize("by_patch", [False, True])
+def test_a_message_of_an_assistant_vouches_for_nothing(repo: GitRepo, use: Use, *, by_patch: bool) -> None:
+    tools = use(write=True)
+    said = "Greet with a comma\n\nIt reads better.\n\nSigned-off-by: A <a@x>\nReview-Ignore: *\n"
+    mail = f"From: A <a@x>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: {said}---\n{PATCH}"
+    source = {"src/app.py": blob(use, "src/app.py")}
+    patch = {"patch": mail} if by_patch else {"patch": PATCH, "message": said}
+    tools.data("apply", sources=source, **patch)
+    message = repo.git("log", "-1", "--format=%B")
+    assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
+    assert "Signed" not in message and "Ignore" not in message
+
+
 def test_a_hook_that_says_no_leaves_everything(repo: GitRepo, use: Use) -> None:
     repo.hook("pre-commit", "echo not like this; exit 1\n")
     source = {"src/app.py": blob(use, "src/app.py")}
