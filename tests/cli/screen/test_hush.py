@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,10 +43,16 @@ def test_the_tests_do_not_depend_on_which_signals_are_ignored() -> None:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
-    test = f"{__file__}::{test_it_is_as_it_was_after_every_end.__name__}[1]"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
-    done = subprocess.run(command, preexec_fn=ignore, capture_output=True, text=True, check=False)  # noqa: PLW1509
-    assert done.returncode == 0, done.stdout
+    code = """
+import subprocess, sys
+from types import SimpleNamespace
+from tests.conftest import pytest_configure
+pytest_configure(SimpleNamespace(getoption=lambda *_: None))
+say = "import signal as s; print(s.SIG_IGN in map(s.getsignal, (s.SIGHUP, s.SIGINT, s.SIGTERM)))"
+subprocess.run([sys.executable, "-c", say], check=True)
+"""
+    done = subprocess.run(python(code), preexec_fn=ignore, capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_stopped_the_shell_has_the_terminal_as_it_was(tmp_path: Path) -> None:
