@@ -13,7 +13,7 @@ _SECRETS = (
     re.compile(r"\b(?:sk|pk|ghp|gho|ghs|github_pat|glpat|xox[a-z]|AIza|AKIA)[-_A-Za-z0-9]{12,}"),
     re.compile(r"(?<=://)[^/@\s]+(?=@)"),
     re.compile(r"(?i)(?<=bearer )\S+"),
-    re.compile(r"(?i)(?<![a-z])(?:[a-z_-]*(?:key|token|secret|password))[\"']?\s*[=:]\s*[\"']?([^\s\"']+)"),
+    re.compile(r"(?i)(?:key|token|secret|password)[\"']?[ \t]*[=:]\s*[\"']?([^\s\"']+)"),
 )
 
 

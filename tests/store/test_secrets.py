@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import string
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.store import masking, secrets
+from repoagent.store.assigned import assigned_secrets
 from repoagent.store.masking import mask, unknown_in, unmask
+from tests.store import realistic
 
 ALL = string.ascii_letters + string.digits
 UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
@@ -88,6 +91,41 @@ def test_a_private_key_is_masked_line_by_line_and_half_of_it_too() -> None:
 )  # fmt: skip
 def test_what_is_no_key_stays(text: str) -> None:
     assert mask(text) == text
+
+
+def is_masked(sample: realistic.Sample) -> bool:
+    masking._values.clear()
+    masking._learn.cache_clear()
+    masked = mask(sample.text)
+    assert unmask(masked) == sample.text and masked.count("\n") == sample.text.count("\n")
+    return sample.secret not in masked if sample.secret else masked != sample.text
+
+
+@pytest.mark.parametrize("seed", [18, 4711])
+def test_realistic_secrets_are_masked_and_what_looks_like_one_is_not(seed: int) -> None:
+    samples, others = list(realistic.secrets(seed)), list(realistic.innocent(seed))
+    assert len(samples) == 50 and len(others) >= 34
+    missed = [one.name for one in samples if not is_masked(one)]
+    alarms = [one.name for one in others if is_masked(one)]
+    print(f"missed: {missed}; false alarms: {alarms}")
+    assert len(missed) <= 8, missed
+    assert len(alarms) <= 1, alarms
+    assert all(is_masked(one) for one in realistic.private_keys(seed))
+
+
+def test_masking_takes_linear_time() -> None:
+    """Many secrets, and what begins like one again and again: twice the text takes no more than about twice as long."""
+    m = realistic.Maker(1)
+    many = "".join(f"export K{n}_TOKEN={m.alnum(24)}\n" for n in range(2_000))
+    for text in (many, "key='" * 10_000, "token=" * 10_000, "login " * 10_000, "://:" * 10_000, "_" * 50_000):
+        before, seconds = time.process_time(), []
+        for size in (1, 4):
+            masking._values.clear()
+            list(assigned_secrets(text * size)) if text is not many else mask(text[: len(many) // 4 * size])
+            now = time.process_time()
+            seconds.append(now - before)
+            before = now
+        assert seconds[1] < 8 * seconds[0] + 0.1, (text[:20], seconds)
 
 
 def test_a_usual_text_loads_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:

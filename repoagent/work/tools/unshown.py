@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from repoagent.edit.verify.scope import HARMLESS_NAMES, SECRET_NAMES
+from repoagent.edit.verify.scope import HARMLESS_NAMES, SECRET_NAMES, SECRET_PATHS
 from repoagent.repo import WorkTree
 from repoagent.repo.run import git_output
 from repoagent.store import write_whole
@@ -24,6 +24,7 @@ def unshown(
     and what is `excluded` are binary. `env` is what they are added to."""
     lines = [_users_own(worktree)]
     lines += [f"{_any_case(name)} -diff" for name in SECRET_NAMES]
+    lines += [f"**/{_any_case(path)} -diff" for path in SECRET_PATHS]
     lines += [f"{name} !diff" for name in HARMLESS_NAMES]
     lines += [f"{_quoted(path)} -diff" for path in excluded]
     write_whole(file, "\n".join([*lines, ""]).encode("utf-8", "surrogateescape"))

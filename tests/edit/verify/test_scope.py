@@ -10,14 +10,25 @@ from repoagent.edit.verify.scope import gate, holds_secrets, why_content_is_off_
 
 
 @pytest.mark.parametrize(
-    "path", [".env", "deploy/.env.production", "keys/server.pem", "ID_RSA", "a/credentials.json"]
-)
+    "path",
+    [
+        ".env", "deploy/.env.production", "keys/server.pem", "ID_RSA", "a/credentials.json", "deploy/prod.env",
+        "infra/terraform.tfstate", "terraform.tfstate.backup", "prod.auto.tfvars", ".pgpass", "kubeconfig", "k/My.PPK",
+        ".docker/config.json", "home/.docker/config.json", "vpn/office.ovpn",
+    ],
+)  # fmt: skip
 def test_files_that_usually_hold_secrets_must_be_named(tmp_path: Path, path: str) -> None:
     assert "name it on the command line" in (gate(tmp_path, ())(path) or "")
     assert gate(tmp_path, (path,))(path) is None
 
 
-@pytest.mark.parametrize("path", [".env.example", "environment.py", "monkey.py", "src/key.ts"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env.example", "example.env", "terraform.tfvars.example", "environment.py", "monkey.py", "src/key.ts",
+        "config.json", "docker/config.json", "src/kubeconfig.go",
+    ],
+)  # fmt: skip
 def test_ordinary_files_hold_none(path: str) -> None:
     assert not holds_secrets(path)
 
