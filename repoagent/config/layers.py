@@ -44,6 +44,22 @@ def load(
     return Settings(entries, tuple(warnings), theirs)
 
 
+def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
+    """`settings` as they were if `.repoagent/config.toml` held `data`; what is above that layer stays.
+
+    With `alone` there are only the defaults and `data`. Raises as `load`.
+    """
+    entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
+    user = sources.user_file(os.environ)
+    if not alone:
+        _take(entries, sources.from_user_file(user))
+    _take_from_repository(entries, sources.from_toml(layout.config, data), layout.config)
+    if not alone:
+        below = {"default", f"file:{user}", f"file:{layout.config}"}
+        entries |= {key: one for key, one in settings.entries.items() if one.origin not in below}
+    return Settings(entries, settings.warnings)
+
+
 def parse(option: Option, key: str, value: object, origin: str) -> Value:
     """What `value` stands for. Raises UsageError naming origin, key, value and what is allowed."""
     try:

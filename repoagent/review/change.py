@@ -52,3 +52,4 @@ class Change:
     ]  # the text before; None: there is none, or it is not at hand
     read_new: Callable[[ChangedFile], bytes | None]
     read_lines: Callable[[ChangedFile], tuple[Lines, ...]]  # empty for a binary file
+    own: bool = False  # the person who reviews it vouches for it, as for what they push: its dismissals count

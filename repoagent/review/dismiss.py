@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.finding import Finding, Place
+from repoagent.review.foreign import DISMISSED, is_foreign, tree_of
 from repoagent.review.record import find_in, folder, read_last
 from repoagent.store import Layout, ensure, jsonl
 from repoagent.store.masking import mask
 from repoagent.store.report import Warn, to_stderr
+
+if TYPE_CHECKING:
+    from repoagent.repo.worktree import WorkTree
 
 VERSION = 1
 REASON = 500  # characters
@@ -22,7 +26,7 @@ ALL = "*"
 
 State = Literal["dismissed", "accepted", "open"]
 
-_COMMENT = re.compile(rb"repoagent:[ \t]*ignore[ \t]*\[([^\]\n]{1,200})\]", re.IGNORECASE)
+COMMENT = re.compile(rb"repoagent:[ \t]*ignore[ \t]*\[([^\]\n]{1,200})\]", re.IGNORECASE)
 _TRAILER = re.compile(r"(?im)^Review-Ignore:[ \t]*([\w*,-]+)(?:[ \t]+(\S.*?))?[ \t]*\r?$")
 
 
@@ -80,8 +84,29 @@ def _said(layout: Layout, finding_id: str, state: State, reason: str) -> Finding
 
 def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
     """What was said last of each finding by its id, the oldest first. Lines of a newer version are left alone."""
+    return _latest(jsonl.read(dismissed_path(layout), warn=warn))
+
+
+def parse_verdicts(data: bytes) -> dict[str, Verdict]:
+    """The same, from the bytes of such a file."""
+    return _latest(record for line in data.split(b"\n") if (record := jsonl.record_of(line)) is not None)
+
+
+def verdicts_on(
+    change: Change, worktree: WorkTree, layout: Layout, *, warn: Warn = to_stderr
+) -> dict[str, Verdict]:
+    """The verdicts that count for `change`: what a foreign one adds to a tracked file of them does not."""
+    found = verdicts(layout, warn=warn)
+    if not is_foreign(change) or (texts := tree_of(change, worktree).texts(DISMISSED)) is None:
+        return found
+    before, after = map(parse_verdicts, texts)
+    own = {name: one for name, one in found.items() if after.get(name) != one}
+    return {**before, **own}
+
+
+def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
     found: dict[str, Verdict] = {}
-    for record in jsonl.read(dismissed_path(layout), warn=warn):
+    for record in records:
         state = record.get("state")
         texts = {name: record.get(name, "") for name in ("id", "rule", "path", "title", "reason", "time")}
         if record.get("version") != VERSION or not all(isinstance(text, str) for text in texts.values()):
@@ -93,13 +118,13 @@ def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
 
 
 def split_dismissed(
-    change: Change, findings: Sequence[Finding], layout: Layout
+    change: Change, findings: Sequence[Finding], known: Mapping[str, Verdict]
 ) -> tuple[list[Finding], list[Finding]]:
-    """The findings to tell, and those that need not be told: remembered by their id, or a comment at their place or a
+    """The findings to tell, and those that need not be told: `known` by their id, or a comment at their place or a
     trailer of the change's message names their rule. Both in their order. Reads only; a change whose texts can't be
-    read has no comments."""
-    settled = {one.id for one in verdicts(layout).values() if one.state != "open"}
-    trailers = ignored(change.message)
+    read has no comments. A foreign change dismisses nothing: neither its trailers count, nor comments that it adds."""
+    settled = {one.id for one in known.values() if one.state != "open"}
+    trailers = [] if is_foreign(change) else ignored(change.message)
     texts = _Texts(change)
     kept: list[Finding] = []
     dismissed: list[Finding] = []
@@ -139,6 +164,7 @@ class _Texts:
             self.files[file.old_path or file.path, True] = file
             self.files.setdefault((file.path, True), file)
         self.known: dict[tuple[str, bool], list[bytes]] = {}
+        self.foreign = is_foreign(change)
 
     def comments(self, place: Place) -> list[str]:
         """What the comments on the lines of `place`, or on the one before, ignore."""
@@ -146,11 +172,15 @@ class _Texts:
             return []
         lines = self.lines(place.path, old=place.old)
         near = lines[max(0, place.start - 2) : place.end]
-        return [match[1].decode("utf-8", "replace") for line in near for match in _COMMENT.finditer(line)]
+        return [match[1].decode("utf-8", "replace") for line in near for match in COMMENT.finditer(line)]
 
     def lines(self, path: str, *, old: bool) -> list[bytes]:
         if (path, old) not in self.known:
             file = self.files.get((path, old))
             read = self.change.read_old if old else self.change.read_new
-            self.known[path, old] = ((read(file) or b"") if file else b"").split(b"\n")
+            lines = ((read(file) or b"") if file else b"").split(b"\n")
+            if file and self.foreign and not old:
+                for hunk in self.change.read_lines(file):
+                    lines[hunk.new - 1 : hunk.new - 1 + len(hunk.added)] = [b""] * len(hunk.added)
+            self.known[path, old] = lines
         return self.known[path, old]

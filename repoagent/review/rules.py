@@ -46,6 +46,12 @@ _RULES = (
         "history",
         "A public symbol is gone or has another signature, and its usual callers are untouched.",
     ),
+    Rule(
+        "review-relaxed",
+        Level.WARNING,
+        "history",
+        "The change makes its own review, or later ones, more lenient.",
+    ),
     Rule("correctness", Level.WARNING, "model", "A changed line does something wrong."),
     Rule("security", Level.ERROR, "model", "A changed line opens a way to attack."),
     Rule("tests", Level.NOTE, "model", "Changed behaviour that no test shows, or a test that shows nothing."),

@@ -22,8 +22,8 @@ _NOTHING = {
 
 
 class Asked(NamedTuple):
-    """How a change is reviewed. `desk` is there when a model is to be asked; `unseen` and `notes` are what reading the
-    change had to say."""
+    """How a change is reviewed. `settings` are those of `settings_before`; `desk` is there when a model is to be asked;
+    `unseen` and `notes` are what reading the change had to say."""
 
     worktree: WorkTree
     layout: Layout
@@ -56,7 +56,10 @@ def review(change: Change, asked: Asked) -> Report:
         unseen += answer.unseen
         notes += answer.notes
         dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
-    kept, dismissed = _split(change, findings, asked.layout, notes)
+    from repoagent.review.foreign import relaxed
+
+    findings += relaxed(change, asked.worktree, asked.layout, asked.settings)
+    kept, dismissed = _split(change, findings, asked, notes)
     ordered = sorted(kept, key=_order)
     return Report(
         title=change.title, files=len(change.files), findings=tuple(ordered), dismissed=tuple(dismissed),
@@ -66,16 +69,16 @@ def review(change: Change, asked: Asked) -> Report:
 
 
 def _split(
-    change: Change, findings: list[Finding], layout: Layout, notes: list[str]
+    change: Change, findings: list[Finding], asked: Asked, notes: list[str]
 ) -> tuple[list[Finding], list[Finding]]:
     """Those to tell and those that were dismissed. Where that can't be read, all are told, with a note."""
     if not findings:
         return [], []
     from repoagent.errors import Refused
-    from repoagent.review.dismiss import split_dismissed
+    from repoagent.review.dismiss import split_dismissed, verdicts_on
 
     try:
-        return split_dismissed(change, findings, layout)
+        return split_dismissed(change, findings, verdicts_on(change, asked.worktree, asked.layout))
     except Refused as error:
         notes.append(f"what was dismissed is not known: {error}")
         return findings, []

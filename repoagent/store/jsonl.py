@@ -29,19 +29,20 @@ def read(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
     *lines, rest = data.split(b"\n")
     broken: list[int] = []
     for number, line in enumerate(lines, 1):
-        record = _record(line)
+        record = record_of(line)
         if record is not None:
             yield record
         elif line.strip():
             broken.append(number)
-    record = _record(rest)
+    record = record_of(rest)
     if record is not None:  # edited by hand, without a final newline
         yield record
     if broken:
         warn(f"{path}: {len(broken)} broken line(s) skipped, the first is line {broken[0]}")
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """The object in `line`; None where it is none."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

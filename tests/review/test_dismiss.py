@@ -55,7 +55,7 @@ def change(message: str = "", text: bytes = TEXT, old: bytes = b"") -> Change:
 
 
 def told(place: Layout, *findings: Finding, given: Change | None = None) -> list[Finding]:
-    kept, gone = split_dismissed(given or change(), findings, place)
+    kept, gone = split_dismissed(given or change(), findings, verdicts(place))
     assert sorted([*kept, *gone], key=findings.index) == list(findings)
     return kept
 

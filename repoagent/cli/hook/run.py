@@ -63,6 +63,7 @@ def command(session: Session, /, **options: Any) -> int:
 
 def _run(session: Session, given: SimpleNamespace) -> int:
     from repoagent.repo.worktree import layout, open_at_head
+    from repoagent.review.foreign import settings_before
     from repoagent.review.hooks import changes_of
     from repoagent.review.rules import RULES, parse_levels
 
@@ -77,8 +78,10 @@ def _run(session: Session, given: SimpleNamespace) -> int:
     looked = changes_of(given.name, given.arguments, worktree, head, lines)
     for sentence in looked.notes:
         terminal.warn(sentence)
+    if looked.changes:  # several are pushed, and then one's own
+        settings = settings_before(looked.changes[0][0], worktree, place, settings)
     asks = not only and settings.text_or_none("review.model") is not None
-    chosen = _hasty(place, settings, flags) if asks else settings
+    chosen = _hasty(settings) if asks else settings
     reports = _reports(looked, (worktree, place, chosen), terminal, asks=asks, strict=given.strict)
     _keep(place, reports)
     if given.as_json:
@@ -92,14 +95,16 @@ def _run(session: Session, given: SimpleNamespace) -> int:
     return Exit.CHECK_FAILED
 
 
-def _hasty(place: Layout, settings: Settings, flags: dict[str, str | None]) -> Settings:
+def _hasty(settings: Settings) -> Settings:
     """The settings with less time for a model, where nobody has set another one."""
-    from repoagent.config import load
+    from dataclasses import replace
+
     from repoagent.review.hooks.run import SECONDS
 
-    if settings.origin("review.max_seconds") == "default":
-        return load(place, flags={**flags, "review.max_seconds": SECONDS})
-    return settings
+    limit = settings.setting("review.max_seconds")
+    if limit.origin != "default":
+        return settings
+    return replace(settings, entries={**settings.entries, limit.key: limit._replace(value=SECONDS)})
 
 
 def _reports(

@@ -109,6 +109,7 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
         if all(map(is_id, given.words)):
             return fix_named(session, given)
     from repoagent.repo.worktree import layout
+    from repoagent.review.foreign import settings_before
     from repoagent.review.read import open_repository, read_change
     from repoagent.review.rules import parse_levels
 
@@ -125,6 +126,7 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
 
         refuse_silent(terminal, given)
     change, unseen = read_change(worktree, head, wanted, bare=bare)
+    settings = settings_before(change, worktree, place, settings)
     if given.show_prompt:
         from repoagent.cli.review.prompt import show_prompt
 

@@ -67,13 +67,13 @@ def why_content_is_off_limits(data: bytes) -> str | None:
     return None
 
 
-def gate(top: Path, named: Collection[str]) -> WhyNot:
+def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     """A function that says why a path may not be shown to a model or edited by it (None: it may).
 
     `.repoagentignore` (gitignore syntax, at the top of the work tree) holds even for named files; names that
-    usually hold secrets are only withheld when the person did not name them.
+    usually hold secrets are only withheld when the person did not name them. `further` are more lines of that file.
     """
-    ignored = _ignore_spec(top)
+    ignored = _ignore_spec(top, further)
 
     def why_not(path: str) -> str | None:
         if ignored is not None and ignored.match_file(path):
@@ -85,10 +85,11 @@ def gate(top: Path, named: Collection[str]) -> WhyNot:
     return why_not
 
 
-def _ignore_spec(top: Path) -> GitIgnoreSpec | None:
+def _ignore_spec(top: Path, further: bytes) -> GitIgnoreSpec | None:
     data = read_regular(top / IGNORE_FILE)
-    if data is None:
+    if data is None and not further:
         return None
+    data = (data or b"") + b"\n" + further
     from pathspec import GitIgnoreSpec
 
     return GitIgnoreSpec.from_lines(data.decode(errors="replace").splitlines())

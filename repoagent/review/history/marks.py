@@ -115,15 +115,16 @@ def has_mark(text: bytes | None) -> bytes | None:
 
 
 def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
-    """What the attributes say of these paths, as the change leaves them; one git call."""
+    """What the attributes say of these paths, as the change leaves them; of a foreign one, as they were before. One git
+    call."""
     from repoagent.review.read.texts import decoded
 
     if not paths:
         return Attributes()
     how = {
         "staged": ("--cached",),
-        "commit": (f"--source={change.head}",),
-        "range": (f"--source={change.head}",),
+        "commit": (f"--source={change.base or change.head}",),
+        "range": (f"--source={change.head if change.own else change.base}",),
     }
     stdin = b"\0".join(path.encode("utf-8", "surrogateescape") for path in paths) + b"\0"
     asked = ("-z", "--stdin", "linguist-generated", "linguist-vendored")

@@ -35,7 +35,8 @@ def changes_of(
         return _pushed(arguments, worktree, head, stdin)
     begin, end = (os.environ.get(f"PRE_COMMIT_{side}_REF", "") for side in ("FROM", "TO"))
     if begin and end:
-        return Looked((_range(worktree, head, begin, end, f"{begin[:12]}..{end[:12]}"),))
+        pushed = "PRE_COMMIT_REMOTE_NAME" in os.environ
+        return Looked((_range(worktree, head, begin, end, f"{begin[:12]}..{end[:12]}", own=pushed),))
     change, unseen = read_change(worktree, head, Wanted("staged"), bare=False)
     if name != "commit-msg" or not arguments:
         return Looked(((change, unseen),))
@@ -51,13 +52,13 @@ def _pushed(arguments: Sequence[str], worktree: WorkTree, head: str | None, stdi
     remote = arguments[0] if arguments else "origin"
     found, notes = pushed(worktree, remote, stdin)
     changes = tuple(
-        _range(worktree, head, one.base, one.head, f"{one.name}, as it is pushed") for one in found
+        _range(worktree, head, one.base, one.head, f"{one.name}, as it is pushed", own=True) for one in found
     )
     return Looked(changes, tuple(notes))
 
 
 def _range(
-    worktree: WorkTree, head: str | None, begin: str, end: str, title: str
+    worktree: WorkTree, head: str | None, begin: str, end: str, title: str, *, own: bool
 ) -> tuple[Change, tuple[str, ...]]:
     change, unseen = read_change(worktree, head, Wanted("range", f"{begin}..{end}"), bare=False)
-    return replace(change, title=title), unseen
+    return replace(change, title=title, own=own), unseen

@@ -14,8 +14,9 @@ from repoagent.llm import Part, Retryable
 from repoagent.llm.naming import shown
 from repoagent.llm.providers.failures import WAYS
 from repoagent.review.change import Change
-from repoagent.review.dismiss import Verdict, verdicts
+from repoagent.review.dismiss import Verdict, verdicts_on
 from repoagent.review.finding import Finding, Level
+from repoagent.review.foreign import ignored_before
 from repoagent.review.model.answers import Shelf, forget
 from repoagent.review.model.blocks import Block
 from repoagent.review.model.briefing import instructions, prompt_for, repository
@@ -42,7 +43,7 @@ def model_findings(change: Change, desk: Desk) -> ModelAnswer:
     levels = levels_of(desk.settings)
     if not levels or not change.files:
         return ModelAnswer()
-    why_not = gate(desk.worktree.top, ())
+    why_not = gate(desk.worktree.top, (), ignored_before(change, desk.worktree))
     material = gathered(change, desk.worktree, why_not)
     if not material.blocks:
         return ModelAnswer(unseen=tuple(material.unseen))
@@ -56,7 +57,7 @@ def model_findings(change: Change, desk: Desk) -> ModelAnswer:
 
 def prompts(change: Change, desk: Desk) -> list[Prompt]:
     """What the first call about each part would send; nothing is sent, and no answer from before counts."""
-    why_not = gate(desk.worktree.top, ())
+    why_not = gate(desk.worktree.top, (), ignored_before(change, desk.worktree))
     material = gathered(change, desk.worktree, why_not)
     parts = packed(material.blocks, max(LEAST_TOKENS, desk.settings.whole("review.context_limit")))
     table = _table(change, desk, material, why_not, None)
@@ -89,7 +90,8 @@ def _table(change: Change, desk: Desk, material: Material, why_not: WhyNot, wind
     protocol = instructions(rules, (*tools, finding_tool(Found({}, {}, {}).take)))
     context, warnings = repository(desk, material.paths, why_not)
     try:
-        told = [one for one in verdicts(desk.layout, warn=desk.warn).values() if one.state == "dismissed"]
+        known = verdicts_on(change, desk.worktree, desk.layout, warn=desk.warn)
+        told = [one for one in known.values() if one.state == "dismissed"]
     except Refused as error:
         told, warnings = [], (*warnings, f"what was dismissed can't be read: {error}")
     return _Table(change, desk, tools, protocol, context, told, warnings)

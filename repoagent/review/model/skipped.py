@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from repoagent.edit.verify.scope import WhyNot, why_content_is_off_limits
-from repoagent.repo import WorkTree, git
+from repoagent.repo import WorkTree
+from repoagent.repo.run import git_output
 from repoagent.review.change import Change, ChangedFile
+from repoagent.review.foreign import is_foreign
 
 NAMED = 5
 LONG_LINES = 1_000  # characters a line on average: no person wrote that
@@ -74,13 +76,27 @@ def why_content_skipped(data: bytes) -> str | None:
 
 
 def marks_of(worktree: WorkTree, change: Change) -> dict[str, str]:
-    """What .gitattributes says of the files: generated, or vendored (as GitHub's linguist reads it)."""
+    """What .gitattributes says of the files: generated, or vendored (as GitHub's linguist reads it).
+
+    Of a foreign change as it was before.
+    """
     paths = [file.path for file in change.files]
     if not paths:
         return {}
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     names = ("linguist-generated", "linguist-vendored")
-    out = os.fsdecode(git(worktree.top, "check-attr", "-z", "--stdin", *names, stdin=stdin)).split("\0")
+    before = (f"--source={change.base}",) if is_foreign(change) and change.base else ()
+    done = git_output(
+        worktree.top,
+        "check-attr",
+        *before,
+        "-z",
+        "--stdin",
+        *names,
+        stdin=stdin,
+        ok=(0, 128, 129) if before else (0,),
+    )  # --source is of git 2.40: without it nothing is passed over
+    out = os.fsdecode(done.stdout if done.returncode == 0 else b"").split("\0")
     return {
         path: name.removeprefix("linguist-")
         for path, name, value in zip(out[::3], out[1::3], out[2::3], strict=False)

@@ -46,10 +46,13 @@ def read_change(
     files: Sequence[ChangedFile] = [file for file in everything if file.path not in set(unmerged)]
     for parent in found.parents:
         files = _unlike(worktree.top, found, files, parent)
-    texts = Texts(worktree.top, arguments, everything, cwd=cwd, pathspecs=wanted.pathspecs)
     beside = everything
     if wanted.pathspecs:  # what is left out of the review was not left out of the change
         beside = _files(worktree.top, found.arguments, ())[0]
+    hiding = found.kind in ("range", "commit") and any(
+        file.path.rpartition("/")[2] == ".gitattributes" for file in beside
+    )  # attributes that come with the change do not decide which of its files have lines
+    texts = Texts(worktree.top, arguments, everything, cwd=cwd, pathspecs=wanted.pathspecs, shown=hiding)
     own = {path for file in files for path in (file.path, file.old_path)}
     earlier = found.earlier | ({path for file in beside for path in (file.path, file.old_path)} - own)
     change = Change(

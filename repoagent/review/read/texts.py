@@ -17,7 +17,7 @@ _KEPT = 256 << 20  # bytes of texts that are kept
 
 class Texts:
     """The readers of a `Change` whose files `git diff ARGUMENTS` compares; `all_files` are all that it names, in its
-    order, `cwd` is where it is run, `pathspecs` narrow it."""
+    order, `cwd` is where it is run, `pathspecs` narrow it. With `shown` a text has lines whatever attributes say."""
 
     def __init__(
         self,
@@ -27,9 +27,10 @@ class Texts:
         *,
         cwd: Path,
         pathspecs: Sequence[str] = (),
+        shown: bool = False,
     ) -> None:
         self._top, self._arguments, self._all = top, tuple(arguments), tuple(all_files)
-        self._cwd, self._pathspecs = cwd, tuple(pathspecs)
+        self._cwd, self._pathspecs, self._shown = cwd, tuple(pathspecs), shown
         self._lines: Mapping[str, tuple[Lines, ...]] | None = None
         self._blobs: dict[str, bytes | None] = {}
         self._size = 0
@@ -56,7 +57,16 @@ class Texts:
             return ()
         if self._lines is None:
             self._lines = self._read_lines()
-        return self._lines.get(file.path, ())
+        lines = self._lines.get(file.path, ())
+        if not lines and self._shown and file.old_blob != file.new_blob and self._is_text(file):
+            lines = self._read_one(file, "--text")
+            self._lines = {**self._lines, file.path: lines}
+        return lines
+
+    def _is_text(self, file: ChangedFile) -> bool:
+        return not any(
+            b"\0" in (data or b"")[:8000] for data in (self._blob(file.old_blob), self._blob(file.new_blob))
+        )
 
     def _read_lines(self) -> dict[str, tuple[Lines, ...]]:
         try:
@@ -72,16 +82,16 @@ class Texts:
             lines[file.path] = lines.get(file.path, ()) + hunks
         return lines
 
-    def _read_one(self, file: ChangedFile) -> tuple[Lines, ...]:
+    def _read_one(self, file: ChangedFile, *how: str) -> tuple[Lines, ...]:
         paths = dict.fromkeys((file.old_path, file.path))
         try:
-            found = list(sections(self._diff(self._top, "--literal-pathspecs", list(paths))))
+            found = list(sections(self._diff(self._top, "--literal-pathspecs", list(paths), *how)))
         except GitError:
             return ()
         return tuple(hunk for _, hunks in found for hunk in hunks)
 
-    def _diff(self, cwd: Path, how: str, paths: Sequence[str]) -> bytes:
-        return git(cwd, how, "diff", *_PATCH, *self._arguments, "--", *paths, env=OFFLINE)
+    def _diff(self, cwd: Path, how: str, paths: Sequence[str], *options: str) -> bytes:
+        return git(cwd, how, "diff", *_PATCH, *options, *self._arguments, "--", *paths, env=OFFLINE)
 
     def _blob(self, blob: str) -> bytes | None:
         if not blob:

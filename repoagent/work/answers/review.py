@@ -60,12 +60,14 @@ def reviewed(
     """The findings. A model is asked only with `asks`: the one that is `ready`, or that the settings name. Raises
     UsageError for a change that does not exist, and with `asks` what the model and the limits raise."""
     from repoagent.repo.worktree import layout, open_at_head
+    from repoagent.review.foreign import settings_before
     from repoagent.review.read import read_change
     from repoagent.review.run import Asked, review
 
     _, head = open_at_head(worktree.top)
     place = layout(worktree)
     change, unseen = read_change(worktree, head, what)
+    settings = settings_before(change, worktree, place, settings)
     desk = None
     notes: list[str] = []
     if asks:

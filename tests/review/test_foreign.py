@@ -1,0 +1,152 @@
+"""A change does not decide how it is reviewed itself: what it relaxes has no effect, and is a finding."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.review.test_review import review
+from tests.conftest import GitRepo
+
+RULE = "review-relaxed"
+
+
+@pytest.fixture
+def base(repo: GitRepo) -> GitRepo:
+    """A main branch whose configuration is strict, and whose library is vendored and edited on `topic`."""
+    repo.write(
+        ".repoagent/config.toml", '[review]\nfail_on = "warning"\n[review.rules]\nvendored-edited = "error"\n'
+    )
+    repo.write(".repoagent/.gitignore", "*\n!config.toml\n!.gitignore\n!reviews/\n!reviews/dismissed.jsonl\n")
+    repo.write(".github/workflows/ci.yml", "steps:\n  - run: repoagent review --base origin/main\n")
+    repo.write("vendor/lib/a.c", "int a;\n" * 9)
+    repo.write("vendor/lib/b.c", "int b;\n" * 9)
+    repo.git("add", "-fA")
+    repo.git("commit", "-qm", "begin")
+    for n in range(3):  # updates of the library
+        for name in "abcd":
+            repo.write(f"vendor/lib/{name}.c", f"int {name}{n};\n" * 9)
+        repo.git("add", "-fA")
+        repo.git("commit", "-qm", f"Update lib {n}")
+    repo.git("branch", "-m", "main")
+    repo.git("checkout", "-qb", "topic")
+    repo.write("vendor/lib/a.c", "int mine;\n" + "int a2;\n" * 8)
+    return repo
+
+
+def report(repo: GitRepo, message: str, *how: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """The exit code, and the findings by their rule, when all that is there is committed."""
+    repo.git("add", "-A")
+    repo.git("commit", "--allow-empty", "-qm", message)
+    done = review(repo.top, "--json", *(how or ("--base", "main")))
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in json.loads(done.stdout)["findings"]:
+        found.setdefault(one["rule"], []).append(one)
+    return done.returncode, found
+
+
+def titles(found: dict[str, list[dict[str, Any]]]) -> str:
+    return "\n".join(one["title"] for one in found.get(RULE, ()))
+
+
+def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
+    code, found = report(base, "Edit it")
+    assert code == 1 and [one["level"] for one in found["vendored-edited"]] == ["error"] and RULE not in found
+    base.write(
+        ".repoagent/config.toml",
+        '[review]\nfail_on = "never"\nmax_calls = 1\n[review.rules]\nvendored-edited = "off"\nreview-relaxed = "off"\ntests = "error"\n',
+    )
+    code, found = report(base, "Say nothing of it")
+    assert code == 1 and [one["level"] for one in found["vendored-edited"]] == ["error"]
+    said = titles(found)
+    for words in (
+        "review.rules.vendored-edited from error to off", "review.rules.review-relaxed from warning to off",
+        "review.fail_on from warning to never", "review.max_calls from 20 to 1",
+    ):  # fmt: skip
+        assert words in said
+    assert "rules.tests" not in said  # which is raised
+    for how in (["--commit", "HEAD~"], ["main..topic"], ["main...topic", "--", "src"]):
+        _, found = report(base, "Nothing more", *how)
+        assert "vendored-edited from error to off" in titles(found), how
+
+
+def test_a_config_that_goes_or_breaks_is_told(base: GitRepo) -> None:
+    (base.top / ".repoagent/config.toml").unlink()
+    code, found = report(base, "Away with it")
+    assert code == 1 and found["vendored-edited"][0]["level"] == "error"
+    assert "review.fail_on from warning to error" in titles(found)
+    assert "vendored-edited from error to note" in titles(found)
+
+
+def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
+    _, found = report(base, "Edit it")
+    finding = found["vendored-edited"][0]
+    record = {
+        "version": 1,
+        "id": finding["id"],
+        "state": "dismissed",
+        "rule": "",
+        "path": "",
+        "title": "",
+        "reason": "",
+        "time": "",
+    }
+    base.write(".repoagent/reviews/dismissed.jsonl", json.dumps(record) + "\n")
+    base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\nx = 1\n")
+    code, found = report(base, "More\n\nReview-Ignore: *\n")
+    assert code == 1 and [one["id"] for one in found["vendored-edited"]] == [finding["id"]]
+    said = titles(found)
+    assert "Review-Ignore: *." in said and "ignore[*]" in said and finding["id"] in said
+    base.git("checkout", "-q", "main")  # where what is dismissed is one's own
+    record["reason"] = "I know"
+    base.write(".repoagent/reviews/dismissed.jsonl", json.dumps(record) + "\n")
+    done = review(base.top, "--json", "main..topic")
+    assert finding["id"] not in [one["id"] for one in json.loads(done.stdout)["findings"]]
+
+
+def test_a_change_does_not_bring_along_what_reviews_have_learned(base: GitRepo) -> None:
+    base.write(".repoagent/reviews/habits.json", "{}")
+    base.git("add", "-fA")
+    base.git("commit", "-qm", "Learned")
+    done = review(base.top, "--base", "main")
+    assert done.returncode not in (0, 1) and "take it out of the change" in done.stderr
+
+
+def test_files_that_are_hidden_are_told_and_looked_at(base: GitRepo) -> None:
+    base.write(".gitattributes", "*.py -diff\nvendor/** -linguist-vendored\n*.c linguist-generated\n")
+    base.write(".repoagentignore", "# secret\nsrc/\n")
+    base.write("src/app.py", "# repoagent: ignore[security]\n" + base.read("src/app.py").decode())
+    _, found = report(base, "Hide it")
+    said = titles(found)
+    assert "*.py -diff, *.c linguist-generated in .gitattributes" in said
+    assert "src/ in .repoagentignore" in said
+    assert "ignore[security]" in said  # its lines are read, though git takes it for binary now
+    assert "vendored-edited" in found
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_what_runs_the_review_is_watched(base: GitRepo, *, gone: bool) -> None:
+    path = base.top / ".github/workflows/ci.yml"
+    path.unlink() if gone else path.write_text(path.read_text() + "    continue-on-error: true\n")
+    _, found = report(base, "Quicker")
+    assert ("takes away" if gone else "changes") + " what runs this review" in titles(found)
+
+
+def test_what_is_staged_is_ones_own(base: GitRepo) -> None:
+    base.write(".repoagent/config.toml", '[review.rules]\nvendored-edited = "off"\n')
+    base.git("add", "-fA")
+    done = review(base.top, "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["findings"] == []
+
+
+def test_a_diff_dismisses_nothing(base: GitRepo) -> None:
+    base.write(".repoagent/config.toml", '[review.rules]\nvendored-edited = "off"\n')
+    base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\n")
+    diff = base.git("diff", "HEAD").encode()
+    base.git("checkout", "-q", ".")
+    found = json.loads(review(base.top, "--json", "-", stdin=diff).stdout)["findings"]
+    assert {one["rule"] for one in found} >= {"vendored-edited", RULE}
+    assert len([one for one in found if one["rule"] == RULE]) >= 3
