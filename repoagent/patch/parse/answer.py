@@ -64,8 +64,8 @@ def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> l
 
 def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
     """Raises Misfit when a hunk stands in what was taken for prose: a part of the change would be lost in silence."""
-    lost = _LOST.search(prose) if any(patch.form == "diff" for patch in patches) else None
-    if lost is not None:
+    lost = _LOST.search(prose)
+    if lost is not None and any(patch.form == "diff" for patch in patches):
         line = lost[0].strip().splitlines()[0][:80]
         text = f"the hunk at `{line}` stands outside of any diff. Send the whole change as one diff."
         raise Misfit("malformed", text)
