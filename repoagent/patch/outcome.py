@@ -120,12 +120,24 @@ def _merged(placed: Sequence[Fit], text: Text, *, one: bool) -> list[Splice]:
             problems.append(problem)
     if problems:
         raise Misfits(problems)
-    for fit in () if one else placed:
-        kept = [row for row, end in fit.claimed() if row < end]
-        for part in parts:
-            if part.hunk != fit.hunk.number and any(part.start <= row < part.end for row in kept):
-                raise overlap(fit.hunk.number, part.hunk, part.start)
+    if not one:
+        _refuse_overlaps(placed, parts)
     return merged(parts)
+
+
+def _refuse_overlaps(placed: Sequence[Fit], parts: Sequence[Splice]) -> None:
+    """Raise Misfit where a hunk claims lines that another one changes."""
+    changing: dict[int, list[int]] = {}
+    for at, part in enumerate(parts):
+        for row in range(part.start, part.end):
+            changing.setdefault(row, []).append(at)
+    for fit in placed:
+        own = fit.hunk.number
+        rows = [row for row, end in fit.claimed() if row < end]
+        others = [at for row in rows for at in changing.get(row, ()) if parts[at].hunk != own]
+        if others:
+            part = parts[min(others)]
+            raise overlap(own, part.hunk, part.start)
 
 
 def _placement(target: Target, fit: Fit) -> Placement:

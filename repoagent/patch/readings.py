@@ -67,6 +67,9 @@ def blocks(group: Sequence[Target]) -> list[list[Target]]:
     return list(found.values())
 
 
+MOST = 200  # blocks that are compared in pairs; more are not read as corrections of each other
+
+
 def _asked(block: Sequence[Target]) -> object:
     """What a block asks for, without its numbers."""
     return tuple((target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in block)
@@ -139,7 +142,7 @@ def _corrected(group: Sequence[Target], files: Files) -> Outcome | None:
     parts = blocks(group)
     source = files.sources.get(group[0].source or "")
     text = decode(source.data) if source is not None else None
-    if len(parts) < 2 or text is None or any(target.path != group[0].path for target in group):
+    if not 2 <= len(parts) <= MOST or text is None or any(target.path != group[0].path for target in group):
         return None
     kept: list[tuple[Target, Hunk, Places]] = []
     last = group[-1].patch.block

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer
@@ -166,3 +168,23 @@ def test_a_script_inside_another_file_is_that_file() -> None:
     before = b"steps:\n  - run: |\n      cat <<'EOF' >Dockerfile\n      FROM x\n      EOF\nend: 1\n"
     answer = f"Here it is:\n\n```yaml\n{before.decode().replace('FROM x', 'FROM y')}```\n"
     assert after(answer, before) == before.replace(b"FROM x", b"FROM y")
+
+
+def many(count: int, prefix: str = "") -> str:
+    lines = (f"<<<<<<< SEARCH\n{prefix}x{n}\n=======\ny{n}\n>>>>>>> REPLACE\n" for n in range(count))
+    return "a.py\n" + "".join(lines)
+
+
+@pytest.mark.parametrize("prefix", ["", "not there: "])
+def test_many_blocks_take_linear_time(prefix: str) -> None:
+    seconds = []
+    for count in (300, 1_800):
+        source = SourceText("".join(f"x{n}\n" for n in range(count)).encode(), "100644")
+        began = time.process_time()
+        if prefix:
+            with pytest.raises(PatchRefused):
+                apply_answer(many(count, prefix), {"a.py": source})
+        else:
+            apply_answer(many(count), {"a.py": source})
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 15 * seconds[0] + 0.2, seconds  # 6 times as many

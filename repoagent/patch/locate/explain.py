@@ -16,8 +16,8 @@ from repoagent.patch.text import numbered
 _ALIKE = 300  # characters of a line that are compared
 
 
-def misfit(hunk: Hunk, index: FileIndex) -> Misfit:
-    """Why `hunk` has no place, with the nearest lines of the file as they are."""
+def misfit(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> Misfit:
+    """Why `hunk` has no place, with the nearest lines of the file as they are unless `nearest` is False."""
     rows = applied_rows(hunk, index)
     if rows:
         return already(hunk, rows)
@@ -31,7 +31,7 @@ def misfit(hunk: Hunk, index: FileIndex) -> Misfit:
         what += f"; these lines of it are not in the file:\n{quoted}\n"
     else:
         what += ": all its lines are in the file, but not together. "
-    near = _nearest(hunk, index)
+    near = _nearest(hunk, index) if nearest else None
     if near is not None:
         first = max(0, near - 2)
         shown = range(first, min(len(index.lines), near + len(hunk.old) + 3, first + 30))

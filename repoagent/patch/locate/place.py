@@ -15,6 +15,8 @@ from repoagent.patch.locate.transport import undone
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.text import Text
 
+EXPLAINED = 20  # hunks without a place; for further ones the nearest lines are not looked up
+
 
 def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fit]:
     """The one place of each hunk that changes anything. Raises Misfit or Misfits, also where what a hunk deletes and
@@ -34,7 +36,7 @@ def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Fi
             problems.append(problem)
             continue
         if not found:
-            problems.append(misfit(hunk, index))
+            problems.append(misfit(hunk, index, nearest=len(problems) < EXPLAINED))
         elif not hunk.changes:
             continue
         elif rows := _repeated(hunk, found, index):
