@@ -12,6 +12,7 @@ from repoagent.config.options import find
 from repoagent.errors import UsageError
 
 PREFIX = "REPOAGENT_"
+LARGEST = 1024 * 1024  # bytes of a file of configuration
 
 
 class Raw(NamedTuple):
@@ -34,11 +35,16 @@ def user_file(env: Mapping[str, str]) -> Path:
 def from_user_file(path: Path) -> Iterator[Raw]:
     """The values of a person's own file; nothing when there is none. UsageError when it can't be read."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise UsageError(f"{path} can't be read ({error.strerror}); put that right") from error
+    if len(data) > LARGEST:
+        raise UsageError(
+            f"{path} has more than {LARGEST // 1024} KiB, too much for a configuration: make it smaller"
+        )
     yield from from_toml(path, data)
 
 
@@ -46,7 +52,7 @@ def from_repository_file(path: Path) -> Iterator[Raw]:
     """The values of the repository's file; nothing when there is none. Refused when it is no regular file."""
     from repoagent.store.atomic import read_regular
 
-    if (data := read_regular(path)) is not None:
+    if (data := read_regular(path, most=LARGEST)) is not None:
         yield from from_toml(path, data)
 
 

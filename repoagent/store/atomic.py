@@ -181,11 +181,11 @@ def _missing(descriptor: int, size: int, line: bytes) -> bytes:
     return b"\n" + line
 
 
-def read_regular(path: Path) -> bytes | None:
+def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     """The bytes of `path`, or None when there is no such file.
 
-    Raises Refused when it, or a folder of `.repoagent` on the way to it, is a symbolic link, or it is no
-    regular file.
+    Raises Refused when it has more than `most` bytes, when it, or a folder of `.repoagent` on the way to it, is a
+    symbolic link, or it is no regular file.
     """
     try:
         with folder(path.parent) as parent:
@@ -199,9 +199,12 @@ def read_regular(path: Path) -> bytes | None:
     try:
         regular(descriptor, path)
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
+            data = file.read() if most is None else file.read(most + 1)
     finally:
         os.close(descriptor)
+    if most is not None and len(data) > most:
+        raise Refused(f"{path} has more than {most // 1024} KiB, too much for such a file: make it smaller")
+    return data
 
 
 def set_aside(path: Path) -> Path:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from repoagent.store.atomic import read_regular
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+    from repoagent.edit.verify.ignore_file import IgnoreFile
 
 IGNORE_FILE = ".repoagentignore"
+LARGEST = 256 * 1024  # bytes of that file
 
 # Names that usually hold secrets. Named on the command line they are used all the same.
 KEY_SUFFIXES = (
@@ -85,11 +86,10 @@ def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     return why_not
 
 
-def _ignore_spec(top: Path, further: bytes) -> GitIgnoreSpec | None:
-    data = read_regular(top / IGNORE_FILE)
+def _ignore_spec(top: Path, further: bytes) -> IgnoreFile | None:
+    data = read_regular(top / IGNORE_FILE, most=LARGEST)
     if data is None and not further:
         return None
-    data = (data or b"") + b"\n" + further
-    from pathspec import GitIgnoreSpec
+    from repoagent.edit.verify.ignore_file import IgnoreFile
 
-    return GitIgnoreSpec.from_lines(data.decode(errors="replace").splitlines())
+    return IgnoreFile((data or b"") + b"\n" + further)
