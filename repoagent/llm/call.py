@@ -16,6 +16,7 @@ from repoagent.llm.usage import Meter, estimate
 from repoagent.store.masking import mask
 
 ATTEMPTS = 5
+LONGEST_REPLY = 16_000_000  # characters, over all continuations; nothing longer is stored
 CONTINUATIONS = 3
 LONGEST_WAIT = 120.0  # seconds; who is told to wait longer is better told so
 
@@ -64,6 +65,8 @@ def complete(
         usage += used
         if reply.stop == "refusal":
             raise ModelError(_refusal(model, reply))
+        if len(text) + len(reply.text) > LONGEST_REPLY:
+            raise _too_long(model.spec)
         text = join(text, reply.text)
         if not text.strip():
             raise ModelError(_nothing(model, reply))
@@ -75,6 +78,13 @@ def complete(
     raise ModelError(
         f"the reply of {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
         "change, or name fewer files"
+    )
+
+
+def _too_long(spec: str) -> ModelError:
+    most = f"{LONGEST_REPLY // 1_000_000} million characters"
+    return ModelError(
+        f"the reply of {spec} is longer than {most}, and was not kept: ask for a smaller change"
     )
 
 
@@ -105,8 +115,13 @@ def _attempts(model: Model, request: Request, meter: Meter, hooks: _Hooks) -> tu
     meter.before_attempt(expected, model.spec)
     for attempt in range(1, ATTEMPTS + 1):
         streamed: list[str] = []
+        heard = 0
 
         def hear(piece: str, streamed: list[str] = streamed) -> None:
+            nonlocal heard
+            heard += len(piece)
+            if heard > LONGEST_REPLY:
+                raise _too_long(model.spec)
             streamed.append(piece)
             hooks.on_text(piece)
 

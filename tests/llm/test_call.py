@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.llm import Limits, Meter, Price, Reply, Retryable, Usage, complete
+from repoagent.llm import Limits, Meter, Price, Reply, Retryable, Usage, call, complete
 from repoagent.llm.call import ATTEMPTS
 from repoagent.llm.providers.anthropic.api import AnthropicModel
 from tests.llm.ask import Scripted, ask
@@ -171,3 +171,13 @@ def test_a_429_is_repeated_over_http(server_with: Callable[[Script], Server]) ->
     assert reply.text == "fine"
     assert slept == [2.0, 3.0]
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_reply_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    monkeypatch.setattr(call, "LONGEST_REPLY", 1_000)
+    heard: list[str] = []
+    model = Scripted([Reply("x" * (1_200 // parts), "length")] * parts)
+    with pytest.raises(ModelError, match="was not kept"):
+        complete(model, ask("x"), Meter(), on_text=heard.append)
+    assert len("".join(heard)) <= 1_200 and len(model.seen) == parts
