@@ -23,12 +23,14 @@ hypothesis.settings.load_profile("patient")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Under `nohup`, or in the background of a script, signals are ignored, and each program that a test starts would
-    inherit that. A handler is not inherited; this one leaves the tests themselves deaf to the signal."""
+    inherit that. A handler is not inherited: SIGINT gets Python's own, which tests of ^C rely on, the others one that
+    does nothing."""
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return  # the workers run the tests: let them inherit it
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, lambda number, frame: None)
+            interrupts = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if interrupts else lambda number, frame: None)
 
 
 class GitRepo:

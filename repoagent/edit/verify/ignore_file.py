@@ -87,7 +87,7 @@ def _parsed(line: str) -> _Pattern | None:
     text = text.removesuffix("/")
     if not text:
         return None
-    words = text.removeprefix("/").split("/")
+    words = _words(text.removeprefix("/"))
     if "/" not in text:
         words.insert(0, "**")
     if words[-1] == "**":  # what is inside, not the folder itself
@@ -99,6 +99,25 @@ def _parsed(line: str) -> _Pattern | None:
         elif not parts or parts[-1] is not None:
             parts.append(None)
     return _Pattern(tuple(parts), negated, folders_only)
+
+
+def _words(text: str) -> list[str]:
+    """What stands between the slashes. One in a set separates nothing, and matches nothing; one after a backslash is
+    as any other."""
+    words = [""]
+    at = 0
+    while at < len(text):
+        known = _SET.match(text, at) if text[at] == "[" else None
+        if text[at] == "[" and known is None:  # the pattern matches nothing
+            return [text]
+        end = known.end() if known else at + 1 + (text[at] == "\\")
+        piece = text[at:end]
+        if piece in ("/", "\\/"):
+            words.append("")
+        else:
+            words[-1] += piece
+        at = end
+    return words
 
 
 def _compiled(glob: str) -> re.Pattern[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from repoagent.edit.verify.scope import LARGEST, gate
 from repoagent.errors import Refused
 from tests.conftest import GitRepo
 
-PIECES = ["a", "b", "ab", "*", "**", "?", "/", "/", "[ab]", "[!a]", "[^b]", "[]a]", "[[:alpha:]]", "[a-c]", "\\*", "!", " ", ".", "c#", "[", "\\a"]  # fmt: skip
+PIECES = ["a", "b", "ab", "*", "**", "?", "/", "/", "[ab]", "[!a]", "[^b]", "[]a]", "[[:alpha:]]", "[a-c]", "\\*", "!", " ", ".", "c#", "[", "\\a", "[a/b]", "\\/"]  # fmt: skip
 NAMES = ["a", "b", "ab", "aab", "abc", "c#", "*", "a.b", "]"]
 
 
@@ -29,6 +30,9 @@ def test_it_leaves_out_what_git_would(repo: GitRepo, seed: int) -> None:
     for _ in range(25):
         count = chosen.randint(1, 4)
         lines = ["".join(chosen.choices(PIECES, k=chosen.randint(1, 6))) for _ in range(count)]
+        # git compares two unrelated pointers where `**` follows something else than a slash, and may take it for `*/**`;
+        # before an escaped slash it takes it for one folder at least
+        lines = [line for line in lines if not re.search(r"[^/]\*\*/|\*\*\*|\*\*\\/", line)]
         paths = sorted({"/".join(chosen.choices(NAMES, k=chosen.randint(1, 4))) for _ in range(60)})
         paths = [path for path in paths if not any(other.startswith(f"{path}/") for other in paths)]
         known = IgnoreFile("\n".join(lines).encode())
@@ -40,6 +44,7 @@ def test_it_leaves_out_what_git_would(repo: GitRepo, seed: int) -> None:
     [
         ("a*" * 60 + "b", "a" * 4_000), ("*a" * 60 + "*b", "a" * 255), ("**/a/" * 30 + "x", "a/" * 1_000 + "a"),
         ("**/" * 200 + "x", "a/" * 1_000 + "y"), ("a?*" * 60 + "b", "a" * 4_000),
+        ("[" * 100_000, "a"), ("[a]" * 50_000 + "[", "a"),
     ],
 )  # fmt: skip
 def test_no_pattern_takes_long(pattern: str, path: str) -> None:
