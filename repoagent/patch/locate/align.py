@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk
@@ -48,7 +48,8 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Fit]:
     if not 0 < len(items) <= _LONGEST or any(item.firm and item.key not in places for item in items):
         return []
     found: list[tuple[_Alignment, Fit, list[list[float | None]], range]] = []
-    for window in _windows(items, index):
+    windows = list(_windows(items, index))
+    for window in windows:
         gains = [_gains(item, window, index) for item in items]
         if found and _bound(gains) < _MARGIN * max(entry[0].score for entry in found):
             continue
@@ -60,15 +61,45 @@ def aligned(hunk: Hunk, index: FileIndex) -> list[Fit]:
     best, fit, gains, window = max(found, key=lambda entry: entry[0].score)
     if not sure(fit, keys):
         return []
-    elsewhere = [other for alignment, other, _, _ in found if alignment.score >= _MARGIN * best.score]
-    rivals = [
-        Fit(hunk, runner.rows, FUZZY)
+    elsewhere = {
+        other: best.score - alignment.score
+        for alignment, other, _, _ in found
+        if alignment.score >= _MARGIN * best.score
+    }
+    if len(windows) > 1:
+        elsewhere |= _evenly(hunk, items, index, windows, windows.index(window))
+    rivals = {
+        Fit(hunk, runner.rows, FUZZY): best.score - runner.score
         for pins in _pins(items, best)
         if (runner := _align(items, keys, window, gains, pins)) is not None
         and _rivals(best, runner, sum(gains[number][row - window.start] or 0.0 for number, row in pins))
-    ]
-    effects = {_effect(other): other for other in [*rivals, *elsewhere, fit]}
+    }
+    effects = {
+        _effect(other): replace(other, behind=behind) for other, behind in (rivals | elsewhere).items()
+    }
     return [fit, *(other for effect, other in effects.items() if effect != _effect(fit))]
+
+
+def _evenly(
+    hunk: Hunk, items: Sequence[_Item], index: FileIndex, windows: Sequence[range], chosen: int
+) -> dict[Fit, float]:
+    """The places that come close to the `chosen` one by a measure that is the same for all: a line counts as like
+    another whether its own text stands near there or not. And how much each is behind."""
+    keys = index.keys(WHITESPACE)
+    scores: dict[int, _Alignment] = {}
+    for number, window in sorted(enumerate(windows), key=lambda entry: entry[0] != chosen):
+        gains = [_gains(item, window, index, even=True) for item in items]
+        if scores and _bound(gains) < _MARGIN * scores[chosen].score:
+            continue
+        alignment = _align(items, keys, window, gains, frozenset())
+        if alignment is not None:
+            scores[number] = alignment
+    best = scores[chosen].score
+    return {
+        Fit(hunk, alignment.rows, FUZZY): best - alignment.score
+        for number, alignment in scores.items()
+        if number != chosen and alignment.score >= _MARGIN * best
+    }
 
 
 def _rivals(best: _Alignment, runner: _Alignment, at_stake: float) -> bool:
@@ -195,11 +226,13 @@ def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[
         yield frozenset(run)
 
 
-def _gains(item: _Item, window: range, index: FileIndex) -> list[float | None]:
+def _gains(item: _Item, window: range, index: FileIndex, *, even: bool = False) -> list[float | None]:
     """How much a hunk's line gains from standing for each line of the window, up to its value; None where they
-    can't be the same line. What stands there as it is, is not taken for a line that is only like it."""
+    can't be the same line. What stands there as it is, is not taken for a line that is only like it, unless windows
+    are compared (`even`): it would count against the one that it stands in."""
     keys = index.keys(WHITESPACE)
-    like = not item.firm and weight(item.key) >= 3 and item.key not in keys[window.start : window.stop]
+    like = not item.firm and weight(item.key) >= 3
+    like = like and (even or item.key not in keys[window.start : window.stop])
     alike = _likeness_to(item.key) if like else None
     return [_gain(item, index.lines[row], keys[row], alike) for row in window]
 

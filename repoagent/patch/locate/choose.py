@@ -11,14 +11,16 @@ from repoagent.patch.locate.match import FUZZY, LEVELS, WHITESPACE, FileIndex, i
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import numbered
 
+_EQUAL = 1e-6  # a difference between two scores that is none
+
 
 def choose(hunks: Sequence[Hunk], options: Sequence[Sequence[Fit]], index: FileIndex) -> list[Fit | Misfit]:
     """One fit for each hunk, or why none could be chosen. Every hunk has at least one option.
 
     What decides, in this order: the newline mark at the end of the file; the heading after `@@`; the order of
     the hunks; the header's line number, shifted as the hunks already placed are. What a step leaves empty it
-    does not decide, except that nothing overrules a heading. Between places that fit only loosely, just a
-    heading decides.
+    does not decide, except that nothing overrules a heading. Between places that fit only loosely the order does
+    not decide, and the number only between those that fit equally well.
     """
     chosen: dict[int, Fit] = {number: some[0] for number, some in enumerate(options) if len(some) == 1}
     _assign_repeated(hunks, options, chosen)
@@ -63,11 +65,9 @@ def _narrowed(
             return fits
         fits = under
     if fits and fits[0].level == FUZZY:
-        best, *rest = fits
-        sure = _at_number(number, hunk, fits, chosen) == [best] and all(
-            fit.first != best.first for fit in rest
-        )
-        return [best] if sure else fits
+        least = min(fit.behind for fit in fits)
+        named = _at_number(number, hunk, fits, chosen)
+        return named if len(named) == 1 and named[0].behind - least < _EQUAL else fits
     fits = _in_order(number, fits, chosen) or fits
     if len(fits) <= 1:
         return fits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from repoagent.patch.hunk import CONTEXT, DELETE, Hunk, Line
 from repoagent.patch.problems import Misfit
@@ -36,11 +36,13 @@ class Change:
 class Fit:
     """`rows[i]` is the file's line (from 0) that `hunk.old[i]` is taken for, None where it is taken for none.
 
-    `hunk` is the reading of the hunk that fits here (see `locate.readings`)."""
+    `hunk` is the reading of the hunk that fits here (see `locate.readings`); `behind` is how much worse a loose place
+    fits than the best one."""
 
     hunk: Hunk
     rows: tuple[int | None, ...]
     level: str
+    behind: float = field(default=0.0, compare=False)
 
     @property
     def first(self) -> int:
