@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.patch.files import Files, Outcome, Target
-from repoagent.patch.hunk import ADD, FilePatch, Hunk
+from repoagent.patch.hunk import ADD, FilePatch, Hunk, Line
 from repoagent.patch.locate.fit import Fit, Placement
 from repoagent.patch.locate.match import EXACT, is_blank
 from repoagent.patch.locate.place import place
@@ -17,6 +17,10 @@ from repoagent.patch.text import Text, as_in, decode, split_lines
 from repoagent.patch.tolerances import PLACING
 from repoagent.patch.verify import check_added, check_conflict, check_result
 from repoagent.repo.change import FileChange
+
+
+class Twins(Misfit):
+    """Two equal hunks for two places, of which the file has one."""
 
 
 def edited(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
@@ -50,12 +54,16 @@ def _numbered(group: Sequence[Target]) -> list[Hunk]:
     once: dict[Hunk, frozenset[str]] = {}
     for target in group:
         for hunk in target.patch.hunks:
-            plain = replace(hunk, number=1, tolerances=frozenset())
+            plain = _plain(hunk)
             once[plain] = once.get(plain, frozenset()) | hunk.tolerances | target.patch.tolerances
     return [
         replace(hunk, number=number, tolerances=tolerances)
         for number, (hunk, tolerances) in enumerate(once.items(), 1)
     ]
+
+
+def _plain(hunk: Hunk) -> Hunk:
+    return replace(hunk, number=1, tolerances=frozenset())
 
 
 def _content(
@@ -90,6 +98,7 @@ def _content(
         final_newline = None
     else:
         placed = place(hunks, text, strict=files.strict)
+        _check_twins(group, placed)
         parts = _merged(placed, text, one=len({target.patch.block for target in group}) == 1)
         final_newline = end_of_file(placed, text)
         placements = tuple(_placement(first, fit) for fit in placed)
@@ -97,6 +106,31 @@ def _content(
     check_added(added, text.lines)
     check_conflict(added, text.lines)
     return _encoded(spliced(text, parts, final_newline)), moved + placements
+
+
+def _check_twins(group: Sequence[Target], placed: Sequence[Fit]) -> None:
+    """Raises Twins where two equal hunks have headers that name two places, and both went to one: the other place is
+    not there. It is one hunk sent twice where its header is the same, or differs a little in another block."""
+    places = {fit.hunk.number: fit for fit in placed}
+    blocks: dict[Hunk, set[int]] = {}
+    for target in group:
+        for hunk in target.patch.hunks:
+            blocks.setdefault(_plain(hunk), set()).add(target.patch.block)
+    twins: dict[tuple[Line, ...], Hunk] = {}
+    for hunk in _numbered(group):
+        twin = twins.setdefault(hunk.lines, hunk)
+        one, other = places.get(twin.number), places.get(hunk.number)
+        if twin is hunk or one is None or other is None or one.claimed() != other.claimed():
+            continue
+        differ = (None not in (twin.start, hunk.start) and twin.start != hunk.start) + (
+            "" not in (twin.section, hunk.section) and twin.section != hunk.section
+        )
+        if differ > blocks[_plain(twin)].isdisjoint(blocks[_plain(hunk)]):
+            text = (
+                f"hunks {twin.number} and {hunk.number} are equal and their headers name two places, but the file "
+                f"has only one, at line {other.first + 1}. Leave one out, or copy the lines of its place."
+            )
+            raise Twins("overlap", text, hunk.number)
 
 
 def _as_in(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
