@@ -14,6 +14,7 @@ from repoagent.patch.problems import Misfit, NoPatch, PatchRefused, Problem
 from repoagent.patch.readings import outcomes
 from repoagent.patch.target import targets
 from repoagent.patch.text import SourceText
+from repoagent.patch.withdrawn import without_withdrawn
 from repoagent.repo.change import FileChange
 
 LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some forty times the memory
@@ -82,7 +83,7 @@ def apply_patches(
     files = Files(
         sources, frozenset(sources if scope is None else scope), may_create or _none, strict, parses_worse
     )
-    groups = targets(patches, files)
+    groups = targets(without_withdrawn(patches, files.sources), files)
     if not groups:
         raise NoPatch
     found = [outcomes(group, files) for group in groups]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 CONTEXT, DELETE, ADD = " ", "-", "+"
 
@@ -88,6 +89,20 @@ class Hunk:
         )
 
 
+class Words(IntEnum):
+    """What the words before a patch make of the patches above it.
+
+    VERSION: it is called a better version; CORRECTS: it seems to correct them; NEW: it is called the corrected
+    patch; WITHDRAWS: they are taken back.
+    """
+
+    NEUTRAL = 0
+    VERSION = 1
+    CORRECTS = 2
+    NEW = 3
+    WITHDRAWS = 4
+
+
 @dataclass(frozen=True)
 class FilePatch:
     """What one part of an answer asks for one file.
@@ -96,7 +111,7 @@ class FilePatch:
     or "copy". `whole` holds the complete new text of a whole-file answer, or of the lines `rows` of that file
     (from 0, the second is not included). `form` is "diff", "envelope", "search-replace"
     or "whole-file"; `block` counts the separate patches of the answer. `cut` tells that the answer seems to
-    end inside it. `revises`: the words before its block take back what came before; `completes`:
+    end inside it. `words`: what the text before its block (`prose`) makes of the patches above; `completes`:
     that what it does not speak of stays; `alternative`: they offer
     it as one of several choices. `tolerances` are those that reading the file's name and the patch as a whole
     needed.
@@ -113,7 +128,8 @@ class FilePatch:
     binary: bool = False
     cut: bool = False
     block: int = 0
-    revises: bool = False
+    words: Words = Words.NEUTRAL
+    prose: str = ""
     completes: bool = False
     alternative: bool = False
     tolerances: frozenset[str] = frozenset()
@@ -121,6 +137,11 @@ class FilePatch:
     @property
     def name(self) -> str:
         return self.new or self.old or ""
+
+    @property
+    def revises(self) -> bool:
+        """Do the words before it take back or correct what came before?"""
+        return self.words > Words.NEUTRAL
 
 
 _Run = tuple[list[Line], list[Line], list[Line]]

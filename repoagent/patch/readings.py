@@ -9,11 +9,12 @@ from repoagent.patch.files import Files, Outcome, Target
 from repoagent.patch.hunk import Hunk
 from repoagent.patch.locate.match import WHITESPACE, index_of, weight
 from repoagent.patch.locate.place import place
-from repoagent.patch.outcome import edited
+from repoagent.patch.outcome import Twins, edited
 from repoagent.patch.problems import Misfit, Misfits, Problem
 from repoagent.patch.text import Text, decode
 
 Places = tuple[tuple[int, int], ...] | None
+_MOST_CORRECTED = 200  # blocks of one file; more are not read as corrections of each other
 
 
 def outcomes(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
@@ -24,30 +25,35 @@ def outcomes(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     must fit, and alone, or with the same result as the other.
     """
     group = without_quotations(group, files)
-    if any(target.patch.alternative for target in group) and len(set(map(_asked, blocks(group)))) > 1:
+    parts = blocks(group)
+    if any(target.patch.alternative for target in group) and len(set(map(_asked, parts))) > 1:
         return [
             Problem(
                 group[0].name, 0, "ambiguous", "the answer offers several versions. Send the one to take."
             )
         ]
+    tries = _rounds(parts)
+    revised = any(_asked(part) != _asked(tries[0]) for part in tries[1:])
+    if revised and all(target.patch.rows is None and _complete(target) for target in tries[-1]):
+        group, revised = tries[-1], False
     try:
         together = edited(group, files)
     except (Misfit, Misfits) as error:
         problems = _problems(error, group[0].name)
+        if isinstance(error, Twins) and not revised:
+            return problems
     else:
-        if not _taken_back(group):
+        if not revised:
             return together
-        text = (
-            "a later patch seems to replace an earlier one that is for another place. Send one patch that holds all "
-            "that shall change, and nothing else."
-        )
-        return [Problem(group[0].name, 0, "ambiguous", text)]
+        problems = [_unclear(group[0].name)]
     if len(group) == 1 or any(target.patch.whole is not None for target in group):
         return problems
-    readings = (_corrected, _steps)
-    found = [outcome for reading in readings if (outcome := _tried(reading, group, files)) is not None]
-    if found and group[-1].patch.revises:
-        return found[0]
+    corrected, steps = _tried(_corrected, group, files), _tried(_steps, group, files)
+    if revised:
+        if corrected is None and steps is not None and _tried(_last_alone, group, files) is not None:
+            return [_unclear(group[0].name)]
+        return corrected or steps or problems
+    found = [outcome for outcome in (corrected, steps) if outcome is not None]
     if len({outcome.change for outcome in found}) == 1:
         return found[0]
     if found:
@@ -59,6 +65,14 @@ def outcomes(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     return problems
 
 
+def _unclear(path: str) -> Problem:
+    text = (
+        "the words before a later patch seem to take back an earlier one, and it is not clear how much of it. "
+        "Send one patch that holds all that shall change, and nothing else."
+    )
+    return Problem(path, 0, "ambiguous", text)
+
+
 def blocks(group: Sequence[Target]) -> list[list[Target]]:
     """The patches of each block of the answer."""
     found: dict[int, list[Target]] = {}
@@ -67,24 +81,25 @@ def blocks(group: Sequence[Target]) -> list[list[Target]]:
     return list(found.values())
 
 
-MOST = 200  # blocks that are compared in pairs; more are not read as corrections of each other
+def _rounds(parts: Sequence[list[Target]]) -> list[list[Target]]:
+    """The patches from one block whose words correct what is above it to the next such block."""
+    rounds: list[list[Target]] = []
+    for part in parts:
+        if rounds and not part[0].patch.revises:
+            rounds[-1] += part
+        else:
+            rounds.append(list(part))
+    return rounds
+
+
+def _complete(target: Target) -> bool:
+    """Does the patch hold all of its file?"""
+    return target.patch.whole is not None or target.source is None
 
 
 def _asked(block: Sequence[Target]) -> object:
     """What a block asks for, without its numbers."""
     return tuple((target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in block)
-
-
-def _taken_back(group: Sequence[Target]) -> bool:
-    """Does a block that is said to revise an earlier one take up lines of it, at another place?"""
-    parts = blocks(group)
-    return any(
-        part[0].patch.revises
-        and any(
-            _asked(part) != _asked(other) and _touched(part) & _touched(other) for other in parts[:number]
-        )
-        for number, part in enumerate(parts)
-    )
 
 
 def without_quotations(group: Sequence[Target], files: Files) -> Sequence[Target]:
@@ -137,32 +152,58 @@ def _steps(group: Sequence[Target], files: Files) -> Outcome | None:
 
 
 def _corrected(group: Sequence[Target], files: Files) -> Outcome | None:
-    """Each block in place of what earlier ones have at the same lines. If something of an earlier one is left then,
-    the words must say that it stays."""
+    """Each block in place of what earlier ones have at the same lines; one that words call a correction also in place
+    of what fits nowhere. If something of an earlier one is left then, the words must say that it stays, and the last
+    block must replace something."""
     parts = blocks(group)
+    if any(part[0].patch.revises for part in parts[1:]):
+        parts = _rounds(parts)
     source = files.sources.get(group[0].source or "")
     text = decode(source.data) if source is not None else None
-    if not 2 <= len(parts) <= MOST or text is None or any(target.path != group[0].path for target in group):
+    if (
+        not 2 <= len(parts) <= _MOST_CORRECTED
+        or text is None
+        or any(target.path != group[0].path for target in group)
+    ):
         return None
     kept: list[tuple[Target, Hunk, Places]] = []
-    last = group[-1].patch.block
-    for part in parts:
+    last = {target.patch.block for target in parts[-1]}
+    for number, part in enumerate(parts):
         now = [(target, hunk, places) for target in part for hunk, places in _placed(target, text, files)]
-        kept = [entry for entry in kept if not any(_same_place(entry, other) for other in now)] + now
-    stays = any(target.patch.block != last for target, _, _ in kept)
+        revises = number > 0 and part[0].patch.revises
+        left = [
+            entry
+            for entry in kept
+            if not any(_same_place(entry, other) for other in now) and not (revises and entry[2] is None)
+        ]
+        if revises and len(left) == len(kept):
+            return None
+        kept = left + now
+    stays = any(target.patch.block not in last for target, _, _ in kept)
     if stays and not any(target.patch.completes for target in parts[-1]):
         return None
-    return edited([replace(t, patch=replace(t.patch, hunks=(hunk,))) for t, hunk, _ in kept], files)
+    again = [(target, tuple(hunk for other, hunk, _ in kept if other is target)) for target in group]
+    return edited([replace(t, patch=replace(t.patch, hunks=hunks)) for t, hunks in again if hunks], files)
+
+
+def _last_alone(group: Sequence[Target], files: Files) -> Outcome:
+    return edited(_rounds(blocks(group))[-1], files)
 
 
 def _placed(target: Target, text: Text, files: Files) -> list[tuple[Hunk, Places]]:
-    """Each hunk with the rows that it changes; None for those of a patch that does not fit."""
+    """Each hunk with the rows that it changes; None for one that does not fit."""
     hunks = [hunk for hunk in target.patch.hunks if hunk.changes]
     try:
         fits = place(hunks, text, strict=files.strict)
         return [(hunk, fit.claimed()) for hunk, fit in zip(hunks, fits, strict=True)]
     except (Misfit, Misfits):
-        return [(hunk, None) for hunk in hunks]
+        if len(hunks) == 1:
+            return [(hunks[0], None)]
+    return [
+        entry
+        for hunk in hunks
+        for entry in _placed(replace(target, patch=replace(target.patch, hunks=(hunk,))), text, files)
+    ]
 
 
 def _same_place(earlier: tuple[Target, Hunk, Places], later: tuple[Target, Hunk, Places]) -> bool:
@@ -176,11 +217,6 @@ def _same_place(earlier: tuple[Target, Hunk, Places], later: tuple[Target, Hunk,
         for one in earlier[2]
         for other in later[2]
     )
-
-
-def _touched(group: Sequence[Target]) -> set[str]:
-    """The lines that patches delete or add, as far as they say something."""
-    return _texts([hunk for target in group for hunk in target.patch.hunks])
 
 
 def _texts(hunks: Sequence[Hunk]) -> set[str]:

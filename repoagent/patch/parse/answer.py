@@ -6,13 +6,14 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from repoagent.patch.hunk import FilePatch
+from repoagent.patch.hunk import FilePatch, Words
 from repoagent.patch.parse.blocks import parse_search_replace, parse_whole
 from repoagent.patch.parse.diff import parse_diff
 from repoagent.patch.parse.envelope import parse_envelope
 from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL
 from repoagent.patch.parse.heredoc import parse_heredocs
-from repoagent.patch.parse.prose import alternative, completes, revises
+from repoagent.patch.parse.marks import SEARCH, is_mail, starts_diff
+from repoagent.patch.parse.prose import alternative, completes, last_counts, takes_back_last, words
 from repoagent.patch.parse.spans import Block, blocks, too_large
 from repoagent.patch.problems import Misfit
 
@@ -33,9 +34,11 @@ def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> l
     found = blocks(answer, loose=loose, known=known)
     if too_large(answer, found):
         raise Misfit("too-large", "the answer is too large to be read. Send the change in parts.")
+    found = [part for block in found for part in _parted(block)]
     patches: list[FilePatch] = []
     name: str | None = None
     end = 0
+    since: list[str] = []  # what was said after the last block with a patch
     for number, block in enumerate(found):
         prose = answer[end : block.span.start]
         end = block.span.end
@@ -56,10 +59,65 @@ def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> l
             some = []
         else:
             some = [parse_whole(_with_name(block) if loose else block)]
-        patches += _marked(some, block, number, prose)
+        since += [prose, block.words]
+        if some:
+            patches += _marked(some, block, number, prose, "\n\n".join(since))
+            since = []
         _check_prose(prose, patches)
     _check_prose(answer[end:], patches)
-    return patches
+    return _with_last_words(patches, "\n\n".join([*since, answer[end:]]))
+
+
+def _with_last_words(patches: list[FilePatch], prose: str) -> list[FilePatch]:
+    """The patches, with what the words after the last of them say of it. Raises Misfit where they take it back."""
+    if not patches:
+        return patches
+    if takes_back_last(prose):
+        text = "the words after the last patch take it back. Send the patch that counts, and nothing else."
+        raise Misfit("ambiguous", text)
+    if patches[-1].block == patches[0].block or not last_counts(prose):
+        return patches
+    last = patches[-1].block
+    return [
+        replace(patch, words=Words.WITHDRAWS, prose=prose) if patch.block == last else patch
+        for patch in patches
+    ]
+
+
+def _parted(block: Block) -> list[Block]:
+    """A fence of diffs or SEARCH/REPLACE blocks, cut where a line in it takes back what stands above."""
+    if not block.fenced or block.span.kind not in {DIFF, SEARCH_REPLACE}:
+        return [block]
+    starts = _starts_patch if block.span.kind == DIFF else _starts_search
+    parts: list[Block] = []
+    lines = block.lines
+    first, said = 0, ""
+    at = next((row for row in range(len(lines)) if starts(lines, row)), len(lines))
+    if at < len(lines):
+        said = "\n".join(lines[:at])
+    for row in range(at + 1, len(lines)):
+        if not starts(lines, row):
+            continue
+        above = row
+        while above > max(first, row - _MOST_WORDS) and lines[above - 1][:1] not in _SIGNS:
+            above -= 1
+        spoken = "\n".join(lines[above:row])
+        if spoken.strip() and words(spoken):
+            parts.append(replace(block, lines=lines[first:above], words=said, closed=True))
+            first, said = row, spoken
+    return [*parts, replace(block, lines=lines[first:], words=said)]
+
+
+_SIGNS = frozenset({" ", "+", "-", "@", "\\", ">", "<", "="})
+_MOST_WORDS = 12  # lines
+
+
+def _starts_patch(lines: Sequence[str], at: int) -> bool:
+    return lines[at][:1] in {"@", "-", "d", "I"} and starts_diff(lines, at)
+
+
+def _starts_search(lines: Sequence[str], at: int) -> bool:
+    return SEARCH.match(lines[at]) is not None
 
 
 def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
@@ -71,16 +129,18 @@ def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
         raise Misfit("malformed", text)
 
 
-def _marked(some: Sequence[FilePatch], block: Block, number: int, prose: str) -> list[FilePatch]:
-    """The patches of a block with its number, what its wrapping needed, and what was said right before it."""
-    again, choice = number > 0 and revises(prose), alternative(prose)
+def _marked(some: Sequence[FilePatch], block: Block, number: int, prose: str, since: str) -> list[FilePatch]:
+    """The patches of a block with its number, what its wrapping needed, and what was said right before it and
+    `since` the patch above. The message of a mail or a commit takes nothing back."""
+    said = words(since) if number > 0 and not any(map(is_mail, since.split("\n"))) else Words.NEUTRAL
     return [
         replace(
             patch,
             block=number,
-            revises=again,
-            completes=number > 0 and completes(prose),
-            alternative=choice,
+            words=said,
+            prose=since if number > 0 else "",
+            completes=number > 0 and completes(since),
+            alternative=alternative(prose),
             tolerances=patch.tolerances | block.tolerances,
         )
         for patch in some
@@ -113,8 +173,11 @@ def _named(patches: Sequence[FilePatch], block: Block) -> list[FilePatch]:
 def _inherited(
     some: Sequence[FilePatch], block: Block, earlier: Sequence[FilePatch], before: Block | None
 ) -> list[FilePatch]:
-    """A bare `@@` after prose goes on with the file of the bare diff before it: no header stands between."""
-    if not some or block.fenced or before is None or before.fenced or before.span.kind != DIFF or not earlier:
+    """A bare `@@` after prose goes on with the file of the diff before it in the same fence, or of the bare diff
+    before it: no header stands between."""
+    if not some or before is None or before.span.kind != DIFF or not earlier:
+        return list(some)
+    if before.span != block.span and (block.fenced or before.fenced):
         return list(some)
     first, last = some[0], earlier[-1]
     if first.old is not None or first.new is not None or last.action != "edit":

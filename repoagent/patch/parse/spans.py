@@ -56,7 +56,7 @@ class Span:
 @dataclass(frozen=True)
 class Block:
     """A span with its lines (not the fences) as they read without what they were wrapped in, the file name that goes
-    with it, whether it was closed, and what of the wrapping is a tolerance."""
+    with it, whether it was closed, what of the wrapping is a tolerance, and the words within its fence before it."""
 
     span: Span
     lines: tuple[str, ...]
@@ -65,6 +65,7 @@ class Block:
     closed: bool
     info: str = ""
     tolerances: frozenset[str] = frozenset()
+    words: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,215 @@
+"""Answers that take back, correct or keep what they sent before: the words decide, wherever the patches stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch import PatchRefused, SourceText, apply_answer
+from repoagent.patch.hunk import Words
+from repoagent.patch.parse.prose import everything, last_counts, takes_back_last, words
+from tests.patch.helpers import refused
+
+SOURCE = "".join(
+    f"def f{n}(x):\n    a = {n}\n    b = x + a\n    i += {n}\n    return b * {n}\n\n\n" for n in range(8)
+).encode()
+
+SAID = {
+    Words.WITHDRAWS: (
+        "Scratch that.", "Ignore the patch above, use this instead.", "That's wrong, the correct patch:", "Use this instead:",
+        "Please ignore the above diff.", "Disregard that.", "Never mind, this one:", "The above is incorrect.",
+        "The above patch is wrong. Here is another:", "This replaces the patch above.", "This supersedes the previous patch:",
+        "Instead of the above:", "Do not apply the patch above.", "Let me start over.", "I take that back.",
+        "Forget the first version, here it is:", "My previous patch was wrong.", "Instead, use the following:",
+        "Ignore the patch above, it fails if the list is empty.", "Hmm, the above would break the tests. The final patch:",
+        "Thought enough.\n</think>\n\nHere is the change:", "**Scratch that**, and:", "The above edit targets the wrong method. This:",
+        "Not needed: only apply this one:", "Cancel that.", "The patch I gave above should be ignored.", "This one instead:",
+        "The earlier patch can be discarded.", "Drop the above.", "The patch above turned out to be wrong.", "Apply this one instead.",
+    ),
+    Words.NEW: ("Here is the corrected diff:", "The final patch:", "## Correct patch"),
+    Words.CORRECTS: (
+        "Wait, let me reconsider.", "Oops.", "Correction:", "Actually, this is better:", "On second thought:", "Let me fix the diff above:",
+        "Sorry, my mistake:", "No, that is wrong:", "Second attempt:", "That's wrong.", "Scratch that, the rest stays:",
+        "Actually, that isn't quite right. Corrected version:", "Hmm, wait, is that right?",
+        "Let's try again:", "Wrong file, sorry:", "The real fix:", "Take 2:", "Nope, wrong one. This:", "That was the wrong function:",
+    ),
+    Words.VERSION: ("Final version:", "# corrected", "Here's a better version:", "Corrected hunk:"),
+    Words.NEUTRAL: (
+        "", "next, also", "and in the same file", "second part", "Step 2:", "then apply", "This does not replace the patch above.",
+        "In addition to the above:", "Keep the patch above and add:", "Please do not ignore the patch above:", "Apply both patches:",
+        "Wait, I also need to update main():", "Oops, I forgot the import:", "Sorry, one more:", "Wait for the lock before reading:",
+        "In the second function, return None instead:", "Use `foo` instead of `bar` here:", "Use this instead of os.path:",
+        "Here is the updated version of the caller:", "The old value is ignored, so drop the first argument:", "And the final change:",
+        "The patch above needs a new import:", "That is wrong because callers expect None:", "Never mind the warnings:",
+        "Ignore the patch above if you have it.", 'The text that says "use this instead":', "Start over at index 0:",
+        "Ignore the change of the case in names:", "All together:", "Only apply this if you use Python 3:", "Apply this after the patch above:",
+        "As the patch above changes the signature, the caller changes:", "That way the wrong value is never used:", "Typo correction",
+        "I promise to break it later, so I ignore it here", "The previous code was wrong, since it reads twice:",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "prose"), [(said, one) for said, some in SAID.items() for one in some])
+def test_what_words_make_of_the_patch_above_them(said: Words, prose: str) -> None:
+    assert words(prose) is said
+
+
+def hunk(number: int, new: object, old: str = "") -> str:
+    return f"@@\n def f{number}(x):\n-{old or f'    a = {number}'}\n+    a = {new}\n     b = x + a\n"
+
+
+def short(number: int, new: int) -> str:
+    """A hunk whose lines say next to nothing."""
+    return f"@@\n     b = x + a\n-    i += {number}\n+    i = {new}\n     return b * {number}\n"
+
+
+def diff(*hunks: str, path: str = "app.py") -> str:
+    return f"```diff\n--- a/{path}\n+++ b/{path}\n{''.join(hunks)}```\n"
+
+
+A, B = diff(hunk(1, 10)), diff(hunk(4, 40))
+NOT_THERE = diff(hunk(1, 10, old="    nothing = 1"))
+OTHER = diff(hunk(4, 40), path="other.py")
+
+
+def made(answer: str) -> dict[str, list[str]]:
+    """The lines that are new, by file."""
+    sources = {path: SourceText(SOURCE) for path in ("app.py", "other.py")}
+    known = SOURCE.decode().splitlines()
+    applied = apply_answer(answer, sources, may_create=lambda path: path == "new.py")
+    return {
+        change.name: [
+            line.strip() for line in (change.after or b"").decode().splitlines() if line not in known
+        ]
+        for change in applied.changes
+    }
+
+
+CLEAR = ("Scratch that.", "Ignore the patch above, use this instead:", "That's wrong, the correct patch:")
+UNCLEAR = ("Wait, let me reconsider.", "Oops.", "Final version:")
+PARTS = ("", "next, also", "In addition to the above:")
+
+
+@pytest.mark.parametrize("said", CLEAR)
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        (A, B, ["a = 40"]),
+        (diff(hunk(1, 10), hunk(4, 40)), B, ["a = 40"]),
+        (diff(short(1, 1), short(4, 4)), diff(short(4, 4)), ["i = 4"]),
+        (diff(short(1, 1), short(4, 4)), diff(short(4, 9)), ["i = 9"]),
+        (NOT_THERE, B, ["a = 40"]),
+        (A, diff(hunk(1, 11)), ["a = 11"]),
+        (f"{A}and\n\n{B}", diff(hunk(1, 11), hunk(4, 41)), ["a = 11", "a = 41"]),
+    ],
+)
+def test_what_is_taken_back_has_no_part_in_the_result(
+    said: str, first: str, second: str, left: list[str]
+) -> None:
+    assert made(f"{first}\n{said}\n\n{second}") == {"app.py": left}
+
+
+@pytest.mark.parametrize("said", UNCLEAR)
+def test_unclear_words_decide_only_for_the_same_lines(said: str) -> None:
+    assert made(f"{A}\n{said}\n\n{diff(hunk(1, 11))}") == {"app.py": ["a = 11"]}
+    assert made(f"{NOT_THERE}\n{said}\n\n{B}") == {"app.py": ["a = 40"]}
+    for first, second in (
+        (A, B),
+        (diff(hunk(1, 10), hunk(4, 40)), B),
+        (diff(short(1, 1), short(4, 4)), diff(short(4, 4))),
+    ):
+        assert refused(f"{first}\n{said}\n\n{second}", SOURCE).reasons == {"ambiguous"}
+
+
+@pytest.mark.parametrize("said", PARTS)
+def test_other_words_leave_two_places_two_parts(said: str) -> None:
+    assert made(f"{A}\n{said}\n\n{B}") == {"app.py": ["a = 10", "a = 40"]}
+    assert made(f"{A}\n{said}\n\n{OTHER}") == {"app.py": ["a = 10"], "other.py": ["a = 40"]}
+
+
+TWO_FILES = diff(hunk(1, 10)) + diff(hunk(1, 10), path="other.py")
+BROKEN = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,4 @@\n nope\n no sign\n```\n"
+
+
+def block(number: int, new: int) -> str:
+    return f"app.py\n<<<<<<< SEARCH\n    a = {number}\n    b = x + a\n=======\n    a = {new}\n    b = x + a\n>>>>>>> REPLACE\n"
+
+
+def whole(number: int, new: int) -> str:
+    return f"`app.py`\n```python\n{SOURCE.decode().replace(f'a = {number}', f'a = {new}')}```\n"
+
+
+NEW = "```diff\n--- /dev/null\n+++ b/new.py\n@@\n+n = {}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        (f"{A}\nScratch that:\n\n{diff(hunk(1, 11))}\nNo, that is wrong. The final patch:\n\n{diff(hunk(1, 12))}", {"app.py": ["a = 12"]}),
+        (f"{A}\nScratch that:\n\n{B}\nand further down\n\n{diff(hunk(6, 60))}", {"app.py": ["a = 40", "a = 60"]}),
+        (f"{A}\nScratch that:\n\n{OTHER}", {"other.py": ["a = 40"]}),
+        (f"{A}\nHere is the corrected diff of the other file:\n\n{OTHER}", {"app.py": ["a = 10"], "other.py": ["a = 40"]}),
+        (f"{TWO_FILES}\nScratch that, use this instead:\n\n{OTHER}", {"app.py": ["a = 10"], "other.py": ["a = 40"]}),
+        (f"{TWO_FILES}\nIgnore all of the above:\n\n{OTHER}", {"other.py": ["a = 40"]}),
+        (f"{TWO_FILES}\nThe patch for `app.py` above is wrong. Corrected patch for app.py:\n\n{diff(hunk(1, 11))}", {"other.py": ["a = 10"], "app.py": ["a = 11"]}),
+        (f"{TWO_FILES}\nWait, that's wrong. Corrected:\n\n{diff(hunk(1, 11))}{diff(hunk(1, 11), path='other.py')}", {"app.py": ["a = 11"], "other.py": ["a = 11"]}),
+        (f"{A}\n{B}\nPlease ignore the first diff.\n", {"app.py": ["a = 40"]}),
+        (f"{A}\nScratch that. First look:\n\n```sh\ngrep x app.py\n```\n\nthen\n\n{B}", {"app.py": ["a = 40"]}),
+        (f"<think>\n{A}\n</think>\nHere it is:\n\n{B}", {"app.py": ["a = 40"]}),
+        (A + B.replace("```diff\n", "```diff\n# ignore the patch above, use this instead\n"), {"app.py": ["a = 40"]}),
+        (A.removesuffix("```\n") + "# Scratch that, use this instead:\n" + B.removeprefix("```diff\n"), {"app.py": ["a = 40"]}),
+        (f"```diff\n--- a/app.py\n+++ b/app.py\n{hunk(1, 10)}\n# Scratch that, use this:\n{hunk(4, 40)}```\n", {"app.py": ["a = 40"]}),
+        (A.replace("```diff\n", "").replace("```\n", "") + "Scratch that:\n" + B.replace("```diff\n", ""), {"app.py": ["a = 40"]}),
+        (f"{block(1, 10)}\nScratch that, use this instead:\n\n{block(4, 40)}", {"app.py": ["a = 40"]}),
+        (f"```\n{block(1, 10)}Scratch that, use this instead:\n{block(4, 40)}```\n", {"app.py": ["a = 40"]}),
+        (f"{block(1, 10)}{block(4, 40)}\nWait, that's wrong. Corrected:\n\n{block(1, 11)}{block(4, 41)}", {"app.py": ["a = 11", "a = 41"]}),
+        (f"{A}\nActually, the whole file:\n\n{whole(4, 40)}", {"app.py": ["a = 40"]}),
+        (f"{whole(1, 10)}\nWait, corrected version:\n\n{whole(4, 40)}", {"app.py": ["a = 40"]}),
+        (f"{NEW.format(1)}\nWait, correction:\n\n{NEW.format(2)}", {"new.py": ["n = 2"]}),
+        (f"{diff(hunk(1, 10), path='nowhere.py')}\nSorry, ignore the patch above:\n\n{B}", {"app.py": ["a = 40"]}),
+        (f"{BROKEN}\nScratch that:\n\n{B}", {"app.py": ["a = 40"]}),
+    ],
+)  # fmt: skip
+def test_where_words_stand_and_what_they_reach(answer: str, left: dict[str, list[str]]) -> None:
+    assert made(answer) == left
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"{A}\nand\n\n{B}\nScratch that:\n\n{diff(hunk(4, 41))}",  # the last, or both?
+        f"{A}\nOn second thought, ignore the patch above.\n",
+        f"{A}\n{B}\nIgnore the patch above.\n",
+        f"{A}\nLet me reconsider.\n\n{OTHER}",
+        f"{A}\nIf that does not work, use this instead:\n\n{B}",
+        A + B.replace("```diff\n", "```diff\n# corrected\n"),
+        f"{TWO_FILES.replace('```' + chr(10) + '```diff' + chr(10), '')}\nScratch that:\n\n{OTHER}",  # one fence
+    ],
+)
+def test_where_it_is_not_clear_what_is_taken_back(answer: str) -> None:
+    sources = {path: SourceText(SOURCE) for path in ("app.py", "other.py")}
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(answer, sources)
+    assert caught.value.reasons == {"ambiguous"}
+
+
+def test_how_far_words_reach() -> None:
+    assert [everything(text) for text in ("Ignore all of the above.", "Scratch that, all tests fail.")] == [
+        True,
+        False,
+    ]
+    assert [last_counts(text) for text in ("Use the second one.", "The first change adds x.")] == [
+        True,
+        False,
+    ]
+    assert [takes_back_last(text) for text in ("Hmm, scratch that.", "Run the tests.")] == [True, False]
+
+
+def test_the_messages_of_mails_take_nothing_back() -> None:
+    head = (
+        "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nSubject: "
+    )
+    mails = [
+        f"{head}{said}\n\n---\n f | 2\n\n{text[8:-4]}-- \n2.39.5\n\n"
+        for said, text in (("One", A), ("Scratch that", B))
+    ]
+    assert made("".join(mails)) == {"app.py": ["a = 10", "a = 40"]}
