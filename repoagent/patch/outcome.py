@@ -10,6 +10,7 @@ from repoagent.patch.hunk import ADD, FilePatch, Hunk, Line
 from repoagent.patch.locate.fit import Fit, Placement
 from repoagent.patch.locate.match import EXACT, is_blank
 from repoagent.patch.locate.place import place
+from repoagent.patch.parse.marks import is_bare_fence
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.splice.splices import Splice, end_of_file, merged, overlap, spliced, splices
 from repoagent.patch.splice.whole import whole_splices
@@ -94,6 +95,7 @@ def _content(
         parts = merged(
             part for rows, lines in dict.fromkeys(whole) for part in whole_splices(lines, text, rows)
         )
+        _check_torn(parts, text)
         placements = tuple(_whole_placement(first.name, rows) for rows, _ in dict.fromkeys(whole))
         final_newline = None
     else:
@@ -106,6 +108,18 @@ def _content(
     check_added(added, text.lines)
     check_conflict(added, text.lines)
     return _encoded(spliced(text, parts, final_newline)), moved + placements
+
+
+def _check_torn(parts: Sequence[Splice], text: Text) -> None:
+    """Raises Misfit where a whole file ends right before a fence line of the file: that has closed its fence."""
+    last = parts[-1] if parts else None
+    if last is None or last.lines or last.end != len(text.lines) or not is_bare_fence(text.lines[last.start]):
+        return
+    said = (
+        f"the whole file ends where the file has a fence of its own (line {last.start + 1}), so the rest may be lost. "
+        "Open the fence with four back-ticks, or send a diff."
+    )
+    raise Misfit("cut-off", said)
 
 
 def _check_twins(group: Sequence[Target], placed: Sequence[Fit]) -> None:

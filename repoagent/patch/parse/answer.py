@@ -7,16 +7,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from repoagent.patch.hunk import FilePatch, Words
+from repoagent.patch.parse.bare import is_bullet
 from repoagent.patch.parse.blocks import parse_search_replace, parse_whole
 from repoagent.patch.parse.diff import parse_diff
 from repoagent.patch.parse.envelope import parse_envelope
 from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL
 from repoagent.patch.parse.heredoc import parse_heredocs
-from repoagent.patch.parse.marks import SEARCH, is_mail, starts_diff
+from repoagent.patch.parse.marks import SEARCH, is_bare_fence, is_mail, starts_diff
 from repoagent.patch.parse.prose import alternative, completes, last_counts, takes_back_last, words
 from repoagent.patch.parse.spans import Block, blocks, too_large
 from repoagent.patch.problems import Misfit
 
+_REACH = 4000  # characters below a diff that are looked at
+_TEXT = re.compile(r"(?![ \t]*(?:`{3,}|~{3,})[ \t]*\r?$)[^\s+-]")
+_NEXT = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*[^`~\s]|diff -|--- |@@|<<<<|\*\*\* ")
 _LOST = re.compile(
     r"^[ \t>|:│\d]{0,40}@@(?: -\d{1,9}(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@|[ \t]*\r?$)"
     r"|^-[^-\s][^\n]*\n(?:[^\n]*\n){0,40}?\+[^+\s]",
@@ -59,6 +63,8 @@ def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> l
             some = []
         else:
             some = [parse_whole(_with_name(block) if loose else block)]
+        if kind == DIFF and (number + 1 == len(found) or found[number + 1].span != block.span):
+            _check_torn(block, some, answer[end : end + _REACH].split("\n"))
         since += [prose, block.words]
         if some:
             patches += _marked(some, block, number, prose, "\n\n".join(since))
@@ -126,6 +132,36 @@ def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
     if lost is not None and any(patch.form == "diff" for patch in patches):
         line = lost[0].strip().splitlines()[0][:80]
         text = f"the hunk at `{line}` stands outside of any diff. Send the whole change as one diff."
+        raise Misfit("malformed", text)
+
+
+def _check_torn(block: Block, some: Sequence[FilePatch], below: Sequence[str]) -> None:
+    """Raises Misfit where the lines `below` a diff tell that the fence which ends it is a line of its last hunk."""
+    if not block.closed or not some or not some[-1].hunks or some[-1].hunks[-1].exact_counts:
+        return
+    if not block.fenced:
+        if not is_bare_fence(below[0]):
+            return
+        below = below[1:]
+    end = next((row for row, line in enumerate(below) if _NEXT.match(line)), len(below))
+    more = end < len(below) and below[end].startswith(("@@", "--- ", "diff "))
+    below = below[:end]
+    sure = [row for row, line in enumerate(below) if line[:1] in {"+", "-"} and not is_bullet(line)]
+    last_fence = max((row for row, line in enumerate(below) if is_bare_fence(line)), default=-1)
+    first_text = next((row for row, line in enumerate(below) if _TEXT.match(line)), end)
+    if below[:1] and below[0].rstrip("\r"):
+        torn = (
+            any(row < first_text or row < last_fence for row in sure)
+            or 0 < last_fence < first_text
+            or (more and first_text == end)
+        )
+    else:
+        torn = some[-1].hunks[-1].short and any(row < first_text for row in sure)
+    if torn:
+        text = (
+            "a line of back-ticks or tildes ends the fence in the middle of a hunk. Put a space before each "
+            "unchanged line, or open the fence with four back-ticks."
+        )
         raise Misfit("malformed", text)
 
 

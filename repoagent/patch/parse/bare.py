@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from repoagent.patch.parse.fences import goes_on
 from repoagent.patch.parse.marks import (
     COMMAND,
     DIRECTIVE,
@@ -73,6 +74,11 @@ def bare_diff_end(lines: Sequence[str], at: int) -> int:
     return last + 1 + _promised_blanks(lines, last + 1, min(left) if left is not None else 0)
 
 
+def is_bullet(line: str) -> bool:
+    """Does a line with a sign read like the item of a list, or like a rule?"""
+    return _BULLET.match(line) is not None
+
+
 def _promised_blanks(lines: Sequence[str], at: int, most: int) -> int:
     """How many blank lines at the end of a diff are context, as its header still promises them."""
     count = 0
@@ -105,7 +111,9 @@ def _is_header(lines: Sequence[str], at: int, left: tuple[int, int] | None) -> b
 def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks: int) -> bool:
     """Does a line without a sign or a space belong to the hunk that is under way?"""
     line = lines[at]
-    if DIRECTIVE.match(line) or SEARCH.match(line) or REPLACE.match(line) or line.startswith(("```", "~~~")):
+    if line.startswith(("```", "~~~")):
+        return left is not None and not blanks and goes_on(lines, at, list(left))
+    if DIRECTIVE.match(line) or SEARCH.match(line) or REPLACE.match(line):
         return False
     if _NUMBERED.match(line) and (
         left is None or max(left) > 0 or (at > 0 and _NUMBERED.match(lines[at - 1]))

@@ -10,6 +10,7 @@ from repoagent.patch.parse.marks import (
     DIFF_LANGUAGES,
     DIRECTIVE,
     INVISIBLE,
+    NUMBERS,
     REPLACE,
     SEARCH,
     Fence,
@@ -34,6 +35,7 @@ _SHELLS = {
     "shellsession",
     "sh-session",
 }
+_AHEAD = 400  # lines of a hunk that are looked at below a fence in it
 _MARKDOWN = (".md", ".markdown", ".mdx")
 
 
@@ -51,7 +53,8 @@ def fenced(lines: Sequence[str], at: int, fence: Fence) -> Fenced:
     """The body of the fence that opens at line `at`.
 
     A fence closes at the column where it opened (0, or that of a list's text), or left of it; so none in a line
-    of a hunk does. Where nothing closes it there, the next bare fence does that is indented a little. In a
+    of a hunk does, nor one that the counts of the hunk it stands in claim. Where nothing closes it there, the next
+    bare fence does that is indented a little. In a
     whole Markdown file a fence with a language opens one of the file's own, which the next bare fence closes; in
     a SEARCH/REPLACE block none counts.
     """
@@ -75,6 +78,8 @@ def _end(lines: Sequence[str], at: int, fence: Fence, name: str) -> int | None:
     depth = 0
     nests = name.lower().endswith(_MARKDOWN)
     patched = _language(fence.info) in DIFF_LANGUAGES
+    counted = patched or any(starts_diff(lines, row) for row in range(at + 1, min(at + 3, len(lines))))
+    left: list[int] | None = None  # lines that the hunk's header still promises, old and new
     opened = marker = 0  # the SEARCH line that is open, and the marker that follows it
     for number in range(at + 1, len(lines)):
         line = lines[number]
@@ -88,7 +93,14 @@ def _end(lines: Sequence[str], at: int, fence: Fence, name: str) -> int | None:
             or not inner.mark.startswith(fence.mark)
             or not _at_margin(inner.margin, fence.margin)
         ):
+            left = promised(line.removeprefix(fence.margin), left) if counted else None
             continue
+        if not inner.info and left == [0, 0]:
+            return number
+        if left is not None and not inner.info and goes_on(lines, number, left, fence.margin):
+            left = promised(line, left)
+            continue
+        left = promised(line, left)
         if opened:
             marker = marker if marker > number else _next_marker(lines, number)
             if marker < len(lines) and REPLACE.match(lines[marker]):
@@ -100,6 +112,42 @@ def _end(lines: Sequence[str], at: int, fence: Fence, name: str) -> int | None:
         else:
             return number
     return None
+
+
+def promised(line: str, left: list[int] | None) -> list[int] | None:
+    """The old and new lines that the header of a hunk still promises after `line`; None where it has no counts."""
+    if line.startswith("@@"):
+        counts = NUMBERS.match(line)
+        return [int(counts.group(2) or 1), int(counts.group(4) or 1)] if counts else None
+    if left is None or line.startswith("\\"):
+        return left
+    return [left[0] - (line[:1] != "+"), left[1] - (line[:1] != "-")]
+
+
+def goes_on(lines: Sequence[str], at: int, left: list[int], margin: str = "") -> bool:
+    """Is the fence on line `at` context of a hunk that has lost its first column? Then a line of the hunk comes
+    after it, and the promised lines (`left`) end right before a fence, the next `@@` or the end; right before a fence
+    if other context has lost its first column too."""
+    changed = filled = text = False
+    rest: list[int] | None = list(left)
+    for row in range(at, min(at + min(sum(left), _AHEAD), len(lines))):
+        line = lines[row].removeprefix(margin)
+        text = text or (line.strip() != "" and line[:1] not in " +-\\`~")
+        changed = changed or line[:1] in {"+", "-"}
+        rest = promised(line, rest)
+        filled = filled or (line.strip() != "" and row > at)
+        if rest == [0, 0] and filled and not changed:
+            below = lines[row + 1].removeprefix(margin) if row + 1 < len(lines) else ""
+            changed = below.startswith(("```", "~~~", "@@"))
+        if rest == [0, 0] and changed:
+            end = next((number for number in range(row + 1, len(lines)) if lines[number].strip()), None)
+            after = "" if end is None else lines[end].removeprefix(margin)
+            if text:
+                return end == row + 1 and after.startswith(("```", "~~~"))
+            return not after or after.startswith(("```", "~~~", "@@", "\\")) or starts_diff(lines, end or 0)
+        if rest is None or min(rest) < 0:
+            return False
+    return False
 
 
 def _next_marker(lines: Sequence[str], at: int) -> int:

@@ -31,6 +31,7 @@ _INTERESTING = re.compile(
 )
 _MAIL = re.compile(r"(?:From [0-9a-f]{40,64} \w|commit [0-9a-f]{40,64}\b)")
 _LATE = re.compile(r"[^`\s][ \t]{0,9}(`{3,})([^`\s]+)[ \t]*\r?$")
+_BARE_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*\r?$")
 _FENCE = re.compile(r"([ \t]{0,16})((?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,})([^`]*)$")
 
 
@@ -64,6 +65,11 @@ def fence_on(line: str, *, late: bool = False) -> Fence | None:
     if after is None or after.start(1) != first:
         return None
     return Fence("", after.group(1), after.group(2), first)
+
+
+def is_bare_fence(line: str) -> bool:
+    """Is this a fence without an info string?"""
+    return _BARE_FENCE.match(line) is not None
 
 
 def is_file_header(lines: Sequence[str], at: int) -> bool:

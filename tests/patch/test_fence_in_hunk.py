@@ -1,0 +1,85 @@
+"""A line of back-ticks inside a hunk that has lost its first column: read on past it, or refuse; never half a hunk."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.patch import PatchRefused, SourceText, apply_answer
+
+NOTES = "# T\n\nintro\n\n```\nrun one\n```\n\ntext\n\n```sh\nrun two\n```\n\nend\n"
+HUNK = "@@ -3,7 +3,7 @@\n-intro\n+INTRO\n \n```\n run one\n```\n \n-text\n+TEXT\n"
+BARE = HUNK.replace("\n run", "\nrun").replace("\n \n", "\n\n")
+BOTH = NOTES.replace("intro", "INTRO").replace("text", "TEXT")
+
+
+def fenced(hunks: str, mark: str = "```", info: str = "diff", after: str = "Done.\n") -> str:
+    return f"Here:\n\n{mark}{info}\n--- a/notes.md\n+++ b/notes.md\n{hunks}{mark}\n{after}"
+
+
+def after(answer: str, notes: str = NOTES) -> str:
+    (change,) = apply_answer(answer, {"notes.md": SourceText(notes.encode())}).changes
+    assert change.after is not None
+    return change.after.decode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fenced(HUNK),
+        fenced(HUNK, info=""),
+        fenced(HUNK, mark="````"),
+        fenced(HUNK, mark="~~~"),
+        fenced(HUNK).replace("\n", "\r\n"),
+        fenced(BARE),
+        f"--- a/notes.md\n+++ b/notes.md\n{HUNK}",
+        "1. Do:\n\n" + "".join(f"   {line}\n" for line in fenced(HUNK, after="").splitlines()[2:]),
+        fenced("@@ -3,3 +3,3 @@\n-intro\n+INTRO\n \n```\n@@ -9,3 +9,3 @@\n-text\n+TEXT\n \n ```sh\n"),
+    ],
+)
+def test_a_fence_line_that_the_counts_claim_is_context(answer: str) -> None:
+    assert after(answer) == BOTH
+
+
+def test_fences_with_a_language_in_a_hunk() -> None:
+    nested = "@@ -9,7 +9,7 @@\n-text\n+TEXT\n \n```sh\n run two\n```\n \n-end\n+END\n"
+    assert after(fenced(nested)) == NOTES.replace("text", "TEXT").replace("\nend", "\nEND")
+    assert after(fenced("@@ -9,3 +9,3 @@\n-text\n+TEXT\n \n```sh\n")) == NOTES.replace("text", "TEXT")
+    assert after(fenced("@@ -5,3 +5,2 @@\n ```\n-run one\n```\n")) == NOTES.replace("run one\n", "")
+
+
+@pytest.mark.parametrize("hunks", [HUNK, BARE])
+@pytest.mark.parametrize("numbers", [" -3,9 +3,9 ", ""])
+@pytest.mark.parametrize("fence", [True, False])
+def test_where_the_counts_do_not_tell_the_end_it_is_refused(hunks: str, numbers: str, fence: bool) -> None:
+    hunks = hunks.replace(" -3,7 +3,7 ", numbers)
+    answer = fenced(hunks) if fence else f"--- a/notes.md\n+++ b/notes.md\n{hunks}"
+    with pytest.raises(PatchRefused):
+        after(answer)
+
+
+def test_added_fences_without_their_sign_are_refused() -> None:
+    with pytest.raises(PatchRefused, match="four back-ticks"):
+        after(fenced("@@ -1,3 +1,6 @@\n # T\n \n```\n+make\n```\n intro\n"))
+
+
+@pytest.mark.parametrize("numbers", ["@@ -3,3 +3,3 @@", "@@ -3,9 +3,9 @@", "@@"])
+@pytest.mark.parametrize(
+    "below",
+    [
+        "- I changed intro\n- and more\n",
+        "\n- one\n- two\n\n```sh\nmake\n```\n",
+        "This does X.\n\n- one\n\n```\nmake\n```\n",
+        "\n```\nmake\n```\n",
+    ],
+)
+def test_what_stands_below_a_diff_is_no_part_of_it(numbers: str, below: str) -> None:
+    answer = fenced(f"{numbers}\n-intro\n+INTRO\n \n", after=below)
+    assert after(answer) == NOTES.replace("intro", "INTRO")
+
+
+def test_a_whole_file_that_ends_at_a_fence_of_its_own_is_refused() -> None:
+    notes = "".join(f"line {number}\n" for number in range(60)) + NOTES
+    new = notes.replace("line 3\n", "LINE 3\n")
+    with pytest.raises(PatchRefused, match="four back-ticks"):
+        after(f"`notes.md`:\n\n```markdown\n{new}```\nDone.\n", notes)
+    assert after(f"`notes.md`:\n\n````markdown\n{new}````\nDone.\n", notes) == new
