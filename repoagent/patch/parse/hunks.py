@@ -172,7 +172,7 @@ def _read(hunk: Hunk, raw: list[str], marks: dict[int, str]) -> Hunk:
 
 
 def _with_lines(hunk: Hunk, raw: Sequence[str], marks: dict[int, str]) -> Hunk:
-    body = [_line(line) for line in raw]
+    body = [_line(line, first=(hunk.start or 1) <= 1) for line in raw]
     old_marker = new_marker = False
     for row in marks:
         kind = body[row].kind if 0 <= row < len(body) else CONTEXT
@@ -192,9 +192,12 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: dict[int, str]) -> Hunk:
     return replace(result, tolerances=frozenset(names))
 
 
-def _line(line: str) -> Line:
+def _line(line: str, *, first: bool) -> Line:
+    """A line of a hunk; `first`: it can be that of its file, whose byte-order mark is no part of the text."""
     carriage = line.endswith("\r")
     text = line[:-1] if carriage else line
+    if text[:1] == ADD and not first:
+        return Line(ADD, text[1:], cr=carriage)
     if text[:1] in {CONTEXT, DELETE, ADD}:
         return Line(text[0], text[1:].removeprefix("\ufeff"), cr=carriage)
     return Line(CONTEXT, text.removeprefix("\ufeff"), bare=True, cr=carriage)

@@ -1,0 +1,88 @@
+"""Places that fit equally well, and hunks that are equal: no guess between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.patch.helpers import after, reasons
+
+BLOCK = [
+    "def work(items):", "    total = compute_the_total(items)", "    result = 0", "    for item in items:",
+    "        result += item.price", "    return result", "", "",
+]  # fmt: skip
+STALE = "    total = compute_the_sum(items)"
+HUNK = (
+    "--- a/app.py\n+++ b/app.py\n@@{}\n def work(items):\n     total = compute_the_sum(items)\n     result = 0\n"
+    "     for item in items:\n-        result += item.price\n+        result += item.cost\n     return result\n"
+)
+
+
+def source() -> list[str]:
+    lines = [f"x{n} = {n}" for n in range(30)]
+    return [*lines, *BLOCK, *(f"y{n} = {n}" for n in range(30)), *BLOCK, *(f"z{n} = {n}" for n in range(30))]
+
+
+def text(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+@pytest.mark.parametrize("offset", [-5, -1, 7, 10])
+@pytest.mark.parametrize("block", [30, 68])
+def test_an_exact_line_near_one_of_two_loose_places_does_not_decide(block: int, offset: int) -> None:
+    lines = source()
+    lines.insert(block + offset, STALE)
+    assert reasons(HUNK.format(""), text(lines)) == {"ambiguous"}
+
+
+@pytest.mark.parametrize("first", [31, 69])
+def test_the_number_decides_between_equal_loose_places(first: int) -> None:
+    lines = source()
+    changed = [*lines]
+    changed[first + 3] = "        result += item.cost"
+    assert after(HUNK.format(f" -{first},6 +{first},6 @@"), text(lines)) == text(changed)
+
+
+def test_a_number_of_neither_or_of_the_worse_loose_place_decides_nothing() -> None:
+    lines = source()
+    assert reasons(HUNK.format(" -3,6 +3,6 @@"), text(lines)) == {"ambiguous"}
+    lines[70] = "    result = 1"
+    assert reasons(HUNK.format(" -69,6 +69,6 @@"), text(lines)) == {"ambiguous"}
+
+
+LOOP = "@@{}\n     for item in items:\n-        old(item)\n+        new(item)\n"
+FILE = (
+    "def a(items):\n    for item in items:\n        old(item)\n\n\n"
+    "def b(items):\n    for item in items:\n        done(item)\n"
+)
+HEAD = "--- a/app.py\n+++ b/app.py\n"
+ONE, TWO = LOOP.format(" -2,2 +2,2 @@ def a(items):"), LOOP.format(" -7,2 +7,2 @@ def b(items):")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HEAD + ONE + TWO,
+        HEAD + LOOP.format(" -2,2 +2,2 @@") + LOOP.format(" -7,2 +7,2 @@"),
+        HEAD + LOOP.format(" def a(items): @@") + LOOP.format(" def b(items): @@"),
+        f"```diff\n{HEAD}{ONE}{HEAD}{TWO}```\n",
+        f"```diff\n{HEAD}{ONE}```\nand\n```diff\n{HEAD}{TWO}```\n",
+    ],
+)
+def test_equal_hunks_for_two_places_of_which_one_is_there(answer: str) -> None:
+    assert reasons(answer, FILE.encode()) == {"overlap"}
+    both = FILE.replace("done", "old").encode()
+    assert after(answer, both) == both.replace(b"old", b"new")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [HEAD + ONE + ONE, HEAD + LOOP.format("") * 2, f"```diff\n{HEAD}{ONE}```\nagain\n```diff\n{HEAD}{LOOP.format(' -7,2 +7,2 @@')}```\n"],
+)  # fmt: skip
+def test_one_hunk_sent_twice_counts_once(answer: str) -> None:
+    assert after(answer, FILE.encode()) == FILE.replace("old", "new").encode()
+
+
+def test_an_added_line_keeps_its_byte_order_mark_below_the_first() -> None:
+    answer = f"{HEAD}@@ -6,2 +6,3 @@\n def b(items):\n+\ufeffmark\n     for item in items:\n"
+    expected = FILE.replace("def b(items):\n", "def b(items):\n\ufeffmark\n")
+    assert after(answer, FILE.encode()) == expected.encode()
