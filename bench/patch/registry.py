@@ -10,10 +10,11 @@ from bench.patch.slip import SLIPS
 __all__ = ["REFUSALS", "SLIPS"]
 
 MODULES = (
-    "refusals_answer", "refusals_place", "refusals_text", "refusals_twice", "slips_bytes", "slips_drift",
+    "refusals_answer", "refusals_place", "refusals_text", "refusals_twice", "refusals_unclear",
+    "slips_bytes", "slips_drift",
     "slips_forms", "slips_indent", "slips_lines", "slips_names", "slips_near", "slips_numbered",
     "slips_numbers", "slips_odd", "slips_paths", "slips_planted", "slips_sequel", "slips_several",
-    "slips_shape", "slips_status", "slips_whole", "slips_wrap",
+    "slips_shape", "slips_status", "slips_whole", "slips_withdrawn", "slips_wrap",
 )  # fmt: skip
 
 for _module in MODULES:
