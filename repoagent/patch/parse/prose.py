@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from repoagent.patch.hunk import Words
 
 _REACH = 1500  # characters of prose that are searched for choices
-_LONGEST = 20_000  # characters of prose that are read at each end
+_LONGEST = 4000  # characters of prose that are read at each end
 _SENTENCE = re.compile(r"(?<=[.!?:;…])[*_`\"')]*\s+|\n\s*\n|\n(?=\s*(?:[#>*•-]|\d+[.)])\s)")
 
 
@@ -127,6 +127,13 @@ _CITED = _any(r"\"[^\"]{1,200}\"|“[^”]{1,200}”|`[^`]{1,200}`")
 _IF = r"(?:if|unless|whether|in case|otherwise)\b"
 _SUPPOSED = _any(rf"\b{_IF}")
 _THEN_SUPPOSED = _any(rf"\s*{_IF}")
+_TELLING = _any(  # quick: in each sentence that one of the patterns above is found in
+    r"scratch|strike|mind|take|took|withdr|retract|start|ignor|disregard|forget|discard|dismiss|skip|drop|throw"
+    r"|abandon|appl|use|instead|lieu|place of|rather|replac|supersed|overrid|correct|obsolet|cancel|revert|undo"
+    r"|wrong|mistake|broken|invalid|flaw|bug|bogus|not|void|outdated|off|premature|moot|unnecess|superfluous|longer"
+    r"|right|fix|revis|amend|final|real|proper|let|tr[iy]|attempt|v\d|round|redo|apolog|bad|miss|fail|break"
+    r"|error|typo|problem|n't|n’t|actual|again"
+)
 _THOUGHT = _any(r"</(?:think(?:ing)?|thoughts?|reasoning|scratchpad|analysis|reflection)>")
 _EVERYTHING = _any(
     r"\b(?:everything|all|both|any(?:thing)?|patches|diffs|edits|changes|versions|attempts|over|afresh)\b"
@@ -171,11 +178,12 @@ def _weighed(sentence: str) -> Words:
     sentence = _CITED.sub('""', sentence)
     if _THOUGHT.search(sentence):
         return Words.WITHDRAWS
-    found = _withdrawals(sentence)
+    telling = _TELLING.search(sentence) is not None
+    found = _withdrawals(sentence) if telling else []
     if found:
         only_new = all(re.match(_NEW, text, re.IGNORECASE) for text in found) and not _WEAK.search(sentence)
         return Words.NEW if only_new else Words.WITHDRAWS
-    if any(not _denied(match) for match in _CORRECTS.finditer(sentence)):
+    if telling and any(not _denied(match) for match in _CORRECTS.finditer(sentence)):
         return Words.CORRECTS
     if _WEAK.search(sentence) and not _MORE.search(sentence):
         return Words.CORRECTS
