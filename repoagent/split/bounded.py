@@ -2,8 +2,8 @@
 
 tree-sitter gives the external scanner of a grammar 1,024 bytes to write its state to. That of YAML writes 4 bytes for
 each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511 open blocks
-inside a string. Either ends the process, or worse. Text that could nest so deeply is parsed with a copy of the
-grammar whose scanner writes to a larger buffer first.
+inside a string, that of Ruby two among its heredocs. Any of them ends the process, or worse. Text that could come to
+this is parsed with a copy of the grammar whose scanner writes to a larger buffer first.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import ctypes
 import re
 import threading
 from functools import cache
-from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from repoagent.split.languages import LANGUAGES
+from repoagent.split.languages import capsule_for
 from repoagent.split.long_tail import CAPSULE, capsule_of
 
 if TYPE_CHECKING:
@@ -31,6 +30,9 @@ _YAML_BLOCKS = (_BUFFER - 10) // 4
 _PYTHON_BLANK = re.compile(rb"(?:[ \t\f\r]|\\\r?\n){40,}")
 _PYTHON_COLUMNS = (_BUFFER - 2 - 255) // 2
 _TAB = 8
+_RUBY_HEREDOC = re.compile(rb"<<[~-]?[\"'`\w\x80-\xff]")
+# Ruby's scanner keeps the length of a heredoc's word in one byte, and reads back something else for a longer one.
+_RUBY_LONG_WORD = re.compile(rb"<<[~-]?(?:\"[^\"]{256}|'[^']{256}|`[^`]{256}|[\w\x80-\xff]{256})")
 
 
 class _Language(ctypes.Structure):
@@ -49,7 +51,11 @@ class _Language(ctypes.Structure):
     )
 
 
-_SIZES = {14: _Language.rest.offset + ctypes.sizeof(ctypes.c_void_p), 15: ctypes.sizeof(_Language)}
+_SIZES = {
+    13: _Language.rest.offset,
+    14: _Language.rest.offset + ctypes.sizeof(ctypes.c_void_p),
+    15: ctypes.sizeof(_Language),
+}
 
 
 class Bounded:
@@ -64,9 +70,8 @@ class Bounded:
         self.language: tree_sitter.Language | None = None
         import tree_sitter
 
-        spec = LANGUAGES[language]
-        capsule = getattr(import_module(spec.module), spec.function)()
-        size = _SIZES.get(tree_sitter.Language(capsule).abi_version)
+        capsule = capsule_for(language)
+        size = _SIZES.get(tree_sitter.Language(capsule).abi_version) if capsule is not None else None
         if size is not None:
             self.language = tree_sitter.Language(capsule_of(self._copied(_address(capsule), size)))
 
@@ -99,6 +104,11 @@ def bounded(language: str) -> Bounded:
     return Bounded(language)
 
 
+def is_unreadable(text: bytes, language: str) -> bool:
+    """Whether a scanner can't even keep what `text` holds, so that it must not be parsed at all."""
+    return language == "ruby" and _RUBY_LONG_WORD.search(text) is not None
+
+
 def may_overflow(text: bytes, language: str) -> bool:
     """Whether `text` could nest so deeply that the scanner of its grammar writes past its buffer."""
     if language == "yaml":
@@ -108,7 +118,7 @@ def may_overflow(text: bytes, language: str) -> bool:
             len(run[0]) + (_TAB - 1) * run[0].count(b"\t") > _PYTHON_COLUMNS
             for run in _PYTHON_BLANK.finditer(text)
         )
-    return False
+    return language == "ruby" and _RUBY_HEREDOC.search(text) is not None
 
 
 def _address(capsule: object) -> int:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from repoagent.errors import UsageError
-from repoagent.split.long_tail import LONG_TAIL, Tail, at_hand, load
+from repoagent.split.long_tail import LONG_TAIL, Tail, at_hand, load, tail_capsule
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -200,9 +200,16 @@ def grammar(language: str) -> tree_sitter.Language:
     """
     import tree_sitter
 
-    if language in LONG_TAIL:
-        return load(language)
-    spec = LANGUAGES.get(language)
-    if spec is None:
+    if language not in LANGUAGES and language not in LONG_TAIL:
         raise UsageError(f"there is no grammar for {language!r}; there are: {', '.join(sorted(LANGUAGES))}")
-    return tree_sitter.Language(getattr(import_module(spec.module), spec.function)())
+    capsule = capsule_for(language)
+    return load(language) if capsule is None else tree_sitter.Language(capsule)
+
+
+def capsule_for(language: str) -> object | None:
+    """The grammar as its package hands it over; None where no package has it in this form."""
+    if language in LONG_TAIL:
+        return tail_capsule(language)
+    spec = LANGUAGES[language]
+    found: object = getattr(import_module(spec.module), spec.function)()
+    return found

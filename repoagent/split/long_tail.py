@@ -43,8 +43,9 @@ _OWN_NAMES = {"csharp": "c_sharp"}
 
 
 class Tail(NamedTuple):
-    """A language by its suffixes, file names and `#!` programs. `library` is its name in tree-sitter-languages ("" when
-    it is not in there), `pack` its name in tree-sitter-language-pack."""
+    """A language by its suffixes, file names and `#!` programs. `pack` is its name in tree-sitter-language-pack,
+    `library` that in tree-sitter-languages: "" where it is not in there, and for Scala and Julia, whose old scanners
+    write past their buffer or end the process."""
 
     suffixes: tuple[str, ...]
     library: str
@@ -76,7 +77,7 @@ LONG_TAIL: dict[str, Tail] = dict(
         _tail("php", ".php .phtml .php5", shebangs="php"),
         _tail("csharp", ".cs .csx", "c_sharp"),
         _tail("kotlin", ".kt .kts", shebangs="kotlin"),
-        _tail("scala", ".scala .sc .sbt", shebangs="scala"),
+        _tail("scala", ".scala .sc .sbt", "", shebangs="scala"),
         _tail("swift", ".swift", "", shebangs="swift"),
         _tail("objc", ".m .mm"),
         _tail("dart", ".dart", "", shebangs="dart"),
@@ -84,7 +85,7 @@ LONG_TAIL: dict[str, Tail] = dict(
         _tail("lua", ".lua .rockspec", shebangs="lua luajit"),
         _tail("perl", ".pl .pm .t .psgi", names="cpanfile", shebangs="perl"),
         _tail("r", ".r", names=".Rprofile", shebangs="Rscript"),
-        _tail("julia", ".jl", shebangs="julia"),
+        _tail("julia", ".jl", "", shebangs="julia"),
         _tail("haskell", ".hs", shebangs="runhaskell runghc"),
         _tail("elixir", ".ex .exs", shebangs="elixir"),
         _tail("erlang", ".erl .hrl", names="rebar.config", shebangs="escript"),
@@ -142,10 +143,8 @@ def load(language: str) -> tree_sitter.Language:
     import tree_sitter
 
     tail = LONG_TAIL[language]
-    if own := _own(language):
-        return tree_sitter.Language(getattr(import_module(own), OWN[language])())
-    if (shared := _shared(language)) is not None:
-        return shared
+    if (capsule := tail_capsule(language)) is not None:
+        return tree_sitter.Language(capsule)
     if tail.pack in _fetched():
         found: tree_sitter.Language = import_module(PACK).get_language(tail.pack)
         return found
@@ -156,19 +155,28 @@ def load(language: str) -> tree_sitter.Language:
 def second_grammar(language: str) -> tree_sitter.Language | None:
     """Another grammar for what the first does not understand, where both are installed: the two for Kotlin lose what
     follows different constructs."""
-    return _shared(language) if language == "kotlin" and _own(language) else None
-
-
-def _shared(language: str) -> tree_sitter.Language | None:
-    """The grammar in the shared library of tree-sitter-languages."""
     import tree_sitter
 
+    shared = _shared(language) if language == "kotlin" and _own(language) else None
+    return None if shared is None else tree_sitter.Language(shared)
+
+
+def tail_capsule(language: str) -> object | None:
+    """The grammar as its own package or tree-sitter-languages has it."""
+    if own := _own(language):
+        found: object = getattr(import_module(own), OWN[language])()
+        return found
+    return _shared(language)
+
+
+def _shared(language: str) -> object | None:
+    """The grammar in the shared library of tree-sitter-languages."""
     tail, library = LONG_TAIL[language], _library()
     if not tail.library or library is None:
         return None
     maker = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{tail.library}")
     maker.restype = ctypes.c_void_p
-    return tree_sitter.Language(capsule_of(maker()))
+    return capsule_of(maker())
 
 
 def capsule_of(address: int) -> object:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import UsageError
-from repoagent.split.bounded import bounded, may_overflow
+from repoagent.split.bounded import bounded, is_unreadable, may_overflow
 from repoagent.split.languages import UTF16_MARKS, grammar, language_of
 from repoagent.split.long_tail import second_grammar
 
@@ -26,7 +26,10 @@ _CHUNK = 1 << 16
 # The last large texts with their trees: an edit asks for one as outline, for segments and for a check.
 _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 _MOST_FLAWS = 2000
-_UNWATCHED = 1 << 18  # a parse of less than this is not watched, which costs a few percent
+_KEPT = 1 << 18
+_UNWATCHED = (
+    1 << 9
+)  # some 3 KB of TSX take 12 s, so a shorter text alone is parsed without a look at the clock
 
 
 class Flaw(NamedTuple):
@@ -76,7 +79,7 @@ def parse(data: bytes, language: str) -> tree_sitter.Tree:
 def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
     """As `parse_bytes`, of one part of the text."""
     end = time.process_time() + SPLIT_SECONDS
-    return _parsed(text, language, _UNWATCHED, lambda: time.process_time() > end, part)
+    return _parsed(text, language, _KEPT, lambda: time.process_time() > end, part)
 
 
 def forget() -> None:
@@ -100,23 +103,25 @@ def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
     Raises UsageError for a language without a grammar.
     """
     end = time.process_time() + SPLIT_SECONDS * (1 + len(text) / 1_000_000)
-    return _parsed(text, language, _UNWATCHED, lambda: time.process_time() > end)
+    return _parsed(text, language, _KEPT, lambda: time.process_time() > end)
 
 
 def _parsed(
     text: bytes,
     language: str,
-    unwatched: int,
+    kept_from: int,
     too_late: Callable[[], bool],
     part: tree_sitter.Range | None = None,
 ) -> tree_sitter.Tree | None:
-    """The tree, unless it is `too_late` before or the text nests too deeply; a text shorter than `unwatched` is not
-    looked at that closely. All parsing goes through here."""
+    """The tree, unless it is `too_late` before or the text nests too deeply. A tree of `kept_from` bytes or
+    more is kept for the next who asks. All parsing goes through here."""
     if part is None:
         for known, of, kept in _recent:
             if of == language and known == text:
                 return kept
     tree: tree_sitter.Tree | None
+    if is_unreadable(text, language):
+        return None
     if may_overflow(text, language):
         from repoagent.repo.run import uninterrupted
 
@@ -125,16 +130,16 @@ def _parsed(
             return None
         with uninterrupted(), safe.lock:  # ^C would be lost in a call from the parser
             safe.too_deep = False
-            tree = _run(safe.language, text, 0, lambda: safe.too_deep or too_late(), part)
+            tree = _run(safe.language, text, lambda: safe.too_deep or too_late(), part)
             if safe.too_deep:
                 return None
     else:
-        tree = _run(grammar(language), text, unwatched, too_late, part)
+        tree = _run(grammar(language), text, too_late, part)
         if tree is not None and tree.root_node.has_error and (second := second_grammar(language)) is not None:
-            other = _run(second, text, unwatched, too_late, part)
+            other = _run(second, text, too_late, part)
             if other is not None and _brokenness(other, text) < _brokenness(tree, text):
                 tree = other
-    if tree is not None and part is None and unwatched <= len(text) <= CHECK_BYTES:
+    if tree is not None and part is None and kept_from <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
 
@@ -142,14 +147,13 @@ def _parsed(
 def _run(
     language: tree_sitter.Language,
     text: bytes,
-    unwatched: int,
     too_late: Callable[[], bool],
     part: tree_sitter.Range | None,
 ) -> tree_sitter.Tree | None:
     import tree_sitter
 
     parser = tree_sitter.Parser(language, included_ranges=None if part is None else [part])
-    if len(text) < unwatched:
+    if len(text) < _UNWATCHED:
         return parser.parse(text)
 
     def read(offset: int, _: tuple[int, int]) -> bytes:  # bytes: with a memoryview the binding crashes

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -73,3 +74,17 @@ def test_a_large_flat_file_has_the_same_tree_with_the_bounded_grammar() -> None:
     wide = b"if x:\n" + b" " * 400 + b"y = 1\n"
     assert may_overflow(wide, "python")
     assert not parse(wide, "python").root_node.has_error
+
+
+@pytest.mark.skipif(find_spec("tree_sitter_ruby") is None, reason="the extra is not installed")
+def test_the_heredocs_of_ruby_stay_within_the_buffer() -> None:
+    words = b", ".join(b"<<" + b"W" * 50 + b"%02d" % n for n in range(40))
+    code = (
+        "import sys; from repoagent.split import outline; data = sys.stdin.buffer.read()\n"
+        "for n in range(len(data)): outline('a.rb', data[n:] if n < 60 else data[:-n])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, input=words + b"\n", capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert parse(b"a = <<~X\n  b\nX\n", "ruby").root_node.type == "program"
+    with pytest.raises(UsageError, match="nests too deeply"):
+        parse(b"<<" + b"W" * 300 + b"\n", "ruby")
