@@ -24,7 +24,7 @@ PLACING = {
     "whitespace": "Lines differ in their white space: indentation, tabs for spaces.",
     "html": "The answer came with `&lt;` for `<` and the like.",
     "elision": "A line such as `...` stands for lines of the file that were left out.",
-    "split": "Two places of the file were run together in one hunk.",
+    "split": "Several places of the file were run together in one hunk.",
     "fuzzy-context": "Lines of context are wrong, missing or too many; deleted lines are there as written.",
 }
 """Forgiven while a hunk is placed."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line, is_elision
@@ -20,6 +21,8 @@ from repoagent.patch.locate.match import (
 from repoagent.patch.problems import Misfit
 
 _MOST = 40
+_MOST_CHAINS = 1000
+_MOST_PARTS = 12
 Rows = tuple[int, ...]
 
 
@@ -42,9 +45,10 @@ def _elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Fit]:
     olds = [[line for line in part if line.kind != ADD] for part in parts]
     if any(part and all(is_blank(line.text) for line in old) for part, old in zip(parts, olds, strict=True)):
         return []
-    chains = list(_chains([_places(old, index, loosest) for old in olds if old], index))
-    if len(chains) > 1:
-        chains = [chain for chain in chains if _in_one_block(chain, index.lines)] or chains
+    options = [_places(old, index, loosest) for old in olds if old]
+    chains = _chains(options, lambda one, other: _in_one_block((one, other), index.lines)) or _chains(options)
+    if len(chains) > _MOST_CHAINS:
+        return []
     return _fitting(hunk, [[*_with_gaps(chain, olds)] for chain in chains])
 
 
@@ -74,26 +78,34 @@ def _places(old: Sequence[Line], index: FileIndex, loosest: str) -> list[Rows]:
     for level in LEVELS:
         found = find_old(old, index, level)
         if found:
-            return [tuple(range(start, start + len(old))) for start in found[:_MOST]]
+            return [tuple(range(start, start + len(old))) for start in found]
         if level == loosest:
             break
     return []
 
 
-def _chains(options: Sequence[Sequence[Rows]], index: FileIndex) -> Iterator[tuple[Rows, ...]]:
-    """All ways to take one place of each part, each after the one before it; at most `_MOST`."""
+def _chains(
+    options: Sequence[Sequence[Rows]], follows: Callable[[Rows, Rows], bool] | None = None
+) -> list[tuple[Rows, ...]]:
+    """The ways to take one place of each part, each after the one before it and such that it `follows` that.
+
+    Of the places after a part the nearest `_MOST` are looked at. More than `_MOST_CHAINS` come out where there are too
+    many to look at all.
+    """
     if not all(options) or not options:
-        return
+        return []
     work: list[tuple[Rows, ...]] = [(place,) for place in reversed(options[0])]
-    count = 0
-    while work and count < _MOST:
+    found: list[tuple[Rows, ...]] = []
+    while work and len(found) <= _MOST_CHAINS:
         chain = work.pop()
         if len(chain) == len(options):
-            count += 1
-            yield chain
+            found.append(chain)
             continue
-        after = chain[-1][-1]
-        work += [(*chain, place) for place in reversed(options[len(chain)]) if place[0] > after]
+        rest = options[len(chain)]
+        first = bisect_right(rest, chain[-1][-1], key=lambda place: place[0])
+        near = rest[first : first + _MOST]
+        work += [(*chain, place) for place in reversed(near) if follows is None or follows(chain[-1], place)]
+    return found
 
 
 def _in_one_block(chain: Sequence[Rows], lines: Sequence[str]) -> bool:
@@ -101,8 +113,8 @@ def _in_one_block(chain: Sequence[Rows], lines: Sequence[str]) -> bool:
     for before, after in pairwise(chain):
         outer, inner = _depth(lines, before[::-1]), _depth(lines, after)
         least = outer + 1 if inner > outer else min(outer, inner)
-        between = (line for line in lines[before[-1] + 1 : after[0]] if not is_blank(line))
-        if any(len(indent_of(line).expandtabs(4)) < least for line in between):
+        between = (lines[row] for row in range(before[-1] + 1, after[0]))
+        if any(len(indent_of(line).expandtabs(4)) < least for line in between if not is_blank(line)):
             return False
     return True
 
@@ -112,22 +124,41 @@ def _depth(lines: Sequence[str], rows: Sequence[int]) -> int:
 
 
 def _fused(hunk: Hunk, index: FileIndex, loosest: str) -> list[Fit]:
-    """A hunk that runs two places together is cut in the context between two of its changes.
+    """A hunk that runs several places together is cut in the context between its changes, into as few parts as can be.
 
-    Both halves must have a single place each, in order; all cuts that fit must ask for the same.
+    Each part must have a single place, in order; all ways to cut that fit must ask for the same.
     """
-    found: dict[object, Fit] = {}
-    for cut in _cuts(hunk.lines):
-        halves = [
-            [line for line in part if line.kind != ADD] for part in (hunk.lines[:cut], hunk.lines[cut:])
+    bounds = [0, *_cuts(hunk.lines), len(hunk.lines)]
+    places: dict[tuple[int, int], Rows] = {}
+
+    def rows_of(first: int, last: int) -> Rows:
+        """The one place of the lines from one bound to another; none where they have several, or say nothing."""
+        if (first, last) not in places:
+            old = [line for line in hunk.lines[first:last] if line.kind != ADD]
+            some = [] if all(is_blank(line.text) for line in old) else _places(old, index, loosest)
+            places[first, last] = some[0] if len(some) == 1 else ()
+        return places[first, last]
+
+    ways: list[tuple[int, Rows]] = [(0, ())]  # up to which bound, and the rows so far
+    for _ in range(_MOST_PARTS):
+        longer = [
+            (last, rows + part)
+            for first, rows in ways
+            for last in bounds
+            if last > first
+            and (first or last < len(hunk.lines))
+            and (part := rows_of(first, last))
+            and (not rows or rows[-1] < part[0])
         ]
-        if any(all(is_blank(line.text) for line in half) for half in halves):
-            continue
-        places = [_places(half, index, loosest) for half in halves]
-        if [len(some) for some in places] == [1, 1] and places[0][0][-1] < places[1][0][0]:
-            fit = Fit(hunk, (*places[0][0], *places[1][0]), SPLIT)
-            found.setdefault(tuple(fit.changes()), fit)
-    return list(found.values())
+        found: dict[object, Fit] = {}
+        for last, rows in longer:
+            if last == len(hunk.lines):
+                fit = Fit(hunk, rows, SPLIT)
+                found.setdefault(tuple(fit.changes()), fit)
+        if found or len(longer) > _MOST_CHAINS:
+            return list(found.values()) if len(longer) <= _MOST_CHAINS else []
+        ways = longer
+    return []
 
 
 def _cuts(lines: Sequence[Line]) -> list[int]:
