@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from repoagent.patch.hunk import Hunk
 from repoagent.patch.locate.fit import Fit
-from repoagent.patch.locate.match import FUZZY, LEVELS, WHITESPACE, FileIndex, indent_of, is_blank
+from repoagent.patch.locate.heading import under_heading
+from repoagent.patch.locate.match import FUZZY, FileIndex, is_blank
 from repoagent.patch.problems import Misfit
 from repoagent.patch.text import numbered
 
@@ -57,14 +58,16 @@ def _narrowed(
     if hunk.old_marker:
         fits = [fit for fit in fits if fit.last == len(index.lines) - 1] or fits
     for heading in hunk.headings[:-1]:
-        outer = _under_heading(heading, fits, index)
+        outer = under_heading(heading, fits, index)
         fits = fits if outer is None else outer
-    under = _under_heading(hunk.section, fits, index)
+    under = under_heading(hunk.section, fits, index)
     if under is not None:
         if _contradicted(hunk, fits, under):
             return fits
         fits = under
     if fits and fits[0].level == FUZZY:
+        if _is_exact_alone(fits, index):
+            return fits[:1]
         least = min(fit.behind for fit in fits)
         named = _at_number(number, hunk, fits, chosen)
         return named if len(named) == 1 and named[0].behind - least < _EQUAL else fits
@@ -74,47 +77,23 @@ def _narrowed(
     return _at_number(number, hunk, fits, chosen)
 
 
+def _is_exact_alone(fits: Sequence[Fit], index: FileIndex) -> bool:
+    """Is every line that the best loose fit finds in the file there to the byte, and of the others no fit so, nor with
+    more lines found?"""
+    found = [
+        [(line.text, row) for line, row in zip(fit.hunk.old, fit.rows, strict=True) if row is not None]
+        for fit in fits
+    ]
+    exact = [all(text == index.lines[row] for text, row in pairs) for pairs in found]
+    return exact[0] and not any(exact[1:]) and len(found[0]) == max(map(len, found))
+
+
 def _contradicted(hunk: Hunk, fits: Sequence[Fit], under: Sequence[Fit]) -> bool:
     """Does a header that is right in its counts name a place by number which is none of those under its heading?"""
     if hunk.start is None or not hunk.exact_counts or not under:
         return False
     rows = [fit.first for fit in fits]
     return hunk.start - 1 in rows and hunk.start - 1 not in [fit.first for fit in under]
-
-
-def _under_heading(section: str, fits: Sequence[Fit], index: FileIndex) -> Sequence[Fit] | None:
-    """The fits that stand under the line which the hunk's header quotes; None when there is no such line."""
-    wanted = LEVELS[WHITESPACE](section)
-    if len(wanted) < 3:
-        return None
-    keys = index.keys(WHITESPACE)
-    headings = {
-        row for row, key in enumerate(keys) if key.startswith(wanted) or (len(key) > 5 and wanted == key)
-    }
-    if not headings:
-        return None
-    return [fit for fit in fits if _heading_above(fit.first, headings, index)]
-
-
-def _heading_above(row: int, headings: set[int], index: FileIndex) -> bool:
-    """Is the nearest line above `row` that could be a heading like those, one of them?
-
-    A line of the same depth or less which starts with a letter ends the reach of a heading.
-    """
-    depth = min(len(indent_of(index.lines[heading]).expandtabs(4)) for heading in headings)
-    for above in range(min(row, len(index.lines) - 1), -1, -1):
-        if above in headings:
-            return True
-        line = index.lines[above]
-        text = line.lstrip()
-        if (
-            above < row
-            and text
-            and len(indent_of(line).expandtabs(4)) <= depth
-            and (text[0].isalpha() or text[0] == "_")
-        ):
-            return False
-    return False
 
 
 def _in_order(number: int, fits: Sequence[Fit], chosen: dict[int, Fit]) -> Sequence[Fit]:
@@ -145,15 +124,27 @@ def _at_number(number: int, hunk: Hunk, fits: Sequence[Fit], chosen: dict[int, F
 
 
 def _ambiguous(hunk: Hunk, fits: Sequence[Fit], index: FileIndex) -> Misfit:
-    places = ", ".join(str(fit.first + 1) for fit in fits[:8]) + (", …" if len(fits) > 8 else "")
-    row = fits[0].first
+    rows = [fit.first for fit in fits]
+    if len(set(rows)) < len(rows):  # one place for the hunk, and several for what it changes
+        rows = sorted({row for fit in fits for row in _first_changed(fit)} or set(rows))
+    places = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
+    row = rows[0]
     around = range(max(0, row - 2), min(len(index.lines), row + 3))
+    where = f"at {len(rows)} places (lines {places})" if len(rows) > 1 else f"in two ways at line {places}"
     telling = next((line.text for line in hunk.old if not is_blank(line.text)), "")
     return Misfit(
         "ambiguous",
-        f"the hunk fits equally well at {len(fits)} places (lines {places}), and nothing says which is "
+        f"the hunk fits equally well {where}, and nothing says which is "
         f"meant. Send it with more unchanged lines around `{telling.strip()[:60]}`, enough to tell its "
         "place from the others, or with the enclosing function's first line after `@@`. "
         f"Around line {row + 1}:\n" + numbered((above, index.lines[above]) for above in around),
         hunk.number,
     )
+
+
+def _first_changed(fit: Fit) -> list[int]:
+    """The row of the first change; none for one that no line holds."""
+    try:
+        return [change.start for change in fit.changes()[:1]]
+    except Misfit:
+        return []
