@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby, pairwise
 
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line
 from repoagent.patch.locate.fit import Fit
-from repoagent.patch.locate.match import EXACT, LEVELS, WHITESPACE, indent_of, is_blank
+from repoagent.patch.locate.match import EXACT, LEVELS, WHITESPACE, indent_of, is_blank, weight
 from repoagent.patch.problems import Misfit
 from repoagent.patch.splice.first_column import (
     Pair,
@@ -20,6 +21,8 @@ from repoagent.patch.splice.first_column import (
     with_or_without,
 )
 from repoagent.patch.splice.shifts import shifts
+
+_ALIKE = 0.6
 
 
 def rebased(fit: Fit, lines: Sequence[str], others: Sequence[Fit] = ()) -> Hunk:
@@ -59,9 +62,15 @@ def rebased(fit: Fit, lines: Sequence[str], others: Sequence[Fit] = ()) -> Hunk:
     if table is None and any(f and not h for h, f in deleted):
         table = _beside_flush(every, added, _goes_with_flush(fit, lines), file)
     elif table is None and any(h and f for h, f in deleted):
+        gone_to = {f for _, f in deleted}
+        kept = any(h for h, _ in context) and all(h == f for h, f in context)
+        if kept and added <= gone_to - {h for h, _ in deleted}:
+            return hunk  # context and additions are where the file has them, deleted lines alone are not
         table = _table(deleted, added, file)
     if not deleted and forgotten_space(every - {("", "")}):
         table = with_or_without(table, every, fit, lines, file.known)
+    if table is None and _stands_as_written(fit, lines, (context, deleted), added, file):
+        return hunk
     if table is None or any(table[h] != f for h, f in held):
         raise _unclear(hunk.number)
     return replace(
@@ -70,6 +79,65 @@ def rebased(fit: Fit, lines: Sequence[str], others: Sequence[Fit] = ()) -> Hunk:
             replace(line, text=_moved(line.text, table)) if line.kind == ADD else line for line in hunk.lines
         ),
     )
+
+
+def _stands_as_written(
+    fit: Fit, lines: Sequence[str], quoted: tuple[set[Pair], set[Pair]], added: set[str], file: _File
+) -> bool:
+    """Are the added lines indented as the file is there, where only some of the quoted lines are not?
+
+    Exact deleted lines show it, unless a line is astray that begins as deep in the hunk as an added one: then some line
+    must show that the hunk has kept its indentation, or each added line take up a deleted one. So do added lines with
+    tabs, as the file has them there, where quoted ones came with spaces, and the other way round. Without deleted
+    lines each addition must begin where a line beside it does in the file.
+    """
+    if _foreign(added, file) or not all(file.in_step(indent) for indent in added):
+        return False
+    telling = _pairs(fit, lines, lambda line: weight(line.text) > 1)
+    if any(h for h, _ in telling) and all(h == f for h, f in telling):
+        return True  # a bracket was taken for another one
+    every, deleted = quoted[0] | quoted[1], quoted[1]
+    exact = {h for h, f in every if h == f}
+    astray = {char for h, f in every if h != f for char in h}
+    if astray and not astray & set("".join(added)):  # tabs in one, spaces in the other
+        return added <= {f for h, f in every if f} | exact
+    if deleted and all(h == f for h, f in deleted):
+        if added & {h for h, f in every if h != f}:
+            return (any(exact) and added <= {h for h, _ in deleted}) or _each_takes_up(fit.hunk)
+        return any(h for h, _ in deleted) or added <= exact | {f for _, f in every}
+    return not deleted and not added & {h for h, f in every if h != f} and _as_beside(fit, lines)
+
+
+def _each_takes_up(hunk: Hunk) -> bool:
+    """Is each added line one that comes for a deleted one like it, at the same depth?"""
+    for context, run in groupby(hunk.lines, key=lambda line: line.kind == CONTEXT):
+        some = [line for line in run if not is_blank(line.text)]
+        gone = [line.text for line in some if line.kind == DELETE]
+        come = [line.text for line in some if line.kind == ADD]
+        if context or not come:
+            continue
+        if len(gone) != len(come) or any(
+            indent_of(one) != indent_of(other)
+            or SequenceMatcher(None, one, other, autojunk=False).ratio() < _ALIKE
+            for one, other in zip(gone, come, strict=True)
+        ):
+            return False
+    return True
+
+
+def _as_beside(fit: Fit, lines: Sequence[str]) -> bool:
+    """Does each added line begin where the nearest line of the file above or below it does?"""
+    rows = dict(enumerate(fit.rows))
+    position = 0
+    for line in fit.hunk.lines:
+        if line.kind != ADD:
+            position += 1
+            continue
+        beside = [row for row in (rows.get(position - 1), rows.get(position)) if row is not None]
+        there = {indent_of(lines[row]) for row in beside if not is_blank(lines[row])}
+        if not is_blank(line.text) and indent_of(line.text) not in there:
+            return False
+    return True
 
 
 @dataclass(frozen=True)
