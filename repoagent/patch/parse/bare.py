@@ -24,7 +24,7 @@ _HEADER = re.compile(
     r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"
     r"|=====+$|Only in |RCS file: |retrieving revision )"
 )
-_NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│ \t]")
+_NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 _BULLET = re.compile(r"[+-] (?!\*/? |\*/?$)\S|--\s*$|---+\s*$")
 _REACH = 40  # lines in which a paragraph must show a change, to belong to a hunk
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.patch.hunk import ADD, CONTEXT, FilePatch, Hunk, Line
@@ -66,17 +67,33 @@ def _reading(hunk: Hunk, index: FileIndex, form: str) -> Hunk:
         if len(found) == 1:
             return found[0]
         if found and form != "search-replace":
-            return first
+            return found[0]
         if found:
             break
     if form != "search-replace":
-        return first
+        return _mostly_there(options, index)
     raise Misfit(
         "malformed",
         "the text of this SEARCH/REPLACE block holds a divider of its own, so it is not clear where SEARCH ends. "
         "Send the change as a unified diff.",
         hunk.number,
     )
+
+
+def _mostly_there(options: Sequence[Hunk], index: FileIndex) -> Hunk:
+    """Of readings that all fit nowhere as a whole the one that has most lines, and every deleted one, in the file; the
+    first where that has any of its own there, or two have as many."""
+    there = index.places(EXACT)
+
+    def score(option: Hunk) -> int:
+        if any(line.text not in there for line in option.deleted if not is_blank(line.text)):
+            return 0
+        return sum(line.text in there for line in option.old if not is_blank(line.text))
+
+    scores = [score(option) for option in options]
+    own = any(line.text in there for line in options[0].old if not is_blank(line.text))
+    best = max(scores)
+    return options[0] if own or not best or scores.count(best) > 1 else options[scores.index(best)]
 
 
 def _has_only_heading(hunk: Hunk) -> bool:

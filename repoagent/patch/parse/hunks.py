@@ -164,11 +164,9 @@ def _read(hunk: Hunk, raw: list[str], marks: dict[int, str]) -> Hunk:
     if hunk.counts == (0, 0):
         hunk = replace(hunk, counts=None, tolerances=hunk.tolerances | {"counts"})
     result = _with_lines(hunk, raw, marks)
-    inner = without_inner_numbers(raw) if result.changes else None
-    if inner is not None:
-        other = _with_lines(replace(hunk, tolerances=hunk.tolerances | {"numbered"}), inner, marks)
-        result = replace(result, otherwise=(other,))
-    return result
+    inner = without_inner_numbers(raw) if result.changes else []
+    numbered = replace(hunk, tolerances=hunk.tolerances | {"numbered"})
+    return replace(result, otherwise=tuple(_with_lines(numbered, other, marks) for other in inner))
 
 
 def _with_lines(hunk: Hunk, raw: Sequence[str], marks: dict[int, str]) -> Hunk:

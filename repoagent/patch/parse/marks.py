@@ -26,7 +26,7 @@ DIRECTIVE = re.compile(
     r"|(Add File|Update File|Delete File|Move to):[ \t]*(\S.*)$)"
 )
 _INTERESTING = re.compile(
-    r"[\s>\d|:│.)*+\u200b-\u200f\u2060\ufeff-]{0,80}?"
+    r"[\s>\d|:│→.)*+\u200b-\u200f\u2060\ufeff-]{0,80}?"
     r"(?:```|~~~|<<<<|-{5,9} SEARCH|diff -|Index: |--- |\+\+\+ |@@|\*\*\* \S)"
 )
 _MAIL = re.compile(r"(?:From [0-9a-f]{40,64} \w|commit [0-9a-f]{40,64}\b)")

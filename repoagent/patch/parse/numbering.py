@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 from repoagent.patch.parse.marks import COMMAND, NUMBERS
 
-_START_NUMBER = re.compile(r"[ \t|:│]{0,20}\d")
-_SINGLE = re.compile(r"[ \t]*(\d{1,7})([ \t]*[|:│]?[ \t]*)")
+_START_NUMBER = re.compile(r"[ \t|:│→]{0,20}\d")
+_SINGLE = re.compile(r"[ \t]*(\d{1,7})([ \t]*[|:│→]?[ \t]*)")
 _COLUMNS = re.compile(r"(?=[ |:│]*\d)[ \d|:│]*[ |:│](?=[-+])")
 _TABBED = re.compile(r"(?=\t?\d)(\d{0,7})\t(\d{0,7})\t")
-_INSIDE = re.compile(r"([ +-])[ \t]*(\d{1,7})[ \t]*[|:│\t]( ?)")
+_INSIDE = re.compile(r"([ +-]?)[ \t]*(\d{1,7})[ ]*([|:│→\t])( ?)")
 _FIRST = (
     " ",
     "+",
@@ -71,7 +70,7 @@ def without_numbers(
 
 def _parted(lines: Sequence[str]) -> bool:
     """Does more than space part the numbers from the text?"""
-    return all(re.match(r"[ \t\d]*\d[ \t]*(?:[|:│]|\t)", line) for line in lines)
+    return all(re.match(r"[ \t\d]*\d[ \t]*(?:[|:│→]|\t)", line) for line in lines)
 
 
 def _lengths(lines: Sequence[str]) -> tuple[int, int]:
@@ -137,31 +136,38 @@ def _sure(rest: Sequence[str], *, weak: bool) -> bool:
     return {"+", "-"} <= signs if weak else bool({"+", "-"} & signs)
 
 
-def without_inner_numbers(lines: Sequence[str]) -> list[str] | None:
-    """The lines of a hunk without a number right after each sign: `-12: old`, `+ 13| new`.
+def without_inner_numbers(lines: Sequence[str]) -> list[list[str]]:
+    """The lines of a hunk without a number right after each sign, or in place of a forgotten one: `-12: old`,
+    `+ 13| new`, `12\u2192 same`. First as it is likelier: with or without one space as part of what parts them.
 
     Those of the old side must count through. A file can have such text of its own: its content decides.
     """
-    found = [(_INSIDE.match(line), line) for line in lines if line.strip()]
-    old = [match for match, line in found if not line.startswith("+")]
-    if not old or any(match is None for match in old):
-        return None
-    numbers = [int(match.group(2)) for match in old if match is not None]
-    if any(after != before + 1 for before, after in pairwise(numbers)):
-        return None
-    added = [match for match, line in found if line.startswith("+")]
+    old = [(_INSIDE.match(line), line) for line in lines if not line.startswith("+")]
+    added = [_INSIDE.match(line) for line in lines if line.startswith("+") and line.strip()]
+    matches = [match for match, line in old if line.strip()]
+    if not matches or any(match is None for match in matches):
+        return []
+    if len({int(match[2]) - row for row, (match, _) in enumerate(old) if match is not None}) > 1:
+        return []
     strip_added = bool(added) and all(match is not None for match in added)
-    spaced = all(
-        match.group(3) or match.end() == len(match.string) for match, _ in found if match is not None
-    )
-    result = []
-    for line in lines:
-        match = _INSIDE.match(line)
-        if match is None or (line.startswith("+") and not strip_added):
-            result.append(line)
-        else:
-            result.append(match.group(1) + line[match.end() if spaced else match.start(3) :])
-    return result
+    signs = {match[3] for match in matches if match is not None}
+    if not strip_added and any(match is not None and match[3] in signs for match in added):
+        return []  # of some added lines the number would stay
+    numbered = [match for match in (*matches, *(added if strip_added else ())) if match is not None]
+    spaced = all(match[4] or match.end() == len(match.string) for match in numbered)
+    tight = all(match[3] in "\t\u2192" for match in numbered)
+    likely = spaced and not tight
+    return [
+        [_without_inner(line, strip_added=strip_added, spaced=way) for line in lines]
+        for way in ([likely, not likely] if spaced else [False])
+    ]
+
+
+def _without_inner(line: str, *, strip_added: bool, spaced: bool) -> str:
+    match = _INSIDE.match(line)
+    if match is None or (line.startswith("+") and not strip_added):
+        return line
+    return (match[1] or " ") + line[match.end() if spaced else match.start(4) :]
 
 
 def number_before(line: str) -> bool:
