@@ -26,7 +26,7 @@ def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
     """
     groups: dict[str, list[Target]] = {}
     problems = []
-    for patch in patches:
+    for patch in _without_idle_claims(patches):
         try:
             target = _target(patch, files)
         except Misfit as misfit:
@@ -42,6 +42,25 @@ def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
     if problems:
         raise PatchRefused(problems)
     return list(groups.values())
+
+
+def _without_idle_claims(patches: Sequence[FilePatch]) -> list[FilePatch]:
+    """The patches, where others change something without the counts of hunks that have only context: a line that they
+    claim and that did not come. A hunk that has every line of its longer side keeps them: it has lost a sign."""
+    if not any(patch.whole is not None or any(hunk.changes for hunk in patch.hunks) for patch in patches):
+        return list(patches)
+    return [
+        replace(
+            patch,
+            hunks=tuple(
+                replace(hunk, counts=None)
+                if not hunk.changes and hunk.counts and len(hunk.old) < max(hunk.counts)
+                else hunk
+                for hunk in patch.hunks
+            ),
+        )
+        for patch in patches
+    ]
 
 
 def _going_on(target: Target, patch: FilePatch, group: Sequence[Target]) -> Target:
