@@ -22,12 +22,14 @@ NO_FILE = "/dev/null"
 
 
 def unquote(name: str) -> str:
-    """A name in a header, without git's C-quoting, what follows a tab, and trailing white space."""
+    """A name in a header, without git's C-quoting and what follows a tab; without a tab, also without trailing white
+    space."""
     name = name.rstrip("\r")
     if name.startswith('"'):
         close = re.match(r'"((?:[^"\\]|\\.)*)"', name)
         return _unescape(close.group(1)) if close else name
-    return name.split("\t")[0].rstrip()
+    name, tab, _ = name.partition("\t")
+    return name if tab else name.rstrip()  # the tab ends a name, which may end in a space itself
 
 
 def plain_name(name: str) -> str:
@@ -35,7 +37,11 @@ def plain_name(name: str) -> str:
     Markdown puts around it."""
     if name.startswith('"'):
         return unquote(name)
-    name = unquote(name).strip()
+    ended = "\t" in name
+    name = unquote(name).lstrip()
+    if ended and name.endswith(" ") and name.strip():
+        return name
+    name = name.rstrip()
     name = _DATE.split(name, maxsplit=1)[0].strip() if len(name) < 4000 else name
     name = _REMARK.sub("", name) if len(name) < 4000 else name
     for mark in ("**", "__", "`", "'", '"'):
@@ -46,7 +52,7 @@ def plain_name(name: str) -> str:
 
 def is_no_file(name: str) -> bool:
     """Does a name after `---` or `+++` stand for no file?"""
-    return plain_name(name) in {NO_FILE, "dev/null", "a/dev/null", "b/dev/null", "NUL", "nul"}
+    return plain_name(name).rstrip() in {NO_FILE, "dev/null", "a/dev/null", "b/dev/null", "NUL", "nul"}
 
 
 def _unescape(quoted: str) -> str:
@@ -157,7 +163,8 @@ def _spelled(name: str | None, prefixed: bool) -> list[str]:
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     """The one known path that `names` (spellings of one name) mean, or None.
 
-    As given first; then as `_otherwise` has it; then the longest common tail (see `same_tail`), if it is single.
+    As given first; then as `_otherwise` has it; then the longest common tail (see `same_tail`), if it is single; then
+    a path that ends in spaces, which the name has lost.
     """
     for name in names:
         if name in known:
@@ -166,7 +173,10 @@ def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     for name in names:
         if name in known:
             return name
-    return next((found[0] for name in names if len(found := same_tail(name, known)) == 1), None)
+    if tail := next((found[0] for name in names if len(found := same_tail(name, known)) == 1), None):
+        return tail
+    spaced = [path for path in known if path.endswith(" ") and path.rstrip(" ") in names]
+    return spaced[0] if len(spaced) == 1 else None
 
 
 def _otherwise(names: Collection[str]) -> list[str]:

@@ -20,7 +20,7 @@ from repoagent.patch.parse.marks import (
     is_signature,
 )
 from repoagent.patch.parse.numbering import number_before
-from repoagent.patch.paths import is_no_file, plain_name, unquote
+from repoagent.patch.paths import NO_FILE, is_no_file, plain_name, unquote
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _GIT = re.compile(rf"({_QUOTED}|\S+) +({_QUOTED}|\S+)[ \t\r]*$")
@@ -162,7 +162,7 @@ def _differ(old: str, new: str) -> bool:
 
 def _command_names(patch: FilePatch, line: str) -> FilePatch:
     """The names of a `diff --git a/x b/x`, `diff -u x y` or `Index: x` line."""
-    line = line.rstrip()
+    line = line.rstrip("\r")
     if len(line) > LONGEST:
         return patch
     if line.startswith("Index: "):
@@ -171,23 +171,30 @@ def _command_names(patch: FilePatch, line: str) -> FilePatch:
     rest = line[len("diff ") :]
     while rest.startswith("-"):
         rest = rest.partition(" ")[2].lstrip()
-    half = (len(rest) - 5) // 2
-    if rest[:2] == "a/" and rest[half + 2 : half + 5] == " b/" and rest[2 : half + 2] == rest[half + 5 :]:
-        return replace(patch, old=rest[: half + 2], new=rest[half + 3 :])
-    half = len(rest) // 2
-    if rest[:half] == rest[half + 1 :] and rest[half : half + 1] == " ":
-        return replace(patch, old=rest[:half], new=rest[:half])
-    names = _GIT.match(rest)
-    return replace(patch, old=unquote(names.group(1)), new=unquote(names.group(2))) if names else patch
+    for names in (rest, rest.rstrip()):  # a name may end in a space, and a line in spaces that belong to none
+        half = (len(names) - 5) // 2
+        if (
+            names[:2] == "a/"
+            and names[half + 2 : half + 5] == " b/"
+            and names[2 : half + 2] == names[half + 5 :]
+        ):
+            return replace(patch, old=names[: half + 2], new=names[half + 3 :])
+        half = len(names) // 2
+        if names[:half] == names[half + 1 :] and names[half : half + 1] == " ":
+            return replace(patch, old=names[:half], new=names[:half])
+    both = _GIT.match(rest)
+    return replace(patch, old=unquote(both.group(1)), new=unquote(both.group(2))) if both else patch
 
 
 def _header_names(patch: FilePatch, old_line: str, new_line: str) -> FilePatch:
     old, new = old_line[4:], new_line[4:]
     if patch.action in {"rename", "copy"}:
         return patch
-    if is_no_file(old):
+    # A diff of a file `dev/null` names it on both sides, with a prefix; /dev/null has none.
+    both = is_no_file(old) and is_no_file(new)
+    if is_no_file(old) and not (both and plain_name(old) != NO_FILE):
         return replace(patch, old=plain_name(new), new=plain_name(new), action="create")
-    if is_no_file(new):
+    if is_no_file(new) and not (both and plain_name(new) != NO_FILE):
         return replace(patch, old=plain_name(old), new=plain_name(old), action="delete")
     return replace(patch, old=plain_name(old), new=plain_name(new))
 
