@@ -43,7 +43,8 @@ def edited(group: Sequence[Target], files: Files, before: bytes | None = None) -
         return _deleted(first.source, hunks, data, source.mode)
     after, placements = _content(first, group, hunks, data, files)
     if after != data:
-        check_result(first.path, data, after, files.parses_worse)
+        whole = any(target.patch.whole is not None for target in group)
+        check_result(first.path, data, after, files.parses_worse, may_empty=files.strict and not whole)
     mode = next((target.patch.mode for target in reversed(group) if target.patch.mode), source.mode)
     if first.patch.action == "copy":
         return Outcome(FileChange(None, first.path, None, after, None, mode), placements)

@@ -16,9 +16,12 @@ _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 
 
-def check_result(path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None) -> None:
-    """Raises Misfit when the edited bytes of a file are not acceptable as its new content."""
-    if not _is_empty(before) and _is_empty(after):
+def check_result(
+    path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
+) -> None:
+    """Raises Misfit when the edited bytes of a file are not acceptable as its new content. `may_empty`: the patch
+    deletes every line, and is exact."""
+    if not may_empty and not _is_empty(before) and _is_empty(after):
         raise Misfit(
             "empties-file",
             "the change leaves the file empty. To delete the file, send `deleted file mode 100644` and "
