@@ -13,7 +13,7 @@ from repoagent.patch.locate.place import place
 from repoagent.patch.parse.marks import is_bare_fence
 from repoagent.patch.problems import Misfit, Misfits
 from repoagent.patch.splice.splices import Splice, end_of_file, merged, overlap, spliced, splices
-from repoagent.patch.splice.whole import whole_splices
+from repoagent.patch.splice.whole import check_said_whole, whole_splices
 from repoagent.patch.text import Text, as_in, decode, split_lines
 from repoagent.patch.tolerances import PLACING
 from repoagent.patch.verify import check_added, check_conflict, check_result
@@ -91,6 +91,9 @@ def _content(
     whole = [(rows, as_in(text, lines)) for rows, lines in whole if lines is not None]
     hunks = _as_in(text, hunks)
     if whole:
+        for target in group:
+            if target.patch.whole is not None and "header" in target.patch.tolerances:
+                check_said_whole(target.patch.whole, text)
         if hunks or (len(set(whole)) > 1 and any(rows is None for rows, _ in whole)):
             raise Misfit("overlap", "the answer holds this file in more than one form. Send one.")
         parts = merged(

@@ -22,7 +22,7 @@ _REACH = 4000  # characters below a diff that are looked at
 _TEXT = re.compile(r"(?![ \t]*(?:`{3,}|~{3,})[ \t]*\r?$)[^\s+-]")
 _NEXT = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*[^`~\s]|diff -|--- |@@|<<<<|\*\*\* ")
 _LOST = re.compile(
-    r"^[ \t>|:│\d]{0,40}@@(?: -\d{1,9}(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@|[ \t]*\r?$)"
+    r"^[ \t>|:│→\d]{0,40}@@(?: -\d{1,9}(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@|[ \t]*\r?$)"
     r"|^-[^-\s][^\n]*\n(?:[^\n]*\n){0,40}?\+[^+\s]",
     re.MULTILINE,
 )
@@ -58,11 +58,12 @@ def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> l
         elif kind == ENVELOPE:
             some = parse_envelope(block.lines, closed=block.closed)
         elif kind == SHELL:
-            some = parse_heredocs(block.lines)
+            some = parse_heredocs(block.lines, known)
         elif kind == CODE and len(found) > 1 and not loose:
             some = []
         else:
-            some = [parse_whole(_with_name(block) if loose else block)]
+            nameless = replace(block, name=None) if kind == CODE else block
+            some = [parse_whole(_with_name(nameless) if loose else nameless)]
         if kind == DIFF and (number + 1 == len(found) or found[number + 1].span != block.span):
             _check_torn(block, some, answer[end : end + _REACH].split("\n"))
         since += [prose, block.words]

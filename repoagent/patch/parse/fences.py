@@ -17,7 +17,14 @@ from repoagent.patch.parse.marks import (
     fence_on,
     starts_diff,
 )
-from repoagent.patch.parse.names import name_in_comment, name_in_info, name_in_lead, name_on_line
+from repoagent.patch.parse.names import (
+    name_claimed_whole,
+    name_in_comment,
+    name_in_info,
+    name_in_lead,
+    name_on_line,
+    single_known,
+)
 from repoagent.patch.parse.wrapping import margin_of, unwrapped, without_margin
 
 DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file", "code"
@@ -181,7 +188,7 @@ def kind_and_name(
     info: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str] = ()
 ) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
     """What a fence's body is, which file is named beside it, its lines unwrapped, and what that needed. `known` as in
-    `names`."""
+    `names`. Code has a name where words present it as the whole of a file that is not known."""
     name = name_in_info(info, known) or name_before(lines, at, known)
     language = _language(info)
     if any(line[:1] in "<-" and SEARCH.match(line) for line in body if line):
@@ -200,6 +207,10 @@ def kind_and_name(
         return DIFF, name or comment or name_leading(lines, at, known), inner, names
     if language in _SHELLS and is_heredoc(body):
         return SHELL, None, body, frozenset()
+    above = next((line for line in lines[max(0, at - 3) : at][::-1] if line.strip()), "")
+    if name is None and (claimed := name_claimed_whole(above)):
+        path = single_known(claimed, known)
+        return WHOLE_FILE if path else CODE, path or claimed, body, frozenset({"header"} if path else ())
     return _plain(name, body)
 
 

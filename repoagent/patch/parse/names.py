@@ -114,3 +114,37 @@ def name_in_lead(line: str, known: Collection[str] = ()) -> str | None:
     text = text[:-1].rstrip("*_ ").lstrip("*_# >")
     lead = _LEAD.match(text)
     return name_on_line(text[lead.end() :], known) if lead is not None else None
+
+
+_WHOLE = "full|complete|entire|whole"
+_FRESH = "updated|new|fixed|corrected|revised|modified|final|rewritten|refactored|improved|cleaned-up"
+_CLAIM = re.compile(
+    r"(?:.*[.!]\s+)?(?:(?:here(?:['\u2019]?s| is| are)|this is|below is|the following is)\s+)?(?:(?:the|your|my|a)\s+)?"
+    rf"(?P<what>(?:(?:{_WHOLE}|{_FRESH}),?\s+(?:and\s+)?)+)"
+    r"(?:(?:file|contents?|version|source|code|text)\s+(?:(?:of|for)\s+)?(?:the\s+)?(?:file\s+)?)?"
+    r"(?:`(?P<ticked>[^`]+)`|\*\*(?P<bold>[^*`]+)\*\*)(?:\s+file)?"
+    r"(?P<more>\s+(?:with|including|incorporating)\s[^`]*)?:\**",
+    re.IGNORECASE,
+)
+_IN_PART = re.compile(
+    r"\b(?:only|just|parts?|snippets?|excerpts?|sections?|relevant|omitted|left out)\b", re.IGNORECASE
+)
+
+
+def name_claimed_whole(line: str) -> str | None:
+    """The file that words present as a whole: `Here's the full updated x.py:`, its name in back-ticks or bold."""
+    text = line.strip()
+    found = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
+    if found is None or not re.search(rf"\b(?:{_WHOLE})\b", found["what"], re.IGNORECASE):
+        return None
+    if found["more"] and _IN_PART.search(found["more"]):
+        return None
+    return (found["ticked"] or found["bold"]).strip().removeprefix("./")
+
+
+def single_known(name: str, known: Collection[str]) -> str | None:
+    """The known file of that name, or the only one whose path ends with it."""
+    if name in known:
+        return name
+    tails = [path for path in known if path.endswith(f"/{name}")]
+    return tails[0] if len(tails) == 1 else None

@@ -89,7 +89,7 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
     kind is then "code"), and a fence may open at the end of a sentence.
     """
     found = (block for block in blocks(answer, loose=loose) if block.lines or not loose)
-    return tuple(block.span for block in found if loose or block.span.kind != CODE)
+    return tuple(block.span for block in found if loose or block.span.kind != CODE or block.name)
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
@@ -151,7 +151,7 @@ def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) 
         return None
     body = fenced(lines, at, fence)
     kind, name, inner, names = kind_and_name(fence.info, body.lines, lines, at, known)
-    forgiven = names | body.tolerances if kind not in {CODE, "whole-file"} else frozenset[str]()
+    forgiven = names | (body.tolerances if kind not in {CODE, "whole-file"} else frozenset[str]())
     return _Region(at, body.after, kind, inner, name, fence, body.closed, forgiven)
 
 

@@ -41,3 +41,27 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
         return False
     kept = sum((Counter(present) & Counter(offered)).values())
     return present[0] in offered and present[-1] in offered and 10 * kept >= 6 * len(present)
+
+
+def check_said_whole(whole: str, text: Text) -> None:
+    """Raises Misfit where a text that only words call the whole file keeps too little of it, or lacks its first or last
+    lines."""
+    new, _ = split_lines(whole.removeprefix("\ufeff"))
+    old = text.lines
+    kept = sum((Counter(map(str.strip, old)) & Counter(map(str.strip, new))).values())
+    cut = [
+        (i1, i2)
+        for i1, i2, j1, j2 in differing(old, new)
+        if (i1 == 0 or i2 == len(old)) and 2 * (j2 - j1) < sum(not is_blank(line) for line in old[i1:i2])
+    ]
+    if old and (10 * kept < 6 * len(old) or cut):
+        what = (
+            f"lines {cut[0][0] + 1} to {cut[0][1]} are missing"
+            if cut
+            else f"it keeps {kept} of {len(old)} lines"
+        )
+        raise Misfit(
+            "empties-file",
+            f"words call this the whole file, but {what}. If it is meant so, write the file's name alone on the line "
+            "before the fence, or send a unified diff.",
+        )
