@@ -9,7 +9,7 @@ from pathlib import Path
 from repoagent.edit.apply.given import Given
 from repoagent.edit.apply.placing import named, placed, read_patches
 from repoagent.edit.apply.run import ApplyOutcome, Bench, failed
-from repoagent.edit.apply.tree import Tree, untracked
+from repoagent.edit.apply.tree import Tree, is_there, untracked
 from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing.bench import new_edit_id
@@ -41,7 +41,7 @@ def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: Dialo
     are as they were, but for one that somebody else has saved meanwhile.
     """
     started = time.monotonic()
-    patches = named(read_patches(given), given, request.paths)
+    patches = named(read_patches(given), given, request.paths, lambda name: is_there(top, name, ()))
     files = Tree(untracked(top, patches, ()), lambda path: _read(top, path, request))
     applied = placed(patches, files, given, request)
     sources = {path: files.source(path) for c in applied.changes for path in (c.old_path, c.path) if path}

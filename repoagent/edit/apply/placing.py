@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from repoagent.edit.apply.already import NOTHING_TO_DO, is_applied
@@ -11,6 +11,7 @@ from repoagent.edit.apply.tree import Tree, plain_name
 from repoagent.edit.request import EditRequest
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.patch import Applied, FilePatch, NoPatch, PatchRefused, apply_patches, read_answer
+from repoagent.patch.paths import spellings
 
 
 def read_patches(given: Given, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
@@ -25,8 +26,13 @@ def read_patches(given: Given, known: Collection[str] = ()) -> tuple[FilePatch, 
     )
 
 
-def named(patches: Sequence[FilePatch], given: Given, paths: Sequence[str]) -> tuple[FilePatch, ...]:
-    """The patches, those without a name as of the one that the person named. Raises UsageError."""
+def named(
+    patches: Sequence[FilePatch], given: Given, paths: Sequence[str], there: Callable[[str], bool]
+) -> tuple[FilePatch, ...]:
+    """The patches, those without a name as of the file that `paths` names; and so the diff of one file whose names are
+    of none that is `there` (`before.c`, `after.c`). Raises UsageError."""
+    if paths and _stands_in(patches, there):
+        return tuple(replace(patch, old=f"a/{paths[0]}", new=f"b/{paths[0]}") for patch in patches)
     nameless = [patch for patch in patches if patch.old is None and patch.new is None]
     if nameless and not paths:
         raise UsageError(f"{given.name} does not say which file it changes: name it with --path FILE")
@@ -36,8 +42,20 @@ def named(patches: Sequence[FilePatch], given: Given, paths: Sequence[str]) -> t
     return tuple(replace(patch, new=paths[0]) if patch in nameless else patch for patch in patches)
 
 
+def _stands_in(patches: Sequence[FilePatch], there: Callable[[str], bool]) -> bool:
+    """Are these changes of one file, under names that no file has?"""
+    names = {(patch.old, patch.new) for patch in patches}
+    if len(names) != 1 or any(patch.form != "diff" or patch.action != "edit" for patch in patches):
+        return False
+    old, new = names.pop()
+    return bool(old and new) and not any(there(name) for side in spellings(old, new) for name in side)
+
+
 def placed(patches: Sequence[FilePatch], files: Tree, given: Given, request: EditRequest) -> Applied:
-    """The patches in `files`. Raises NothingDone when they are there already, PatchRefused, and what reading does."""
+    """The patches in `files`.
+
+    Raises NothingDone when they are there already, PatchRefused, and what reading does.
+    """
     from repoagent.split import parses_worse
 
     def may_create(path: str) -> bool:
@@ -54,20 +72,9 @@ def placed(patches: Sequence[FilePatch], files: Tree, given: Given, request: Edi
         if error.reasons <= NOTHING_TO_DO or is_applied(patches, files):
             raise NothingDone(f"nothing was changed: {given.name} is applied already") from error
         raise
-    if lost := _lost(applied, given):
-        raise Refused(lost)
+    if any(place.level == "whole-file" for place in applied.placements):
+        from repoagent.edit.verify.losses import left_out
+
+        if lost := left_out(applied, f"{given.message} {request.instruction}", given.text):
+            raise Refused(lost)
     return applied
-
-
-def _lost(applied: Applied, given: Given) -> str:
-    """What vanishes unsaid from files that come anew as a whole: often they are not written to their end."""
-    whole = {place.path for place in applied.placements if place.level == "whole-file"}
-    if not whole:
-        return ""
-    from repoagent.edit.verify.losses import unasked_losses
-
-    some = replace(applied, changes=tuple(change for change in applied.changes if change.path in whole))
-    before = {
-        change.path: change.before for change in some.changes if change.path and change.before is not None
-    }
-    return unasked_losses(some, given.message, given.text, before)

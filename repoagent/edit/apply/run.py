@@ -21,7 +21,7 @@ from repoagent.edit.landing.message import EDIT_TRAILER, SOURCE_TRAILER, with_tr
 from repoagent.edit.landing.preflight import preflight, refuse_untracked
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError, UsageError
-from repoagent.patch import Placement
+from repoagent.patch import Placement, known_path
 from repoagent.repo import FileChange, WorkTree, git, head_blobs
 from repoagent.repo.transaction.refusals import refuse_operation
 
@@ -127,9 +127,16 @@ def _placed(
 ) -> tuple[Bench, tuple[str, ...]]:
     """The patch as a change of the files as they are now, and what to tell the person of it."""
     known = tracked(worktree)
+
+    def there(name: str) -> bool:
+        return is_there(worktree.top, name, known)
+
+    def meant(name: str) -> bool:
+        return there(name) or there(prefix + name) or known_path([name], known) is not None
+
     patches = from_here(
-        named(read_patches(given, known), given, request.paths),
-        lambda name: is_there(worktree.top, name, known),
+        named(read_patches(given, known), given, request.paths, meant),
+        there,
         prefix,
     )
     read = reader(worktree, request, known, spelled(patches))

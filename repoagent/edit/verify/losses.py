@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from repoagent.edit.briefing.context import shown
 from repoagent.edit.small.unasked import changes_to_frozen
-from repoagent.patch import Applied, patch_spans
+from repoagent.patch import Applied, differing, patch_spans
 from repoagent.repo.change import FileChange
 
 _SHORTER = re.compile(r"\b(remov|delet|drop|cut|trim|shorten|truncat|strip)", re.IGNORECASE)
@@ -39,7 +39,8 @@ def unasked_losses(
     anew as a whole; `loose` is that of `patch_spans`.
     """
     said = f"{instruction} {_prose(answer, loose=loose)}"
-    if lost := _lost_definitions(applied.changes, set(re.findall(r"\w+", said)), originals):
+    if found := _lost_definitions(applied.changes, set(re.findall(r"\w+", said)), originals):
+        lost = [f"{name} ({change.name})" for change, name in found]
         return (
             f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not "
             "go; if it must go, say so by name in a sentence before the edit and send the edit again."
@@ -52,6 +53,41 @@ def unasked_losses(
         for path, old, new in parts:
             if text := _shortened(path, old, new, rewritten=_REWRITTEN.search(said) is not None):
                 return text
+    return _lost_ends(applied, said)
+
+
+def left_out(applied: Applied, words: str, answer: str) -> str:
+    """A sentence when whole files come without definitions that the text of them has nothing in place of and no word
+    names, or without their ends; or "". For a change that nobody has asked for: `words` are those of its commit."""
+    said = f"{words} {_prose(answer, loose=False)}"
+    whole = {place.path for place in applied.placements if place.level == "whole-file"}
+    changes = [change for change in applied.changes if change.path in whole]
+    lost = [
+        f"{name} ({change.name})"
+        for change, name in _lost_definitions(changes, set(re.findall(r"\w+", said)), {})
+        if _is_left_out(change, name)
+    ]
+    if lost:
+        return (
+            f"the whole file comes without {', '.join(lost)}, and no word says that it should go. If it should, "
+            "name it with -m, or send a diff that deletes it."
+        )
+    return _lost_ends(applied, said)
+
+
+def _is_left_out(change: FileChange, name: str) -> bool:
+    """Is nothing there in place of a lost definition, or is it still used?"""
+    from repoagent.split import outline
+
+    before, after = shown(change.before or b""), shown(change.after or b"")
+    if re.search(rf"(?<!\w){re.escape(name.rsplit('.', 1)[-1])}(?!\w)", after):
+        return True
+    rows = [s.first_line - 1 for s in outline(change.name, change.before or b"") if s.qualified_name == name]
+    gone = [(i1, i2) for i1, i2, j1, j2 in differing(before.split("\n"), after.split("\n")) if j1 == j2]
+    return not rows or any(first <= row < last for row in rows for first, last in gone)
+
+
+def _lost_ends(applied: Applied, said: str) -> str:
     whole = {place.path for place in applied.placements if place.level == "whole-file"}
     for change in applied.changes:
         tail = _lost_end(change) if change.path in whole else 0
@@ -65,7 +101,7 @@ def unasked_losses(
 
 def _lost_definitions(
     changes: Sequence[FileChange], words: set[str], originals: Mapping[str, bytes]
-) -> list[str]:
+) -> list[tuple[FileChange, str]]:
     from repoagent.split import definitions, lost_definitions
 
     kept = {
@@ -75,7 +111,7 @@ def _lost_definitions(
         for name in definitions(change.path, change.after)
     }
     return [
-        f"{name} ({change.path})"
+        (change, name)
         for change in changes
         if change.path and change.before is not None and change.after is not None
         for name in lost_definitions(change.path, change.before, change.after)
