@@ -233,3 +233,82 @@ def test_the_path_of_a_tracked_file_is_a_name_whatever_it_looks_like(repo: GitRe
     done = here("bin/run\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n", "-y")
     assert done.code == 0, done.err
     assert (repo.read("bin/run"), repo.read("bin/stop")) == (b"one\n2\n", b"one\ntwo\n")
+
+
+FLEET = "import os\n\nEXIT = 1\n\n\ndef leave():\n    return 1\n\n\ndef stay():\n    return 0\n\n\ndef go():\n    return stay()\n"
+
+
+@pytest.fixture
+def fleet(repo: GitRepo) -> GitRepo:
+    repo.write("lib/fleet.py", FLEET)
+    repo.git("add", ".")
+    repo.git("commit", "-qm", "Add the fleet")
+    return repo
+
+
+def test_a_diff_under_stand_in_names_is_for_the_path(fleet: GitRepo, here: Here) -> None:
+    patch = "--- before.py\n+++ after.py\n@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
+    done = here(patch, "-y", "--path", "lib/fleet.py")
+    assert done.code == 0, done.err
+    assert b"return 2" in fleet.read("lib/fleet.py")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "--- a/src/app.py\n+++ b/src/app.py\n",  # a file that is there
+        "--- before.py\n+++ app.py\n",  # one of the names is the end of a file's path
+        "--- /dev/null\n+++ b/new.py\n",
+        "diff --git a/old.py b/new.py\nrename from old.py\nrename to new.py\n--- a/old.py\n+++ b/new.py\n",
+    ],
+)
+def test_names_that_stand_for_a_file_are_not_for_another(fleet: GitRepo, here: Here, header: str) -> None:
+    hunk = "@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
+    done = here(header + hunk, "-y", "--path", "lib/fleet.py")
+    assert done.code != 0 and fleet.read("lib/fleet.py") == FLEET.encode()
+
+
+def test_stand_in_names_of_two_files_are_refused(fleet: GitRepo, here: Here) -> None:
+    hunk = "@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
+    patch = f"--- a.py\n+++ b.py\n{hunk}--- c.py\n+++ d.py\n{hunk}"
+    done = here(patch, "-y", "--path", "lib/fleet.py")
+    assert done.code != 0 and "leave --path out" in done.err
+
+
+def whole(text: str, words: str = "") -> str:
+    return f"{words}\n\nHere's the full updated `fleet.py`:\n\n```python\n{text}```\n"
+
+
+def test_a_whole_file_is_taken_under_the_words_that_present_it(fleet: GitRepo, here: Here) -> None:
+    done = here(whole(FLEET.replace("return 0", "return 5")), "-y")
+    assert done.code == 0, done.err
+    assert b"return 5" in fleet.read("lib/fleet.py")
+
+
+def test_a_definition_that_another_replaces_is_not_lost(fleet: GitRepo, here: Here) -> None:
+    renamed = FLEET.replace("def leave():\n    return 1", "def depart():\n    return EXIT")
+    done = here(whole(renamed), "-y")
+    assert done.code == 0, done.err
+    assert b"depart" in fleet.read("lib/fleet.py")
+
+
+def test_a_definition_that_a_whole_file_leaves_out_must_be_named(fleet: GitRepo, here: Here) -> None:
+    without = FLEET.replace("def leave():\n    return 1\n\n\n", "")
+    done = here(whole(without), "-y")
+    assert done.code == 3 and "comes without leave (lib/fleet.py)" in done.err and "request" not in done.err
+    used = FLEET.replace("def stay():\n    return 0", "def wait():\n    return 0")  # go() still calls stay
+    assert here(whole(used), "-y").code == 3
+    assert fleet.read("lib/fleet.py") == FLEET.encode()
+    done = here(whole(without), "-y", "-m", "Drop leave")
+    assert done.code == 0, done.err
+    assert fleet.read("lib/fleet.py") == without.encode()
+
+
+def test_an_exact_diff_that_empties_a_file_needs_strict(fleet: GitRepo, here: Here) -> None:
+    fleet.write("lib/fleet.py", "")
+    patch = fleet.git("diff")
+    fleet.git("checkout", "-q", "lib/fleet.py")
+    assert here(patch, "-y").code == 3
+    done = here(patch, "-y", "--strict")
+    assert done.code == 0, done.err
+    assert fleet.read("lib/fleet.py") == b""
