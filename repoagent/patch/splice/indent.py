@@ -94,8 +94,8 @@ def _stands_as_written(
     if _foreign(added, file) or not all(file.in_step(indent) for indent in added):
         return False
     telling = _pairs(fit, lines, lambda line: weight(line.text) > 1)
-    if any(h for h, _ in telling) and all(h == f for h, f in telling):
-        return True  # a bracket was taken for another one
+    if any(h for h, _ in telling) and all(h == f for h, f in telling | quoted[1]):
+        return True  # a bracket of the context was taken for another one
     every, deleted = quoted[0] | quoted[1], quoted[1]
     exact = {h for h, f in every if h == f}
     astray = {char for h, f in every if h != f for char in h}
