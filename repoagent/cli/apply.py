@@ -14,6 +14,7 @@ import click
 from repoagent.cli.landing.options import (
     Committing,
     asking,
+    check_unconfined_option,
     commit_options,
     committing,
     flag,
@@ -56,6 +57,7 @@ OF_A_COMMIT = (
 )  # fmt: skip
 @click.option("--path", type=click.Path(), metavar="FILE", help="The file, for a patch that names none.")
 @click.option("--check", metavar="CMD", help="Commit only if CMD passes; else all is put back.")
+@check_unconfined_option
 @click.option(
     "-m", "--message", "words", multiple=True, metavar="TEXT", help="The commit message. Repeatable."
 )
@@ -98,7 +100,8 @@ def _opened(session: Session, worktree: WorkTree | None, given: SimpleNamespace)
     from repoagent.repo.worktree import layout
 
     settings, terminal = session.open(
-        layout(worktree) if worktree is not None else None, {"check": given.check, **parse_check(given)}
+        layout(worktree) if worktree is not None else None,
+        {"check": given.check, "check.unconfined": given.check_unconfined, **parse_check(given)},
     )
     if worktree is not None:
         from repoagent.cli.program.settle import settle
@@ -150,6 +153,7 @@ def _named(worktree: WorkTree, path: str) -> str:
 
 def _request(given: SimpleNamespace, worktree: WorkTree | None, settings: Settings) -> EditRequest:
     from repoagent.edit.request import EditRequest, Target
+    from repoagent.work.tools.checking import check_of
 
     path = given.path
     if path is not None and worktree is not None:
@@ -158,7 +162,7 @@ def _request(given: SimpleNamespace, worktree: WorkTree | None, settings: Settin
         instruction=_message(given),
         targets=() if path is None else (Target(path),),
         create=True,
-        check=settings.text_or_none("check"),
+        check=check_of(settings),
         strict=given.strict,
         parse_check=settings.switch("edit.parse_check"),
         dry_run=given.dry_run,

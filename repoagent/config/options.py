@@ -104,6 +104,18 @@ OPTIONS: tuple[Option, ...] = (
     _limit("max_output_tokens", _COUNT, None, "how long one reply may be, in tokens"),
     _limit("timeout", number(), 600.0, "for how many seconds a silent model is waited for"),
     _own("check", _COMMAND, None, "a command that has to succeed before an edit is committed"),
+    _own(
+        "check.timeout",
+        or_none(number()),
+        1800.0,
+        "after how many seconds a check is ended, which fails it; none: never",
+    ),
+    _own(
+        "check.unconfined",
+        switch(),
+        False,
+        "whether a check runs outside of the sandbox though nobody has seen the change; see docs/security.md",
+    ),
     Option("commit.trailers", switch(), True, "whether a commit says which model helped, and in which edit"),
     Option("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
     _own(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.config.kinds import Value
 from repoagent.config.layers import parse, why_not_from_repository
-from repoagent.config.options import find_or_refuse, fold
+from repoagent.config.options import find, find_or_refuse, fold
 from repoagent.errors import UsageError
 from repoagent.store.atomic import read_regular, write_whole
 
@@ -59,7 +59,10 @@ def _put(table: MutableMapping[str, object], parts: list[str], value: Value, pat
             table[name] = tomlkit.table()
         inner = table[name]
         if not isinstance(inner, MutableMapping):
-            raise UsageError(f"{path}: {name} is a value there, but it has to be a table")
+            if find(name) is None:
+                raise UsageError(f"{path}: {name} is a value there, but it has to be a table")
+            last = ".".join(parts)  # `check` has a value, so `check.timeout` is one key, in quotes
+            break
         table = inner
     written = "none" if value is None else list(value) if isinstance(value, tuple) else value
     table[_spelled_there(table, last)] = written

@@ -22,7 +22,8 @@ USUAL = {"numbers", "counts", "blank-context"}
 @dataclass(frozen=True)
 class Proposal:
     """A change that fits and waits for a yes. `diff` is canonical; `remarks` are what a person should know, and among
-    them those of the `concerns`, the files that make another program do something."""
+    them those of the `concerns`, the files that make another program do something. `accepted`: a person has seen it and
+    said yes."""
 
     changes: tuple[FileChange, ...]
     diff: str
@@ -31,16 +32,19 @@ class Proposal:
     placements: tuple[Placement, ...]
     remarks: tuple[str, ...] = ()
     concerns: tuple[Concern, ...] = ()
+    accepted: bool = False
 
 
 @dataclass(frozen=True)
 class Decision:
     """What the person said. `no` with a reason goes back to the model; `changes` replace the proposed ones on a yes
-    (chosen hunks, an edited diff); `explain` has the model account for the change, and the question comes again."""
+    (chosen hunks, an edited diff); `explain` has the model account for the change, and the question comes again.
+    `by_person`: somebody was shown the change and asked."""
 
     kind: Literal["yes", "no", "explain"]
     reason: str = ""
     changes: tuple[FileChange, ...] | None = None
+    by_person: bool = False
 
 
 class Dialogue(Protocol):

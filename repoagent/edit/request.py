@@ -7,9 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.errors import UsageError
 from repoagent.repo.options import Options
+
+if TYPE_CHECKING:
+    from repoagent.edit.landing.check import Check
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?\Z", re.DOTALL)
 _SYMBOL = re.compile(r"(?P<path>.+?)::(?P<symbol>.+)\Z", re.DOTALL)
@@ -42,7 +46,7 @@ class EditRequest:
     read: tuple[str, ...] = ()
     create: bool = False
     scope: str = "files"
-    check: str | None = None
+    check: Check | None = None
     strict: bool = False
     parse_check: bool = True  # refuse a change after which a file parses worse
     fresh: bool = False

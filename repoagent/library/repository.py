@@ -76,6 +76,7 @@ class Repository(Looking):
         """
         from repoagent.edit import EditRequest, edit, parse_target
         from repoagent.work.answers.landed import of_edit
+        from repoagent.work.tools.checking import check_of
 
         if not instruction.strip():
             raise UsageError("the instruction is empty: say what to change")
@@ -89,7 +90,7 @@ class Repository(Looking):
             read=tuple(from_top(self._worktree, file) for file in read),
             create=create,
             scope=found.text("edit.scope"),
-            check=found.text_or_none("check"),
+            check=check_of(found),
             strict=strict,
             parse_check=found.switch("edit.parse_check"),
             fresh=fresh,

@@ -109,9 +109,9 @@ class AtWork:
     def _lay_out_tools(self, open_things: ExitStack) -> list[Part]:
         """Make the tools; the parts of the prompt that tell of skills and children."""
         desk, request = self.desk, self.desk.request
-        self.around = equip.around(desk)
+        self.around = equip.around(desk, self.place)
         skills = equip.skills(desk)
-        own = tools_of(desk, Finishing(desk, self.around), self._after_edit)
+        own = tools_of(desk, Finishing(desk, self.around, self.place), self._after_edit)
         self.shop, commands = equip.commands(desk, self.place)
         open_things.callback(self.shop.close)
         further: list[Tool] = [*commands, *([skill_tool(skills)] if skills else [])]

@@ -68,7 +68,7 @@ def lay_table(  # noqa: PLR0917  (what a run is made of)
     commits = [made] if made is not None else []
     return Desk(
         worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval,
-        commits=commits, branch=current_branch(worktree),
+        commits=commits, branch=current_branch(worktree), unseen=bool(ledger.changes or commits),
     )  # fmt: skip
 
 

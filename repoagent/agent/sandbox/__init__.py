@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from repoagent.agent.sandbox.finding import Sandbox, find, why_none
     from repoagent.agent.sandbox.policy import Policy, default_hidden
     from repoagent.agent.sandbox.scrubbing import scrubbed
-    from repoagent.agent.sandbox.wrapping import unconfined, why_ended
+    from repoagent.agent.sandbox.wrapping import supervised, unconfined, why_ended
 
 _HOME = {
     "Policy": "policy",
@@ -22,6 +22,7 @@ _HOME = {
     "default_hidden": "policy",
     "find": "finding",
     "scrubbed": "scrubbing",
+    "supervised": "wrapping",
     "unconfined": "wrapping",
     "why_ended": "wrapping",
     "why_none": "finding",
@@ -33,6 +34,7 @@ __all__ = [
     "default_hidden",
     "find",
     "scrubbed",
+    "supervised",
     "unconfined",
     "why_ended",
     "why_none",

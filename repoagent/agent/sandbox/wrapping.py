@@ -18,14 +18,18 @@ def launched(
 ) -> list[str]:
     """What to run instead of `argv`: a Python that needs no packages, the specification, the command."""
     own = () if policy.read_only else (policy.top,)
-    text = {
+    text: dict[str, object] = {
         "memory": policy.memory,
         "processes": policy.processes,
         "disks": [str(path) for path in (policy.scratch, *own, *policy.also_write)],
         "report": None if report is None else str(report.absolute()),
         **specification,
     }
-    return [sys.executable, "-I", "-S", _LAUNCHER, base64.b64encode(marshal.dumps(text)).decode(), *argv]
+    return [sys.executable, "-I", "-S", _LAUNCHER, _packed(text), *argv]
+
+
+def _packed(specification: dict[str, object]) -> str:
+    return base64.b64encode(marshal.dumps(specification)).decode()
 
 
 def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
@@ -35,6 +39,16 @@ def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) 
     if sys.platform != "linux":
         return list(argv)
     return launched(argv, policy, {"kind": "none", "depth": 0}, report)
+
+
+def supervised(argv: Sequence[str]) -> list[str]:
+    """What to run instead of `argv`, without a sandbox or limits: it is ended with all that it has started when it is
+    told to end, or when this program dies. What has left its process group outlives it only where it ends by itself.
+    Elsewhere than on Linux it is `argv` itself."""
+    if sys.platform != "linux":
+        return list(argv)
+    specification: dict[str, object] = {"kind": "none", "depth": 0, "daemons": True}
+    return [sys.executable, "-I", "-S", _LAUNCHER, _packed(specification), *argv]
 
 
 def why_ended(report: Path) -> str | None:

@@ -13,6 +13,7 @@ import click
 from repoagent.cli.landing.options import (
     Committing,
     asking,
+    check_unconfined_option,
     commit_options,
     committing,
     parse_check,
@@ -48,6 +49,7 @@ Examples:
 SETTINGS = {  # option of the command line: key of the configuration
     "model": "model",
     "check": "check",
+    "check_unconfined": "check.unconfined",
     "max_turns": "max_turns",
     "max_tokens": "max_tokens",
     "max_cost": "max_cost",
@@ -64,6 +66,7 @@ CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: 
 @click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
 @asking
 @click.option("--check", metavar="CMD", help="Commit only if CMD passes; its failure goes to the model.")
+@check_unconfined_option
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Model calls at most.")
 @max_tokens_option
 @max_cost_option
@@ -151,6 +154,7 @@ def _request(
 
     from repoagent.edit import EditRequest, parse_target, split_arguments
     from repoagent.repo import relative
+    from repoagent.work.tools.checking import check_of
 
     cwd = Path.cwd()
     instead_of = None
@@ -176,7 +180,7 @@ def _request(
         read=tuple(relative(worktree, path, cwd) for path in given.read),
         create=given.create or given.again,
         scope=settings.text("edit.scope"),
-        check=settings.text_or_none("check"),
+        check=check_of(settings),
         strict=given.strict,
         parse_check=settings.switch("edit.parse_check"),
         fresh=given.conversation == "fresh",

@@ -181,7 +181,7 @@ class Talk:
     def _decision(self, answer: str, proposal: Proposal) -> Decision | None:
         """What an answer means; None when the question is to be asked again."""
         if answer == "y":
-            return Decision("yes")
+            return Decision("yes", by_person=True)
         if answer == "q" or (answer == "n" and not self.model):
             return Decision("no")
         if answer == "x":
@@ -196,7 +196,8 @@ class Talk:
     def _by_hunk(self, proposal: Proposal) -> Decision:
         from repoagent.cli.landing.choose_hunks import choose_hunks
 
-        return Decision("yes", changes=tuple(choose_hunks(self.terminal, proposal.changes)))
+        chosen = choose_hunks(self.terminal, proposal.changes)
+        return Decision("yes", changes=tuple(chosen), by_person=True)
 
     def _edited(self, proposal: Proposal) -> Decision | None:
         text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
@@ -204,7 +205,7 @@ class Talk:
             self.terminal.note("the diff was left empty; it is as it was")
             return None
         try:
-            return Decision("yes", changes=edited_changes(proposal.changes, text))
+            return Decision("yes", changes=edited_changes(proposal.changes, text), by_person=True)
         except RepoagentError as error:
             self.terminal.note(f"that diff does not fit: {error}")
             return None

@@ -36,6 +36,10 @@ _ASKING = (
     click.option("--allow-sensitive", is_flag=True, help="Change what git, a server or an editor runs, too."),
     no_parse_check,
 )
+check_unconfined_option = click.option(
+    "--check-unconfined", is_flag=True, default=None,
+    help="Run the check outside of the sandbox, also when nobody has seen the change.",
+)  # fmt: skip
 _COMMITTING = (
     click.option("--branch", metavar="NAME", help="Make a new branch at HEAD and commit there."),
     click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor."),

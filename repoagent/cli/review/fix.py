@@ -115,10 +115,11 @@ def _fix(fixing: Fixing, finding: Finding) -> Fixed:
     from repoagent.edit.request import EditRequest
     from repoagent.repo import Options
     from repoagent.review.fix import ask_for_edit, patch_of, request_of, take_suggestion
+    from repoagent.work.tools.checking import check_of
 
     worktree, settings, terminal = fixing.worktree, fixing.settings, fixing.terminal
     options = EditRequest(
-        "", (), check=settings.text_or_none("check"), parse_check=settings.switch("edit.parse_check"),
+        "", (), check=check_of(settings), parse_check=settings.switch("edit.parse_check"),
         sensitive=settings.texts("edit.sensitive"),
         commit=Options(no_commit=not fixing.committed),
     )  # fmt: skip

@@ -96,7 +96,7 @@ class Events:
             return Decision("yes")
         verdict = self._ask("edit", data)
         return (
-            Decision("yes")
+            Decision("yes", by_person=True)
             if verdict.allowed
             else Decision("no", reason=verdict.reason or "no reason was given")
         )

@@ -28,7 +28,7 @@ _LIMITS = {  # option: key of the configuration
 _HOLD_ON = ("check", "commit_per_edit", "no_commit", "signoff")
 _AGAIN = (
     "model", "effort", "agent", "allow", "network", "no_sandbox", "include_dirty", "no_verify", "allow_sensitive",
-    "no_parse_check",
+    "check_unconfined", "no_parse_check",
 )  # fmt: skip
 _EVERY = ("mode", *_LIMITS, *_HOLD_ON, *_AGAIN)
 _EITHER = {"commit_per_edit", "no_commit"}  # who says one of them now takes back what was said of the other

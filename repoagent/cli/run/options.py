@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from repoagent.cli.landing.options import no_parse_check, parse_check, together
+from repoagent.cli.landing.options import check_unconfined_option, no_parse_check, parse_check, together
 from repoagent.cli.program.model_options import (
     effort_option,
     max_cost_option,
@@ -34,6 +34,7 @@ SETTINGS = {  # option of the command line: key of the configuration
     "max_cost": "max_cost",
     "effort": "effort",
     "mode": "run.mode",
+    "check_unconfined": "check.unconfined",
 }
 
 
@@ -73,6 +74,7 @@ def landing(noun: str) -> Callable[[F], F]:
         click.option("--check", metavar="CMD", help=f"The {noun} is not done before CMD passes.")
         if noun == "run"
         else click.option("--check", metavar="CMD", help="Nothing is committed before CMD passes."),
+        check_unconfined_option,
         click.option(
             "--commit-per-edit", is_flag=True, help="A commit for each edit, instead of one at the end."
         ),

@@ -126,6 +126,7 @@ def _settle(worktree: WorkTree | None, terminal: Terminal) -> None:
 
 def _request(given: SimpleNamespace, settings: Settings) -> EditRequest:
     from repoagent.edit.request import EditRequest
+    from repoagent.work.tools.checking import check_of
 
     made = SimpleNamespace(
         **{
@@ -140,7 +141,7 @@ def _request(given: SimpleNamespace, settings: Settings) -> EditRequest:
         instruction=f"{words}\n" if words else "",
         targets=(),
         parse_check=settings.switch("edit.parse_check"),
-        check=settings.text_or_none("check"),
+        check=check_of(settings),
         dry_run=given.dry_run,
         sensitive=settings.texts("edit.sensitive"),
         commit=commit_options(made),

@@ -13,8 +13,7 @@ from repoagent.edit.apply.tree import Tree, is_there, untracked
 from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing.bench import new_edit_id
-from repoagent.edit.landing.check import run_check
-from repoagent.edit.landing.commit import Landed, SentBack, check_failure
+from repoagent.edit.landing.commit import Landed, SentBack, check_failure, checked
 from repoagent.edit.landing.land import agreed
 from repoagent.edit.request import EditRequest
 from repoagent.edit.verify.scope import holds_secrets, why_content_is_off_limits
@@ -96,8 +95,7 @@ def written(top: Path, proposal: Proposal, request: EditRequest, edit_id: str, d
         for step in steps:
             take(top, step)
         if request.check:
-            dialogue.note(f"running {request.check}")
-            result = run_check(request.check, top)
+            result = checked(request.check, WorkTree(top, top / ".git", top / ".git"), proposal, dialogue)
             if not result.passed:
                 raise check_failure(result, top)
     except BaseException as error:

@@ -15,7 +15,7 @@ from repoagent.edit.apply.tree import Tree, from_here, is_there, reader, spelled
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing.bench import new_edit_id
-from repoagent.edit.landing.commit import Landed, SentBack, output_of
+from repoagent.edit.landing.commit import Landed, SentBack, as_it_was
 from repoagent.edit.landing.land import land
 from repoagent.edit.landing.message import EDIT_TRAILER, SOURCE_TRAILER, with_trailers
 from repoagent.edit.landing.preflight import preflight, refuse_untracked
@@ -187,10 +187,7 @@ def failed(setback: SentBack) -> RepoagentError:
         return NothingDone("nothing was changed, as you said.")
     if setback.kind == "hook":
         return CheckFailed(str(setback))
-    head = str(setback).partition(" after your edit.")[0]
-    output = output_of(str(setback)).strip()
-    output = "" if output == str(setback) else output
-    return CheckFailed(f"{head}, and everything is as it was{':' if output else '.'}\n{output}".rstrip())
+    return CheckFailed(as_it_was(str(setback)))
 
 
 def _trailers(

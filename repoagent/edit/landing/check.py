@@ -3,28 +3,74 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import time
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repoagent.repo.run import uninterrupted
+from repoagent.repo import WorkTree
 from repoagent.store.secrets import without_secrets
 
+TIMEOUT = 1800.0  # seconds, where `check.timeout` sets no other limit
 OUTPUT_LIMIT = 8 * 1024  # what a model is shown of a failing check, in bytes
+KEPT = 1024 * 1024  # bytes of the output that are kept, and the end of what is longer
+UNCONFINED = (
+    "It ran in the sandbox, which has no network and can't write outside of the work tree: if that is the cause, "
+    "use --check-unconfined or set check.unconfined in your own configuration."
+)
+# What programs print where they miss the network or may not write: in the words of libc, Python, Node, Go, Java, Rust.
+_MISSED = re.compile(
+    rb"read-only file system|permission denied|operation not permitted|network is (unreachable|down)|\bEROFS\b"
+    rb"|\bEACCES\b|\bEPERM\b|\bENETUNREACH\b|\bEAI_AGAIN\b|\bENOTFOUND\b|could not resolve|couldn't resolve"
+    rb"|name resolution|name or service not known|no such host|unknown ?host|failed to lookup address"
+    rb"|getaddrinfo|connection refused|connect(ion)? timed out|\boffline\b|no route to host"
+    rb"|address family not supported|socket: not allowed",
+    re.IGNORECASE,
+)
+
+# From a work tree, a scratch folder and a command to what is run instead of it and its environment; None where no
+# sandbox works.
+Confine = Callable[[WorkTree, Path, Sequence[str]], tuple[list[str], Mapping[str, str]] | None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command that has to succeed before a commit.
+
+    timeout: seconds, None for no limit. confine: puts it into the sandbox of commands when no person has seen and
+    accepted the change; None where the user wants no sandbox.
+    """
+
+    command: str
+    timeout: float | None = TIMEOUT
+    confine: Confine | None = None
 
 
 @dataclass(frozen=True)
 class CheckResult:
+    """How a check ended. `ended` says why we ended it ("" when it ended by itself), `confined` whether it ran in the
+    sandbox."""
+
     command: str
     returncode: int
     output: bytes
     seconds: float
+    ended: str = ""
+    confined: bool = False
 
     @property
     def passed(self) -> bool:
-        return self.returncode == 0
+        return self.returncode == 0 and not self.ended
+
+    @property
+    def how(self) -> str:
+        """How it failed, to follow the name of the check."""
+        return self.ended or f"failed with exit code {self.returncode}"
+
+    @property
+    def advice(self) -> str:
+        """That the sandbox is the likely cause of the failure, and the way out; "" where it is not."""
+        return UNCONFINED if self.confined and _MISSED.search(self.output) else ""
 
     def excerpt(self, limit: int = OUTPUT_LIMIT) -> str:
         """Standard output and error as they came, the middle left out where they are longer than `limit` bytes."""
@@ -35,44 +81,41 @@ class CheckResult:
         return f"{head.decode(errors='replace')}\n[… {left_out} bytes left out …]\n{tail.decode(errors='replace')}"
 
 
-def run_check(command: str, top: Path, timeout: float | None = None) -> CheckResult:
-    """Run `command` in a shell at the top of the work tree, without standard input.
+def run_check(check: Check, worktree: WorkTree, *, accepted: bool) -> CheckResult:
+    """Run `check` in a shell at the top of the work tree, without standard input.
 
-    An interrupt or the time-out (in seconds) ends the whole process group; a time-out counts as a failure. The output
-    is without the secrets of the environment: it goes to the model and into files.
+    accepted: a person has seen the change and said yes to it; else it is confined, where it can be. At the time-out, at
+    ^C and when this program dies, all that the check has started is ended; a time-out is a failure. Where the check
+    ends by itself, what it left in its process group goes with it. The output is without the secrets of the
+    environment: it goes to the model and into files. Raises OSError where it can't be started.
     """
-    started = time.monotonic()
-    process: subprocess.Popen[bytes] | None = None
-    try:
-        with uninterrupted():  # a ^C right after the start must find the process to end
-            process = subprocess.Popen(
-                command,
-                shell=True,
-                cwd=top,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        output, _ = process.communicate(timeout=timeout)
-        returncode = process.returncode
-    except subprocess.TimeoutExpired:
-        if process is None:
+    import tempfile
+
+    from repoagent.agent.commands.running import Job, start
+    from repoagent.agent.sandbox import supervised
+
+    shell = ["/bin/sh", "-c", check.command]
+    with tempfile.TemporaryDirectory(prefix="repoagent-check-", ignore_cleanup_errors=True) as name:
+        base = Path(name).resolve()
+        confine = None if accepted else check.confine
+        confined = confine(worktree, base / "scratch", shell) if confine is not None else None
+        argv, env = confined or (supervised(shell), os.environ)
+        command = start(Job(check.command, worktree.top), argv, base / "output", env, KEPT)
+        try:
+            if not command.wait(check.timeout):
+                command.end(
+                    f"was stopped after {_shown(check.timeout or 0)}, the limit that check.timeout sets"
+                )
+        except BaseException:
+            command.end()
             raise
-        output = _end(process) + f"\n[the check was stopped after {timeout:g} seconds]\n".encode()
-        returncode = process.returncode or 124
-    except BaseException:
-        if process is not None:
-            _end(process)
-        raise
+        output = (base / "output").read_bytes()
     told = without_secrets(output.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return CheckResult(command, returncode, told, time.monotonic() - started)
+    return CheckResult(
+        check.command, command.exit or 0, told, command.seconds, command.stopped, confined is not None
+    )
 
 
-def _end(process: subprocess.Popen[bytes]) -> bytes:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it ended by itself between the interrupt and here
-        pass
-    output, _ = process.communicate()
-    return output
+def _shown(seconds: float) -> str:
+    whole, rest = divmod(seconds, 60)
+    return f"{seconds:g} seconds" if rest or not whole else f"{whole:g} minute{'s' if whole > 1 else ''}"

@@ -11,9 +11,9 @@ from typing import Literal
 
 from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.landing.bench import Bench
-from repoagent.edit.landing.check import CheckResult, run_check
+from repoagent.edit.landing.check import Check, CheckResult, run_check
 from repoagent.errors import Busy, CheckFailed, Refused
-from repoagent.repo import CommitResult, FileChange, HookFailed, InPlace, Transaction
+from repoagent.repo import CommitResult, FileChange, HookFailed, InPlace, Transaction, WorkTree
 from repoagent.repo.status import read_status
 from repoagent.repo.transaction.results import and_as_it_was, said_of_restored
 from repoagent.store.folders import SystemFailed
@@ -85,8 +85,7 @@ def commit(
                 proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
             transaction.write()
             if request.check:
-                dialogue.note(f"running {request.check}")
-                result = run_check(request.check, bench.worktree.top)
+                result = checked(request.check, bench.worktree, proposal, dialogue)
                 if not result.passed:
                     raise check_failure(result, bench.worktree.top)
             dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
@@ -107,6 +106,12 @@ def commit(
             raise Refused(str(setback)) from setback
         raise
     return Landed(proposal, True, made, result)
+
+
+def checked(check: Check, worktree: WorkTree, proposal: Proposal, dialogue: Dialogue) -> CheckResult:
+    """How the check ended on the files as they now are."""
+    dialogue.note(f"running {check.command}")
+    return run_check(check, worktree, accepted=proposal.accepted)
 
 
 def _seen_by_check(bench: Bench) -> tuple[str, ...]:
@@ -171,14 +176,25 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
 
 
 _OUTPUT = "Its output:\n"
+_AFTER = " after your edit."
 _ADVICE = "\n\nThe files are as they were before it. Change your edit so that the check passes."
 
 
 def check_failure(result: CheckResult, top: Path) -> SentBack:
     """What the model hears of a failed check: paths as it knows them, without `top`, and last what it is to do."""
     output = result.excerpt().replace(f"{top}/", "").rstrip()
-    head = f"The check `{without_secrets(result.command)}` failed with exit code {result.returncode} after your edit."
-    return SentBack("check", f"{head} {_OUTPUT}{output}{_ADVICE}")
+    head = f"The check `{without_secrets(result.command)}` {result.how}{_AFTER}"
+    return SentBack("check", " ".join(filter(None, [head, result.advice, f"{_OUTPUT}{output}{_ADVICE}"])))
+
+
+def as_it_was(failure: str) -> str:
+    """What a user hears of a failed check where no model goes on with it."""
+    head, _, advice = failure.partition(_OUTPUT)[0].strip().partition(_AFTER)
+    output = output_of(failure).strip()
+    told = "" if output == failure else output
+    return "\n".join(
+        filter(None, [f"{head}, and everything is as it was{':' if told else '.'}", told, advice.strip()])
+    )
 
 
 def output_of(failure: str) -> str:

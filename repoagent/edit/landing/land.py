@@ -80,9 +80,10 @@ def agreed(
     proposal = _propose(bench, bench.draft.edits, message, remarks)
     if bench.request.dry_run:
         return proposal
-    changes = _agreed(proposal, dialogue, explain)
-    if changes != proposal.changes:
-        proposal = _propose(bench, changes, message, remarks)
+    decision = _agreed(proposal, dialogue, explain)
+    if decision.changes is not None and decision.changes != proposal.changes:
+        proposal = _propose(bench, decision.changes, message, remarks)
+    proposal = replace(proposal, accepted=decision.by_person)
     _agreed_apart(bench, proposal, dialogue, edit_id)
     return proposal
 
@@ -176,8 +177,8 @@ def _placed_anew(bench: Bench, proposal: Proposal, remarks: tuple[str, ...]) -> 
     )  # fmt: skip
 
 
-def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) -> tuple[FileChange, ...]:
-    """The changes as the person wants them. Raises NothingDone or SentBack on a no."""
+def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) -> Decision:
+    """The yes, with the changes as the person wants them. Raises NothingDone or SentBack on a no."""
     while True:
         decision: Decision = dialogue.decide(proposal)
         if decision.kind == "explain":
@@ -190,7 +191,7 @@ def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) 
         elif decision.kind == "no" or decision.changes == ():
             raise NothingDone(f"{SAID_NO}.")
         else:
-            return proposal.changes if decision.changes is None else decision.changes
+            return decision
 
 
 def _agreed_apart(bench: Bench, proposal: Proposal, dialogue: Dialogue, edit_id: str) -> None:

@@ -48,6 +48,7 @@ def patched(
     from repoagent.edit.apply.run import apply
     from repoagent.edit.landing.message import without_claims
     from repoagent.edit.request import EditRequest, Target
+    from repoagent.work.tools.checking import check_of
 
     given = read_given(patch.name, patch.data, worktree.top)
     given = replace(given, message=without_claims(given.message).lstrip())
@@ -56,7 +57,7 @@ def patched(
         instruction=f"{patch.message.strip()}\n" if patch.message.strip() else "",
         targets=() if patch.path is None else (Target(patch.path),),
         create=True,
-        check=settings.text_or_none("check"),
+        check=check_of(settings),
         strict=strict,
         parse_check=settings.switch("edit.parse_check"),
         dry_run=dry_run,

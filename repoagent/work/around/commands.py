@@ -40,7 +40,8 @@ def _nothing(event: Mapping[str, object]) -> None:
 class Around:
     """The commands of the person's configuration (None: there is none), for the run `run` in the work tree `top`.
 
-    timeout: of each, in seconds. audit: is told of each that was run.
+    timeout: of each, in seconds. audit: is told of each that was run. confined: what to run instead of a command, and
+    its environment, while there are changes that no person has seen; None for the command itself.
     """
 
     top: Path
@@ -50,6 +51,7 @@ class Around:
     finish_command: str | None = None
     timeout: float = TIMEOUT
     audit: Callable[[Mapping[str, object]], None] = _nothing
+    confined: Callable[[Sequence[str]], tuple[list[str], Mapping[str, str]] | None] = lambda argv: None
 
     def before_turn(self, turn: int) -> str:
         """What is to be told before turn number `turn`, "" for nothing."""
@@ -67,10 +69,12 @@ class Around:
         if command is None:
             return Said()
         given = {"version": VERSION, "event": event, "run": self.run, "top": str(self.top), **facts}
+        argv, env = self.confined(["/bin/sh", "-c", command]) or (command, None)
         try:
             ran = start(
-                command,
+                argv,
                 top=self.top,
+                base=env,
                 stdin=json.dumps(given) + "\n",
                 environment=variables(given),
                 timeout=self.timeout,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from repoagent.agent import Action, Observation, State, Tool, fence
 from repoagent.agent.plan import open_tasks
 from repoagent.agent.state import is_beside
-from repoagent.edit.landing.check import CheckResult, run_check
+from repoagent.edit.landing.check import Check, CheckResult, run_check
 from repoagent.edit.landing.commit import Landed, SentBack, commit_remarks
 from repoagent.errors import CheckFailed, NothingDone
 from repoagent.repo.facts import current_branch, operation
@@ -17,8 +17,9 @@ from repoagent.work.around import Around
 from repoagent.work.desk import Desk
 from repoagent.work.ground.footing import standing
 from repoagent.work.home import goes_on, unread
-from repoagent.work.landing.land import GOES_ON, land_all
+from repoagent.work.landing.land import GOES_ON, all_seen, land_all
 from repoagent.work.landing.plan import mend_plan
+from repoagent.work.tools.confinement import Confinement
 from repoagent.work.tools.names import named
 
 REFUSALS = (
@@ -33,6 +34,7 @@ class Finishing:
 
     desk: Desk
     around: Around
+    place: Confinement
     landed: Landed | None = None
 
     def tool(self) -> Tool:
@@ -115,11 +117,17 @@ class Finishing:
         command = self.desk.request.check
         if not command:
             return None
-        self.desk.talk.note(f"running {command}")
-        result = run_check(command, self.desk.worktree.top)
-        return (
-            None if result.passed else self._refusal("check", _failure(result, str(self.desk.worktree.top)))
+        desk = self.desk
+        desk.talk.note(f"running {command}")
+        check = Check(
+            command,
+            desk.settings.number_or_none("check.timeout"),
+            lambda _top, _scratch, argv: self.place.program(argv),
         )
+        if desk.settings.switch("check.unconfined"):
+            check = replace(check, confine=None)
+        result = run_check(check, desk.worktree, accepted=all_seen(desk))
+        return None if result.passed else self._refusal("check", _failure(result, str(desk.worktree.top)))
 
     def _agreed(self) -> Observation | None:
         said = self.around.before_finish([change.name for change in self.desk.ledger.changes])
@@ -152,8 +160,8 @@ def _failure(result: CheckResult, top: str) -> str:
     output = result.excerpt().replace(f"{top}/", "").rstrip()
     command = without_secrets(result.command)
     return (
-        f"The check `{command}` failed with exit code {result.returncode}. Its output:\n{fence(output, 'output')}\n"
-        "Nothing was committed. Put it right, then finish again."
+        f"The check `{command}` {result.how}. {f'{result.advice} ' if result.advice else ''}Its output:\n"
+        f"{fence(output, 'output')}\nNothing was committed. Put it right, then finish again."
     )
 
 

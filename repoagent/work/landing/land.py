@@ -157,9 +157,18 @@ def _as_agreed(desk: Desk, changes: Sequence[FileChange]) -> list[str]:
     ]
 
 
-def land_each(desk: Desk, edit_id: str, mark: str) -> tuple[FileChange, ...]:
-    """Take the draft of one edit through the person's yes into the files and a commit of its own. `mark` tells the edit
-    from all others of the run."""
+def all_seen(desk: Desk) -> bool:
+    """Whether a person has seen and accepted all that the run has changed, as it is in the files now."""
+    changes = desk.ledger.present()
+    agreed_to = _as_agreed(desk, changes)
+    return not (
+        desk.unseen or desk.ledger.candidates or any(change.name not in agreed_to for change in changes)
+    )
+
+
+def land_each(desk: Desk, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
+    """Take the draft of one edit through the person's yes into the files and a commit of its own; the changes, and
+    whether a person has seen and accepted them. `mark` tells the edit from all others of the run."""
     bench = desk.bench
     edits = bench.draft.edits
 
@@ -171,7 +180,7 @@ def land_each(desk: Desk, edit_id: str, mark: str) -> tuple[FileChange, ...]:
     will_commit(desk.ledger, edit_id, mark)
     landed = _remembered(desk, edits, edit_id, "", take)
     committed(desk.ledger, edit_id, mark)
-    return landed.changes
+    return landed.changes, landed.proposal.accepted
 
 
 def _remembered(

@@ -124,11 +124,13 @@ def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
     """Take the draft through the person's yes into the files; with a commit of its own where each edit has one."""
     bench, edit_id = desk.bench, new_edit_id()
     if desk.request.commit_per_edit:
-        changes = land_each(desk, edit_id, mark)
+        changes, accepted = land_each(desk, edit_id, mark)
+        desk.unseen |= not accepted
         _audit(desk, changes, edit_id)
         return changes
     remarks = rebind(bench, edit_id)
     proposal = agreed(bench, edit_id, _no_message, desk.talk, lambda: _own_words(desk), remarks=remarks)
+    desk.unseen |= not proposal.accepted
     for _ in range(RELOCATIONS):
         changes = proposal.changes
         memories = {path: _memory(desk, path, data) for path, data in _before(changes)}

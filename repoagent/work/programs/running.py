@@ -42,14 +42,16 @@ def start(
     *,
     top: Path,
     stdin: str = "",
+    base: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     timeout: float,
     together: bool = False,
 ) -> Ran:
     """Run `command` (a text: by the shell; a list: as it is) at `top` and wait for it, at most `timeout` seconds.
 
-    environment: further variables. together: the errors stand in the output, in their order. All that it started has
-    ended when this returns, also by ^C. Raises Refused when it can't be started.
+    base: the environment, that of this process for None. environment: further variables. together: the errors stand in
+    the output, in their order. All that it started has ended when this returns, also by ^C. Raises Refused when it
+    can't be started.
     """
     began = time.monotonic()
     process: subprocess.Popen[bytes] | None = None
@@ -59,7 +61,7 @@ def start(
                 command,
                 shell=isinstance(command, str),
                 cwd=top,
-                env={**os.environ, **(environment or {})},
+                env={**(os.environ if base is None else base), **(environment or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if together else subprocess.PIPE,

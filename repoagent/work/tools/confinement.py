@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from repoagent.agent.sandbox import (
     Sandbox,
     default_hidden,
     find,
+    scrubbed,
     unconfined,
 )
 from repoagent.config import Settings, user_file
 from repoagent.edit.verify.scope import KEY_SUFFIXES
 from repoagent.edit.verify.scope import gate as off_limits
-from repoagent.repo import WorkTree
+from repoagent.repo import WorkTree, layout
 from repoagent.store import Layout
 from repoagent.store.folders import folder
 from repoagent.work.request import RunRequest
@@ -43,6 +44,13 @@ class Confinement:
     def name(self) -> str:
         return self.sandbox.name if self.sandbox is not None else ""
 
+    def program(self, argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
+        """What to run instead of a program of the user's that runs code which nobody has seen, and its environment:
+        confined as a command that nobody was asked about. None where there is no sandbox."""
+        if self.sandbox is None:
+            return None
+        return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
+
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
         if self.sandbox is None:
             return unconfined(argv, self.policy, report)
@@ -66,37 +74,53 @@ def hidden_from(withheld: Withheld, may: May) -> list[str]:
 
 
 def confinement(
-    worktree: WorkTree, layout: Layout, settings: Settings, request: RunRequest, scratch: Path
+    worktree: WorkTree, home: Layout, settings: Settings, request: RunRequest, scratch: Path
 ) -> Confinement:
     """What commands of this run may touch, in the best sandbox that works here."""
     for made in (scratch, scratch.with_name("output")):
         with folder(made, create=True):
             pass
-    policy = Policy(
-        worktree.top,
-        scratch,
-        keep=tuple(
-            dict.fromkeys(
-                (
-                    worktree.top / ".git",
-                    worktree.top / ".repoagent",
-                    layout.root,
-                    worktree.git_dir,
-                    worktree.common_dir,
-                    *kept_for_git(worktree),
-                )
-            )
-        ),
-        hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
-        also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
-        also_read=(worktree.top,),
+    policy = replace(
+        _policy(worktree, settings, scratch, home.root),
         read_only=request.mode == "read-only" or request.plan_only,
         network=request.network or settings.switch("run.network"),
-        memory=settings.whole_or_none("run.memory"),
-        processes=settings.whole_or_none("run.processes"),
     )
+    return _place(worktree, policy, find() if request.confine else None)
+
+
+def confined_check(
+    settings: Settings, worktree: WorkTree, scratch: Path, argv: Sequence[str]
+) -> tuple[list[str], Mapping[str, str]] | None:
+    """What to run instead of a check, and its environment; None where there is no sandbox."""
+    sandbox = find()
+    if sandbox is None:
+        return None
+    policy = _policy(worktree, settings, scratch, layout(worktree).root)
+    if not worktree.git_dir.exists():  # a patch outside of any repository: git can't be asked
+        return sandbox.wrap(argv, policy), scrubbed(os.environ, policy)
+    return _place(worktree, policy, sandbox).program(argv)
+
+
+def _place(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confinement:
     withheld = Withheld(worktree, off_limits(worktree.top, ()))
     main, of_main = worktree.main_top, None
     if worktree.is_linked and main is not None:
         of_main = Withheld(worktree._replace(top=main, git_dir=worktree.common_dir), off_limits(main, ()))
-    return Confinement(policy, withheld, find() if request.confine else None, of_main)
+    return Confinement(policy, withheld, sandbox, of_main)
+
+
+def _policy(worktree: WorkTree, settings: Settings, scratch: Path, *keep: Path) -> Policy:
+    kept = [worktree.top / ".git", worktree.top / ".repoagent", *keep, worktree.git_dir, worktree.common_dir]
+    if worktree.git_dir.exists():
+        kept += kept_for_git(worktree)
+    return Policy(
+        worktree.top,
+        scratch,
+        keep=tuple(dict.fromkeys(kept)),
+        hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
+        also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
+        also_read=(worktree.top,),
+        network=settings.switch("run.network"),
+        memory=settings.whole_or_none("run.memory"),
+        processes=settings.whole_or_none("run.processes"),
+    )

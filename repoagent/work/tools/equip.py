@@ -145,9 +145,15 @@ def pages(desk: Desk, place: Confinement) -> tuple[Tool, ...]:
     return (browse_tool(window),)
 
 
-def around(desk: Desk) -> Around:
-    """The person's own commands around the loop."""
+def around(desk: Desk, place: Confinement) -> Around:
+    """The person's own commands around the loop: confined as the check is, for they may run the changed code."""
+    from repoagent.work.landing.land import all_seen
+
     settings = desk.settings
+
+    def confined(argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
+        return None if settings.switch("check.unconfined") or all_seen(desk) else place.program(argv)
+
     return Around(
         desk.worktree.top,
         desk.home.name,
@@ -155,6 +161,7 @@ def around(desk: Desk) -> Around:
         settings.text_or_none("run.after_edit"),
         settings.text_or_none("run.before_finish"),
         audit=partial(_record, desk.layout, desk.home.name),
+        confined=confined,
     )
 
 

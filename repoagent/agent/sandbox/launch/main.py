@@ -30,7 +30,12 @@ def main(specification: str, command: Sequence[str]) -> NoReturn:
     try:
         report = _open_report(spec.get("report"))
         limits = Limits(
-            spec.get("memory"), spec.get("processes"), report, spec["depth"], spec.get("disks", ())
+            spec.get("memory"),
+            spec.get("processes"),
+            report,
+            spec["depth"],
+            spec.get("disks", ()),
+            daemons=spec.get("daemons", False),
         )
         with placeholders(spec.get("missing", [])):
             code = supervise(_starter(spec, list(command)), limits)

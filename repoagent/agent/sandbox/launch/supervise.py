@@ -46,12 +46,15 @@ class Limits:
         report: int | None,
         depth: int,
         folders: Sequence[str] = (),
+        *,
+        daemons: bool = False,
     ) -> None:
         self.memory = memory  # bytes
         self.processes = processes
         self.report = report  # a descriptor; standard error where there is none
         self.spare = {folder: min(SPARE, _free(folder) // 2) for folder in folders}  # bytes that stay free
         self.depth = depth  # how many processes stand between the child of the inner parent and the command
+        self.daemons = daemons  # what has left the command's group may outlive a command that ends by itself
 
 
 def _free(folder: str) -> int:
@@ -84,7 +87,7 @@ def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
     if not inner:
         os._exit(_inner(start, limits, outer, signals))
     _let_go(limits)
-    return _outer(inner, parent, signals)
+    return _outer(inner, parent, signals, daemons=limits.daemons)
 
 
 def become_command(blocked: set[int]) -> None:
@@ -100,20 +103,21 @@ def exit_code(status: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _outer(inner: int, parent: int, signals: Signals) -> int:
+def _outer(inner: int, parent: int, signals: Signals, *, daemons: bool) -> int:
     code = None
     while code is None:
         got = signal.sigtimedwait(signals.heard, _PARENT_LOOK)
         if (
             os.getppid() != parent
         ):  # by looking: a death signal comes when the thread that started us ends, too
-            code = KILLED
+            code, daemons = KILLED, False
         elif got and got.si_signo == signal.SIGCHLD:
             code = _reap(inner)
         elif got and got.si_signo != _ORPHANED:
             with suppress(ProcessLookupError):
                 os.kill(inner, got.si_signo)
-    end_all(os.getpid(), [])
+    if not daemons:  # else the inner one has ended what may not stay
+        end_all(os.getpid(), [])
     return code
 
 
@@ -130,7 +134,11 @@ def _inner(start: Callable[[], NoReturn], limits: Limits, outer: int, signals: S
         start()
     _let_go(limits)
     hurry()
-    code, reason = _watch(child, outer, limits, signals)
+    code, reason, ended = _watch(child, outer, limits, signals)
+    if limits.daemons and not ended:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        return code
     command = first_below(child, limits.depth)
     end_all(os.getpid(), [child, *([command] if command else [])])
     if reason:
@@ -138,27 +146,27 @@ def _inner(start: Callable[[], NoReturn], limits: Limits, outer: int, signals: S
     return code
 
 
-def _watch(child: int, outer: int, limits: Limits, signals: Signals) -> tuple[int, str]:
-    """Wait for the end of the command, by itself or not: its exit code, and the reason where a limit ended it."""
+def _watch(child: int, outer: int, limits: Limits, signals: Signals) -> tuple[int, str, bool]:
+    """Wait for the end of the command: its exit code, the reason where a limit ended it, and whether it was ended."""
     began = looked = time.monotonic()
     deadline = None
     while True:
         now = time.monotonic()
         if deadline is not None and now > deadline:
-            return KILLED, ""
+            return KILLED, "", True
         limited = limits.memory or limits.processes or limits.spare
         wait = _LOOK[now > began + 1] if limited or deadline else 3600.0
         got = signal.sigtimedwait(signals.heard, wait)
         if os.getppid() != outer:
-            return KILLED, ""
+            return KILLED, "", True
         if now - looked >= _LOOK[0]:  # also where one signal follows another, as in a fork bomb
             looked = now
             if reason := _passed(limits):
-                return KILLED, reason
+                return KILLED, reason, True
         if got and got.si_signo == signal.SIGCHLD:
             code = _reap(child)
             if code is not None:
-                return code, ""
+                return code, "", deadline is not None
         elif got and got.si_signo != _ORPHANED:
             _pass_on(got.si_signo, child, limits.depth)
             if got.si_signo in _ENDING and deadline is None:
