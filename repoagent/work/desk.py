@@ -44,6 +44,7 @@ class Desk:
     commits: list[str] = field(default_factory=list)
     # Files of which the person has seen a change, and agreed, with what they held then; None for one that went.
     agreed: dict[str, bytes | None] = field(default_factory=dict)
+    deletions: set[str] = field(default_factory=set)  # files that the person agreed to delete
     # Whether the change has something that no person has seen and accepted: an edit that passed by the mode, or what an
     # earlier process of the run has changed.
     unseen: bool = False

@@ -39,7 +39,13 @@ def test_ended(repo: GitRepo, tmp_path: Path, number: signal.Signals, where: str
         "greet with a comma",
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "repoagent", *command, *(["--check", wait] if where == "check" else [])],
+        [
+            sys.executable,
+            "-m",
+            "repoagent",
+            *command,
+            *(["--check", wait, "--check-unconfined"] if where == "check" else []),
+        ],
         cwd=repo.top,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

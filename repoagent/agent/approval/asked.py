@@ -16,7 +16,8 @@ May = Literal["all", "shown", "read"]
 class Asked:
     """What wants to be done.
 
-    kind: "command", "edit", "write", "browse", "python", "tool" or "delegate". what: shown to the person: the command,
+    kind: "command", "edit", "write", "browse", "python", "tool" or "delegate"; of what a command has done already,
+    "delete" or "sensitive". what: shown to the person: the command,
     the summary of a diff, the URL. patterns: the rules that "always" would add, one for each simple command; none when
     there is no "always". why: why it has to be asked. sandbox: in what it would run, "" for none. cwd: the folder
     below the top in which a command would run.

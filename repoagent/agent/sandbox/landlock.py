@@ -10,7 +10,7 @@ from pathlib import Path
 from repoagent.agent.sandbox.bubblewrap import NARROW
 from repoagent.agent.sandbox.launch.landlock import DEVICE, READ, READ_DIR, READ_FILE, WRITE, WRITE_FILE
 from repoagent.agent.sandbox.launch.paths import within
-from repoagent.agent.sandbox.plan import kept_names, plan, prepare_scratch, writable_roots
+from repoagent.agent.sandbox.plan import kept_names, plan, prepare_scratch, shielded_names, writable_roots
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.agent.sandbox.wrapping import launched
 
@@ -58,7 +58,9 @@ class Landlock:
             if self.mounting
             else ["/dev", "/run/user", *(os.path.realpath(path) for path in policy.hide)]
         )
-        kept = [] if self.mounting else kept_names(policy)
+        top = os.path.realpath(policy.top)
+        shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
+        kept = [] if self.mounting else [*kept_names(policy), *shielded]
         yield "/", READ_DIR, []
         yield "/", READ, hidden
         yield from ((root, WRITE, [*kept, *hidden]) for root in writable_roots(policy))

@@ -47,6 +47,13 @@ def kept_names(policy: Policy) -> list[str]:
     return list(dict.fromkeys([*names, *(_real(Path(name)) for name in names)]))
 
 
+def shielded_names(policy: Policy) -> list[str]:
+    """The names of `shield` that are kept."""
+    allowed = [_real(path) for path in policy.also_write]
+    names = dict.fromkeys(map(_real, policy.shield))
+    return [name for name in names if not any(within(name, folder) for folder in allowed)]
+
+
 def prepare_scratch(policy: Policy) -> Path:
     """Make the scratch folder. Nothing in it is taken for anything: a command may have put a link there."""
     scratch = Path(_real(policy.scratch))
@@ -88,9 +95,11 @@ def plan(policy: Policy) -> Plan:
     missing = []
     for path in [scratch, *roots]:
         for folder in _between(path, [root for root in roots if within(path, root) and path != root]):
-            steps.setdefault(folder, ("pin", folder, folder))
-    for path in kept:
-        if not os.path.lexists(path):
+            what = "keep" if any(within(folder, keep) for keep in kept) else "pin"
+            steps.setdefault(folder, (what, folder, folder))
+    shielded = shielded_names(policy)
+    for path in dict.fromkeys([*kept, *shielded]):
+        if not os.path.lexists(path) or (path in shielded and _is_empty_folder(path)):
             path = _first_missing(path)
             if not any(within(path, root) for root in roots):
                 continue
@@ -145,6 +154,15 @@ def _first_missing(path: str) -> str:
     while not os.path.lexists(_parent(path)):
         path = _parent(path)
     return path
+
+
+def _is_empty_folder(path: str) -> bool:
+    """Such a folder is most likely a placeholder, of a command that runs or of one that was killed."""
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
 
 
 def _parent(path: str) -> str:

@@ -14,12 +14,15 @@ _SHARED_MEMORY = 1 << 30
 class Policy:
     """What a command may touch. Paths are absolute; the deeper one decides: a `scratch` inside of `keep` is writable.
 
-    All else of the file system is readable and not writable. `memory` is in bytes and for all processes together.
+    All else of the file system is readable and not writable. `shield` is kept too, unless it is below `also_write`: of
+    a link what it leads to; where there is nothing, or an empty folder, nothing can be made. With Landlock alone it
+    holds at the top of the work tree only. `memory` is in bytes and for all processes together.
     """
 
     top: Path
     scratch: Path
     keep: tuple[Path, ...] = ()
+    shield: tuple[Path, ...] = ()
     hide: tuple[Path, ...] = ()
     also_write: tuple[Path, ...] = ()
     also_read: tuple[Path, ...] = ()  # of /tmp and /run, which are empty otherwise

@@ -154,8 +154,12 @@ class Talk:
         """Ask about these files alone; `--yes` was said to the change that was asked for, not to them."""
         if self.yes or not self.terminal.can_ask:
             return None
-        names = ", ".join(dict.fromkeys(concern.path for concern in concerns))
-        answer = self.terminal.ask(f"Nobody asked for a change of {names}. Make it all the same", APART)
+        names = ", ".join(dict.fromkeys(concern.path for concern in concerns if not concern.deletes))
+        many = next(
+            (f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes), ""
+        )
+        what = " and ".join(filter(None, [names and f"a change of {names}", many]))
+        answer = self.terminal.ask(f"Nobody asked for {what}. Make it all the same", APART)
         return answer == "y"
 
     def explained(self, text: str) -> None:

@@ -20,6 +20,8 @@ _QUESTIONS = {
     "edit": "Make this change",
     "include": "Commit this file as it stands",
     "write": "Write this file",
+    "delete": "Leave these files deleted",
+    "sensitive": "Leave this file as the command has written it",
     "browse": "Fetch this page",
     "tool": "Call this tool",
     "delegate": "Start this child",

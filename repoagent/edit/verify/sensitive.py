@@ -17,6 +17,9 @@ from repoagent.repo import FileChange, WorkTree, git_output
 from repoagent.store.secrets import secrets_of
 
 BY_HOOKS = "is run by git's hooks"
+BY_EDITORS = "is run or obeyed by an editor or a shell that opens the folder"
+BY_AGENTS = "is run or obeyed by coding agents"
+ON_OPENING = (BY_EDITORS, BY_AGENTS)
 RUN_BY_GIT = "is run by git ("  # how the reason begins of what is named in a setting's command line
 
 LEFTHOOK = tuple(  # any of them, and each beside the others
@@ -44,7 +47,8 @@ LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
             ".github/workflows/", ".github/actions/", ".gitea/workflows/", ".forgejo/workflows/", ".gitlab-ci.yml",
             ".gitlab/ci/", ".circleci/", ".buildkite/", ".woodpecker/", ".woodpecker.y*ml", ".drone.yml", ".cirrus.yml",
             ".travis.yml", "appveyor.yml", ".appveyor.yml", "Jenkinsfile", "azure-pipelines*.y*ml", ".azure-pipelines/",
-            "bitbucket-pipelines.yml",
+            "bitbucket-pipelines.yml", "netlify.toml", "cloudbuild.y*ml", "buildspec.y*ml", ".tekton/",
+            "dependabot.y*ml",
         ),
     ),
     (
@@ -52,16 +56,24 @@ LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS", "docs/CODEOWNERS"),
     ),
     (
-        "is run or obeyed by an editor or a shell that opens the folder",
+        BY_EDITORS,
         (
-            ".envrc", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/mcp.json", "*.code-workspace", ".idea/",
-            ".devcontainer/", ".devcontainer.json", ".dir-locals.el", ".exrc", ".nvimrc", ".nvim.lua",
+            ".envrc", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json", ".vscode/mcp.json",
+            "*.code-workspace", ".idea/", ".zed/", ".devcontainer/", ".devcontainer.json",
+            ".mise.toml", ".mise/", "mise.toml", ".dir-locals.el", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".gvimrc",
+            ".gdbinit", ".lldbinit", ".Rprofile",
         ),
     ),
     (
-        "is run or obeyed by coding agents",
-        (".mcp.json", ".claude/settings*.json", ".claude/hooks/", ".cursor/mcp.json", ".cursor/hooks.json"),
+        BY_AGENTS,
+        (
+            "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".mcp.json", ".claude/",
+            ".codex/", ".cursor*", ".cursor/", ".aider.conf.yml", ".gemini/", ".kiro/", ".windsurf/", ".windsurfrules",
+            ".clinerules", ".clinerules/", ".github/copilot-instructions.md", "opencode.json", "opencode.jsonc",
+            ".opencode/",
+        ),
     ),
+    ("decides which program a package manager runs", (".yarnrc.yml", ".yarnrc", ".pnpmfile.cjs")),
     ("decides what repoagent reads and edits", (".repoagentignore",)),
 )  # fmt: skip
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
@@ -73,17 +85,20 @@ _INCLUDES = re.compile(r"include(if\..*)?\.path$")
 _OPTIONS = "can set any option of git"
 _WORD = re.compile(r"[^\s'\";|&()<>$`]+")
 NAMED = 3
+MASS, FEW = 10, 3  # files: above the one a deletion is asked about, below the other never
 
 Why = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
 class Concern:
-    """One sensitive file of a change and `why` it is, as a predicate; `asked` when the person named it."""
+    """One sensitive file of a change and `why` it is, as a predicate; `asked` when the person named it. `deletes`: it
+    stands for so many files that the change deletes, 0 for none."""
 
     path: str
     why: str
     asked: bool = False
+    deletes: int = 0
 
     @property
     def sentence(self) -> str:
@@ -106,7 +121,30 @@ def concerns(
         for path in paths
         if (why := next(filter(None, (reason(path) for reason in reasons)), None))
     ]
-    return (*found, *_given_away(changes))
+    return (*found, *_given_away(changes), *_mass_deletion(changes, named, worktree))
+
+
+def is_mass(deleted: int, tracked: int) -> bool:
+    """Whether so many of the tracked files are not deleted without a question: more than ten, or a tenth of them."""
+    return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
+
+
+def count_tracked(worktree: WorkTree) -> int:
+    """How many files git tracks. One call of git."""
+    return git_output(worktree.top, "ls-files", "-z", "--cached", ok=(0, 128)).stdout.count(b"\0")
+
+
+def _mass_deletion(
+    changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree
+) -> Iterator[Concern]:
+    new = {change.after for change in changes if change.before is None}  # what is moved is not gone
+    gone = [
+        change.name
+        for change in changes
+        if change.path is None and change.before not in new and change.name not in named
+    ]
+    if len(gone) >= FEW and is_mass(len(gone), count_tracked(worktree)):
+        yield Concern(gone[0], f"is one of {len(gone)} files that this deletes", deletes=len(gone))
 
 
 def described(found: Sequence[Concern]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from repoagent.repo import FileChange, WorkTree
 from repoagent.repo.content import Content
+from repoagent.work.changes.guard import Guard
 from repoagent.work.changes.ledger import Ledger
 from repoagent.work.changes.seeing import UNSEEN, Look, change_of, differences, entries, look_around
 from repoagent.work.changes.submodules import checked_out, look_inside, told
@@ -26,13 +27,18 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 def watch(
-    worktree: WorkTree, ledger: Ledger, say: Callable[[str], None], audit: Audit = lambda _: None
+    worktree: WorkTree,
+    ledger: Ledger,
+    say: Callable[[str], None],
+    audit: Audit = lambda _: None,
+    guard: Guard | None = None,
 ) -> Callable[[bool], Callable[[], str]]:
     """What looks before a command, and returns what looks after it: that tells the model what has changed. It is told
     whether something else that the run has started may have written since the last look.
 
     `say` gets a sentence where the person's own uncommitted work was changed, what is in a submodule, what other
-    programs obey, and what changed in the background. `audit` is told of each file that was written.
+    programs obey, and what changed in the background. `audit` is told of each file that was written,
+    and `guard` looks after each command.
     """
     look_at_usual = watch_usual(worktree.top, say, tracked_folders(worktree))
     submodules = checked_out(worktree)  # those of the beginning, whose .git no command in a sandbox may write
@@ -51,12 +57,15 @@ def watch(
         def after() -> str:
             nonlocal last
             last = look_around(worktree, ledger, first.seen)
-            look_at_usual(last.repositories)
+            acting = look_at_usual(last.repositories)
             others = told(inside, look_inside(worktree, submodules))
             audit([written(path) for _, paths in others for path in paths])
             changed = _after(worktree, ledger, first, last, say, audit=audit)
-            last = replace(last, entries=entries(ledger))
-            return "\n".join(filter(None, [meanwhile, changed, *in_submodules(others, say)]))
+            guarded = guard.after(acting) if guard is not None else ""
+            last = replace(
+                look_around(worktree, ledger, last.seen) if guarded else last, entries=entries(ledger)
+            )
+            return "\n".join(filter(None, [meanwhile, changed, *in_submodules(others, say), guarded]))
 
         return after
 

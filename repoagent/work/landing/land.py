@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from repoagent.agent import account
@@ -96,7 +96,7 @@ def _commit(
         _ask_about_unseen(desk, changes)
     edits = EditRequest(
         request.prompt,
-        tuple(map(Target, _as_agreed(desk, changes))),  # what a command has made of it since, nobody has seen
+        tuple(map(Target, _asked_for(desk, changes))),
         scope="repo",
         create=True,
         parse_check=desk.settings.switch("edit.parse_check"),
@@ -144,6 +144,13 @@ def _ask_about_unseen(desk: Desk, changes: Sequence[FileChange]) -> None:
         raise SentBack(
             "person", f"The person does not want what commands have changed of {names}: {verdict.reason}"
         )
+
+
+def _asked_for(desk: Desk, changes: Sequence[FileChange]) -> Iterator[str]:
+    """The files whose change somebody wants: what a command has made of one since, nobody has seen; and what passed by
+    the mode was no yes to a deletion."""
+    gone = {change.name for change in changes if change.path is None} - desk.deletions
+    return (path for path in _as_agreed(desk, changes) if path not in gone)
 
 
 def _as_agreed(desk: Desk, changes: Sequence[FileChange]) -> list[str]:

@@ -131,6 +131,8 @@ def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
     remarks = rebind(bench, edit_id)
     proposal = agreed(bench, edit_id, _no_message, desk.talk, lambda: _own_words(desk), remarks=remarks)
     desk.unseen |= not proposal.accepted
+    if proposal.accepted:
+        desk.deletions.update(change.name for change in proposal.changes if change.path is None)
     for _ in range(RELOCATIONS):
         changes = proposal.changes
         memories = {path: _memory(desk, path, data) for path, data in _before(changes)}

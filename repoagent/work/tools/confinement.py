@@ -23,7 +23,7 @@ from repoagent.repo import WorkTree, layout
 from repoagent.store import Layout
 from repoagent.store.folders import folder
 from repoagent.work.request import RunRequest
-from repoagent.work.tools.obeyed import kept_for_git
+from repoagent.work.tools.obeyed import acting_on_opening, kept_for_git
 from repoagent.work.tools.withheld import Withheld
 
 SAID = 5  # withheld files that are named
@@ -85,6 +85,8 @@ def confinement(
         read_only=request.mode == "read-only" or request.plan_only,
         network=request.network or settings.switch("run.network"),
     )
+    if request.allow_sensitive:
+        policy = replace(policy, shield=())
     return _place(worktree, policy, find() if request.confine else None)
 
 
@@ -110,13 +112,16 @@ def _place(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confi
 
 
 def _policy(worktree: WorkTree, settings: Settings, scratch: Path, *keep: Path) -> Policy:
+    acting: tuple[Path, ...] = ()
     kept = [worktree.top / ".git", worktree.top / ".repoagent", *keep, worktree.git_dir, worktree.common_dir]
     if worktree.git_dir.exists():
         kept += kept_for_git(worktree)
+        acting = acting_on_opening(worktree)
     return Policy(
         worktree.top,
         scratch,
         keep=tuple(dict.fromkeys(kept)),
+        shield=acting,
         hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
         also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
         also_read=(worktree.top,),

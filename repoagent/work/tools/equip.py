@@ -21,10 +21,12 @@ from repoagent.agent.sandbox import (
 from repoagent.agent.sandbox.landlock import Landlock
 from repoagent.agent.tool import EDIT
 from repoagent.config import Settings, user_file
+from repoagent.edit.landing.bench import new_edit_id
 from repoagent.llm import Turn
 from repoagent.store import Layout, audit
 from repoagent.work.around import Around
 from repoagent.work.changes import watch
+from repoagent.work.changes.guard import Guard
 from repoagent.work.desk import Desk
 from repoagent.work.home import Home
 from repoagent.work.kinds import Kind, find_kinds
@@ -61,7 +63,7 @@ def approvals(home: Home, settings: Settings, request: RunRequest, place: Confin
         else "",
         top=place.policy.top,
         writable=(place.policy.scratch, *place.policy.also_write),
-        kept=place.policy.keep,
+        kept=(*place.policy.keep, *place.policy.shield),
         path=os.environ.get("PATH"),
         off_limits=place.withheld.why_not,
         withheld=place.withheld,
@@ -88,11 +90,36 @@ def shop_of(desk: Desk, place: Confinement) -> Shop:
         why_ended=why_ended,
         seconds_left=lambda: desk.means.meter.seconds_left,
         watch=watch(
-            desk.worktree, desk.ledger, desk.talk.say, partial(_record_all, desk.layout, desk.home.name)
+            desk.worktree,
+            desk.ledger,
+            desk.talk.say,
+            partial(_record_all, desk.layout, desk.home.name),
+            _guard(desk),
         ),
         audit=partial(_record, desk.layout, desk.home.name),
         shown_as=output_name,
         timeout=desk.settings.number("run.timeout"),
+    )
+
+
+def _guard(desk: Desk) -> Guard:
+    from repoagent.work.landing.writing import write
+
+    def agreed(paths: Sequence[str]) -> None:
+        for path in paths:
+            change = desk.ledger.of(path)
+            if change is not None:
+                desk.agreed[path] = change.after
+        desk.deletions.update(paths)
+
+    return Guard(
+        desk.ledger,
+        desk.talk.say,
+        desk.talk.approve,
+        lambda changes: write(desk.worktree, changes, new_edit_id()),
+        lambda change: change.name in desk.agreed and desk.agreed[change.name] == change.after,
+        agreed,
+        sensitive=desk.request.allow_sensitive,
     )
 
 

@@ -7,19 +7,34 @@ there for it. What an edit does to such files is asked about, see `edit.sensitiv
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from repoagent.edit.verify.sensitive import BY_HOOKS, LEFTHOOK, LIST, RUN_BY_GIT, listed, obeyed_by_git
+from repoagent.edit.verify.sensitive import (
+    BY_HOOKS,
+    LEFTHOOK,
+    LIST,
+    ON_OPENING,
+    RUN_BY_GIT,
+    listed,
+    obeyed_by_git,
+)
 from repoagent.repo import WorkTree, git
 from repoagent.work.changes.submodules import checked_out, git_of
 from repoagent.work.tools.names import named
 
 _GITLINK = b"160000 "
 MOST = 100  # names of one folder
+
+# Where no command in a sandbox may make what acts on opening. Folders, for a folder stands in for each meanwhile.
+PLACES = (
+    ".envrc", ".vscode", ".idea", ".zed", ".devcontainer",
+    ".claude", ".codex", ".cursor", ".gemini", ".kiro", ".windsurf",
+)  # fmt: skip
 
 Signature = tuple[int, int, int]
 
@@ -31,6 +46,27 @@ def kept_for_git(worktree: WorkTree) -> tuple[Path, ...]:
         top = worktree.top / path
         kept += [top / name for name in _obeyed(WorkTree(top, top / ".git", top / ".git"), git_of(top))]
     return tuple(dict.fromkeys(kept))
+
+
+def acting_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
+    """What an editor, a shell or a coding agent obeys when a folder is opened, and the .git of other repositories: what
+    there is of it at the top and in folders with tracked files; PLACES also where they are not there."""
+    top = worktree.top
+    paths = os.fsdecode(git(top, "ls-files", "-z", "--cached")).split("\0")
+    found = dict.fromkeys(
+        [*PLACES, *(entry.name for entry in os.scandir(top) if _ACTING.fullmatch(entry.name))]
+    )
+    below = dict.fromkeys(match[0] for path in paths if (match := _ACTING.match(path)))
+    below.update(dict.fromkeys(path for path, _ in _repositories(top, _all_above(paths))))
+    nearest = sorted((path for path in below if path not in found), key=lambda path: (path.count("/"), path))
+    return tuple(top / path for path in (*found, *nearest[:MOST]))
+
+
+def _acting() -> re.Pattern[str]:
+    """From the beginning of a path to the end of the first name in it that acts on opening."""
+    patterns = {pattern.rstrip("/") for why, patterns in LIST if why in ON_OPENING for pattern in patterns}
+    either = "|".join(re.escape(pattern).replace(r"\*", "[^/]*") for pattern in sorted(patterns))
+    return re.compile(rf"(?:[^/]*/)*?(?:{either})(?=/|\Z)")
 
 
 def _names(worktree: WorkTree) -> Iterator[str]:
@@ -60,36 +96,50 @@ def _submodules(worktree: WorkTree) -> Iterator[str]:
             yield os.fsdecode(entry.partition(b"\t")[2])
 
 
+_ACTING = _acting()
+
+
 class LookAtUsual(Protocol):
-    def __call__(self, repositories: Sequence[str] = (), *, tell: bool = True) -> None: ...
+    def __call__(
+        self, repositories: Sequence[str] = (), *, tell: bool = True
+    ) -> Sequence[tuple[str, bool]]: ...
 
 
 def tracked_folders(worktree: WorkTree) -> tuple[str, ...]:
     """The folders below the top that hold tracked files, with a slash at the end. One call of git."""
-    paths = os.fsdecode(git(worktree.top, "ls-files", "-z", "--cached")).split("\0")
+    return tuple(sorted(_all_above(os.fsdecode(git(worktree.top, "ls-files", "-z", "--cached")).split("\0"))))
+
+
+def _all_above(paths: Iterable[str]) -> set[str]:
+    """The folders above `paths`, at any height, with a slash at the end."""
     found: set[str] = set()
     for folder in {path.rpartition("/")[0] for path in paths}:
-        while folder and folder not in found:
-            found.add(folder)
+        while folder and f"{folder}/" not in found:
+            found.add(f"{folder}/")
             folder = folder.rpartition("/")[0]
-    return tuple(f"{folder}/" for folder in sorted(found))
+    return found
 
 
 def watch_usual(top: Path, say: Callable[[str], None], folders: Sequence[str] = ()) -> LookAtUsual:
     """What looks whether a file at its usual place, that an editor, a hook or another program obeys by itself, was made
     or changed since it last looked: `say` gets a sentence for each. Git ignores many of these, so that nothing else
     would show them. So it is with a repository of its own in one of `folders`, or in those that the look is given:
-    git, and a prompt of the shell that asks it, would obey its settings there."""
+    git, and a prompt of the shell that asks it, would obey its settings there. A look returns those of them that act
+    when a folder is opened, each with whether it is new."""
     known = dict(_usual(top))
     known.update(_repositories(top, folders))
 
-    def look(repositories: Sequence[str] = (), *, tell: bool = True) -> None:
+    def look(repositories: Sequence[str] = (), *, tell: bool = True) -> Sequence[tuple[str, bool]]:
+        acting = []
         for path, now in (*_usual(top), *_repositories(top, (*folders, *repositories))):
             if known.get(path) != now:
-                known[path] = now
                 why = listed(path) or "is obeyed by git in that folder"
+                if why in ON_OPENING or path.endswith("/.git"):
+                    acting.append((path, path not in known))
+                known[path] = now
                 if tell:
                     say(f"warning: {named(path)} was written meanwhile, and {why}: look at it before it is")
+        return acting
 
     return look
 

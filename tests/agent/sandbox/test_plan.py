@@ -66,6 +66,23 @@ def test_folders_above_a_kept_name_can_not_be_renamed(policy: Policy) -> None:
     }
 
 
+def test_folders_between_what_is_kept_and_the_scratch_folder_stay_kept(policy: Policy) -> None:
+    inside = replace(policy, scratch=policy.top / ".git" / "runs" / "one" / "scratch")
+    prepare_scratch(inside)
+    assert [what(inside)[f"/top/.git{below}"] for below in ("", "/runs", "/runs/one")] == ["keep"] * 3
+
+
+def test_what_is_shielded_is_kept_unless_it_may_be_written(policy: Policy) -> None:
+    (policy.top / "AGENTS.md").write_text("x")
+    (policy.top / "CLAUDE.md").symlink_to("AGENTS.md")
+    (policy.top / ".idea").mkdir()
+    names = tuple(policy.top / name for name in ("AGENTS.md", "CLAUDE.md", ".vscode", ".idea", ".envrc"))
+    shielded = replace(policy, shield=names)
+    assert what(shielded)["/top/AGENTS.md"] == what(shielded)["/top/.vscode"] == "keep"
+    assert not plan(shielded).narrow and plan(shielded).missing == tuple(map(str, names[2:]))
+    assert "/top/.envrc" not in what(replace(shielded, also_write=(policy.top / ".envrc",)))
+
+
 def test_what_is_not_there_gets_a_place(policy: Policy) -> None:
     missing = replace(
         policy, keep=(policy.top / ".repoagent", policy.top / "new/deep/.git", Path("/not/in/the/tree"))

@@ -80,7 +80,7 @@ def _step(what: str, source: int, target: str) -> None:
         mount(f"/proc/self/fd/{source}", f"/proc/self/fd/{place}", "", MS_BIND | MS_REC)
     finally:
         os.close(place)
-    if what == "write":
+    if what in {"write", "pin"}:  # the mount of the source is read-only by now
         try:
             set_read_only(target, False, below=True)
         except PermissionError:  # something below it is read-only for good
