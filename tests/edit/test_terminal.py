@@ -157,7 +157,7 @@ def test_interrupted_during_the_check(
     repo.write("a.txt", "mine\n")
     before = repo.head(), repo.status(), repo.read("src/app.py")
     started = tmp_path / "started"
-    command = ("edit", "src/app.py", "greet with a comma", "--yes", "--check")
+    command = ("edit", "src/app.py", "greet with a comma", "--yes", "--check-unconfined", "--check")
     with screen(*command, f"touch {started}; sleep 60") as window:
         while not started.exists():
             time.sleep(0.01)

@@ -50,7 +50,10 @@ def watch(
         first = last
         if was is None:
             look_at_usual(first.repositories, tell=False)
-        meanwhile = _meanwhile(worktree, ledger, was, first, say, audit=audit) if background and was else ""
+        others_did: Sequence[FileChange] = ()
+        meanwhile = ""
+        if background and was:
+            others_did, meanwhile = _meanwhile(worktree, ledger, was, first, say, audit=audit)
         keep_look(ledger, first.seen)
         inside = look_inside(worktree, submodules)
 
@@ -60,8 +63,8 @@ def watch(
             acting = look_at_usual(last.repositories)
             others = told(inside, look_inside(worktree, submodules))
             audit([written(path) for _, paths in others for path in paths])
-            changed = _after(worktree, ledger, first, last, say, audit=audit)
-            guarded = guard.after(acting) if guard is not None else ""
+            done, changed = _after(worktree, ledger, first, last, say, audit=audit)
+            guarded = guard.after([*others_did, *done], acting) if guard is not None else ""
             last = replace(
                 look_around(worktree, ledger, last.seen) if guarded else last, entries=entries(ledger)
             )
@@ -74,7 +77,7 @@ def watch(
 
 def _after(
     worktree: WorkTree, ledger: Ledger, was: Look, now: Look, say: Callable[[str], None], *, audit: Audit
-) -> str:
+) -> tuple[Sequence[FileChange], str]:
     changes: list[FileChange] = []
     candidates: list[FileChange] = []
     large: list[str] = []
@@ -102,12 +105,12 @@ def _after(
     audit([written(change.name, change, kind) for change in (*changes, *candidates)] + [*map(written, large)])
     forget_look(ledger)
     was_there = {change.name: change.before is not None for change in ledger.candidates}
-    return "\n".join(sentences(changes, candidates, large, was_there))
+    return (*changes, *candidates), "\n".join(sentences(changes, candidates, large, was_there))
 
 
 def _meanwhile(
     worktree: WorkTree, ledger: Ledger, was: Look, now: Look, say: Callable[[str], None], *, audit: Audit
-) -> str:
+) -> tuple[Sequence[FileChange], str]:
     """What has changed since the last look, while a command ran in the background: by it or by the person, but not by
     what the run itself has written. It is a candidate then; of a file that the run has changed it is only said."""
     touched = {
@@ -126,7 +129,7 @@ def _meanwhile(
         elif path in own and not _is_left_by(own[path], path, new):
             again.append(path)
     if not found and not again:
-        return ""
+        return (), ""
     ledger.found(found)
     kind = worktree.object_format
     events = [written(change.name, change, kind) for change in found] + [*map(written, again)]
@@ -147,7 +150,7 @@ def _meanwhile(
         said.append(
             f"While a command ran in the background, {names}, which you had changed, changed again: look at it."
         )
-    return "\n".join(said)
+    return found, "\n".join(said)
 
 
 def _is_left_by(change: FileChange, path: str, now: Content | None) -> bool:

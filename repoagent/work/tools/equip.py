@@ -117,7 +117,6 @@ def _guard(desk: Desk) -> Guard:
         desk.talk.say,
         desk.talk.approve,
         lambda changes: write(desk.worktree, changes, new_edit_id()),
-        lambda change: change.name in desk.agreed and desk.agreed[change.name] == change.after,
         agreed,
         sensitive=desk.request.allow_sensitive,
     )

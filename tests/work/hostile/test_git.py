@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.agent.approval import Verdict
 from repoagent.agent.sandbox import find
 from repoagent.edit.verify.sensitive import Concern, listed
 from repoagent.errors import CheckFailed, RepoagentError
@@ -143,8 +144,8 @@ def test_a_file_that_others_obey_is_told(repo: GitRepo) -> None:
 @confined
 def test_a_command_that_writes_such_a_file_is_told_of(repo: GitRepo) -> None:
     person = Person()
-    go(repo, "<run>echo x > .envrc</run>", FINISH, FINISH, mode="auto", person=person)
-    assert any(".envrc was written" in line for line in person.said)
+    go(repo, "<run>echo x > .exrc</run>", FINISH, FINISH, mode="auto", person=person)
+    assert any(".exrc was written" in line for line in person.said)
 
 
 def test_a_tracked_file_that_a_command_changed_is_asked_about_at_the_commit(repo: GitRepo) -> None:
@@ -176,12 +177,20 @@ class Once(Person):
 
 
 def test_a_file_that_was_agreed_to_and_is_another_by_now(repo: GitRepo) -> None:
-    repo.write(".envrc", "old\n")
+    repo.write("Jenkinsfile", "old\n")
     repo.commit("Settings")
-    edit = diff(".envrc", "old", "new")
-    evil = "<run>echo evil >> .envrc</run>"
-    with pytest.raises(CheckFailed, match=r"\.envrc is run or obeyed"):
+    edit = diff("Jenkinsfile", "old", "new")
+    evil = "<run>echo evil >> Jenkinsfile</run>"
+    with pytest.raises(CheckFailed, match=r"Jenkinsfile is run by a server"):
         go(repo, edit, evil, FINISH, FINISH, FINISH, confine=False, mode="ask", person=Once())
-    repo.git("checkout", "-q", ".envrc")
+    repo.git("checkout", "-q", "Jenkinsfile")
     outcome, _, person = go(repo, edit, FINISH, person=Once(), name=f"{NAME[:-1]}0")
-    assert outcome.commits and person.said.count(".envrc") == 1
+    assert outcome.commits and person.said.count("Jenkinsfile") == 1
+
+
+def test_of_what_acts_on_opening_a_command_takes_nothing_that_was_agreed_to_along(repo: GitRepo) -> None:
+    repo.commit(**{".envrc": "old\n"})
+    person = Once(allows=lambda asked: Verdict(asked.kind != "sensitive"))
+    evil = "<run>echo evil >> .envrc</run>"
+    go(repo, diff(".envrc", "old", "new"), evil, FINISH, confine=False, mode="ask", person=person)
+    assert (repo.read(".envrc"), repo.git("show", "HEAD:.envrc")) == (b"new\n", "new\n")
