@@ -1,4 +1,4 @@
-"""Whether something may be done: modes, rules for commands, a person who is asked, and what "always" keeps.
+"""Whether something may be done: modes, rules for commands, and a person who is asked.
 
 Read `gate` first, then `rule`, `reads` (commands that only read) and `shell` (what commands a text holds).
 """
@@ -12,7 +12,7 @@ from repoagent.door import door
 if TYPE_CHECKING:
     from repoagent.agent.approval.asked import MODES, Asked, Asker, Mode, Verdict
     from repoagent.agent.approval.gate import Gate
-    from repoagent.agent.approval.keeping import keep_rules, kept_rules
+    from repoagent.agent.approval.keeping import kept_rules
     from repoagent.agent.approval.proposing import propose
     from repoagent.agent.approval.rule import Rule, rules
 
@@ -24,7 +24,6 @@ _HOME = {
     "Mode": "asked",
     "Rule": "rule",
     "Verdict": "asked",
-    "keep_rules": "keeping",
     "kept_rules": "keeping",
     "propose": "proposing",
     "rules": "rule",
@@ -38,7 +37,6 @@ __all__ = [
     "Mode",
     "Rule",
     "Verdict",
-    "keep_rules",
     "kept_rules",
     "propose",
     "rules",

@@ -33,14 +33,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether it may be done. reason: of a no, goes to the model. by: who or what decided, for the audit. may: less
-    than "all" where no person has spoken, by an answer or a rule."""
+    """Whether it may be done. always: its patterns hold for the rest of the run; keep: and in this repository from now
+    on. reason: of a no, goes to the model. by: who or what decided, for the audit. may: less than "all" where no person
+    has spoken, by an answer or a rule."""
 
     allowed: bool
     always: bool = False
     reason: str = ""
     by: str = ""
     may: May = "all"
+    keep: bool = False
 
 
 Asker = Callable[[Asked], Verdict]  # a person at a terminal, a stream of JSON, or nobody

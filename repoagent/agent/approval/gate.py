@@ -37,10 +37,10 @@ class Gate:
     """Decides what may be done.
 
     allow, deny: rules, of which `allow` grows with each "always". asker: who is asked. remember: keeps the patterns of
-    an "always" in the user's configuration. audit: is told each decision. sandbox: the name of what commands run in, ""
-    for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a command
-    may write to; kept: what it may not write, wherever that is. path: the PATH of commands. off_limits: why a path of
-    the work tree is not to be shown, None when it may be. withheld: the files that are not, and what git knows of each.
+    an "always" for later runs in this repository. audit: is told each decision. sandbox: the name of what commands run
+    in, "" for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a
+    command may write to; kept: what it may not write, wherever that is. path: the PATH of commands. off_limits: why a
+    path of the work tree is not to be shown, None when it may be. withheld: the files that are not, and what git knows.
     blobs: whether one of some names of git's objects is that of a file's content.
     """
 
@@ -212,10 +212,12 @@ class Gate:
         if not verdict.allowed:
             return replace(verdict, reason=verdict.reason or "the person said no.", by=verdict.by or "person")
         if verdict.always and asked.patterns:
-            self.remember(asked.patterns)
+            if verdict.keep:
+                self.remember(asked.patterns)
             self.allow = (*self.allow, *map(Rule, asked.patterns))
-            return replace(verdict, by=verdict.by or f"person, always: {', '.join(asked.patterns)}")
-        return replace(verdict, always=False, by=verdict.by or "person")
+            how = "always" if verdict.keep else "for this run"
+            return replace(verdict, by=verdict.by or f"person, {how}: {', '.join(asked.patterns)}")
+        return replace(verdict, always=False, keep=False, by=verdict.by or "person")
 
     def _patterns(self, reading: Reading, cwd: str) -> tuple[str, ...]:
         """What "always" would add: nothing for what passes already, and nothing at all where it would not be enough."""

@@ -43,7 +43,11 @@ def person(terminal: Terminal) -> Asker:
         if asked.kind == "include":
             choices["n"] = "no; nothing is committed"
         if asked.patterns:
-            choices = {"y": choices["y"], "a": _always(asked), "n": choices["n"], "q": choices["q"]}
+            always = {
+                "a": _always(asked, "in this run"),
+                "r": _always(asked, "in this repository from now on"),
+            }
+            choices = {"y": choices["y"], **always, "n": choices["n"], "q": choices["q"]}
         answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
         if answer == "q":
             from repoagent.work.home import Stopped
@@ -57,7 +61,7 @@ def person(terminal: Terminal) -> Asker:
         if answer == "n":
             reason = terminal.ask_line("Why not, for the model (empty: no reason)")
             return Verdict(False, reason=f"the person said no: {reason}" if reason else "the person said no.")
-        return Verdict(True, always=answer == "a")
+        return Verdict(True, always=answer in {"a", "r"}, keep=answer == "r")
 
     return ask
 
@@ -68,7 +72,7 @@ def nobody(asked: Asked) -> Verdict:
     if asked.why:
         said += f" ({asked.why})"
     if asked.patterns:
-        add = "git config --global --add repoagent.run.allow"
+        add = "git config --add repoagent.run.allow"
         rules = ", ".join(f"`{add} {shlex.quote(pattern)}`" for pattern in asked.patterns)
         return Verdict(False, reason=f"{said}. The user can allow it beforehand: {rules}.", by="nobody")
     modes = {"edit": " or `--mode auto-edit`", "write": " or `--mode auto-edit`"}.get(asked.kind, "")
@@ -94,14 +98,14 @@ def _show(terminal: Terminal, asked: Asked) -> None:
     if asked.why:
         terminal.note(f"note: {asked.why}")
     if asked.patterns:
-        terminal.note("always would allow, from now on and in each repository:")
+        terminal.note("always, in this run (a) or in this repository (r), would allow:")
         for pattern in asked.patterns:
             for line in folded(pattern, max(20, terminal.width - 4)):
                 terminal.note(f"    {line}")
 
 
-def _always(asked: Asked) -> str:
-    return f"yes, and keep this in your configuration: {'; '.join(asked.patterns)}"
+def _always(asked: Asked, where: str) -> str:
+    return f"yes, and {where} without a question: {'; '.join(asked.patterns)}"
 
 
 def folded(text: str, width: int) -> list[str]:

@@ -1,8 +1,8 @@
 """A run as a stream of JSON: a line for each event as it happens, and questions that a program answers.
 
 Each line is an object with `version` and `event`. After `ask` the program reads a line from standard input: an object
-with the question's `id`, `answer` ("yes", "always" or "no") and, for a no, a `reason` that goes to the model. Where
-standard input is at its end, the answer is no. {"stop": true} in place of an answer stops the run.
+with the question's `id`, `answer` ("yes", "run", "always" or "no") and, for a no, a `reason` that goes to the model.
+Where standard input is at its end, the answer is no. {"stop": true} in place of an answer stops the run.
 """
 
 from __future__ import annotations
@@ -151,5 +151,8 @@ class Events:
                 continue
             said = answer.get("answer")
             return Verdict(
-                said in {"yes", "always"}, always=said == "always", reason=str(answer.get("reason") or "")
+                said in {"yes", "run", "always"},
+                always=said in {"run", "always"},
+                keep=said == "always",
+                reason=str(answer.get("reason") or ""),
             )

@@ -80,7 +80,7 @@ class Child:
             str(event.get("cwd") or ""),
         )
         verdict = approve(asked)
-        word = "always" if verdict.always else "yes" if verdict.allowed else "no"
+        word = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"
         line = json.dumps({"id": event.get("id"), "answer": word, "reason": verdict.reason})
         try:
             if self.process.stdin is not None:

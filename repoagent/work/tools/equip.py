@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 
 from repoagent.agent import Tool
-from repoagent.agent.approval import Asker, Gate, keep_rules, kept_rules, rules
+from repoagent.agent.approval import Asker, Gate, kept_rules, rules
 from repoagent.agent.commands import Shop, command_tools
 from repoagent.agent.kernel import GONE, Room, interpreter
 from repoagent.agent.sandbox import (
@@ -22,7 +23,9 @@ from repoagent.agent.sandbox.landlock import Landlock
 from repoagent.agent.tool import EDIT
 from repoagent.config import Settings, user_file
 from repoagent.edit.landing.bench import new_edit_id
+from repoagent.errors import UsageError
 from repoagent.llm import Turn
+from repoagent.repo import git
 from repoagent.store import Layout, audit
 from repoagent.work.around import Around
 from repoagent.work.changes import watch
@@ -53,7 +56,7 @@ def approvals(home: Home, settings: Settings, request: RunRequest, place: Confin
         asker,
         allow=rules(allowed),
         deny=rules(denied),
-        remember=_keep,
+        remember=partial(keep_rules, place.policy.top),
         audit=partial(_record, home.layout, request.name),
         sandbox=place.name,
         why_none="the sandbox was turned off."
@@ -100,6 +103,19 @@ def shop_of(desk: Desk, place: Confinement) -> Shop:
         shown_as=output_name,
         timeout=desk.settings.number("run.timeout"),
     )
+
+
+def keep_rules(top: Path, patterns: Sequence[str]) -> None:
+    """Add `patterns` to `run.allow` in the configuration of the git directory of `top`, which no clone brings along.
+    Raises UsageError for a pattern of several lines, GitError where it can't be written."""
+    for pattern in patterns:
+        if pattern.splitlines() != [pattern]:
+            raise UsageError(f"{pattern!r} can't be kept as a rule: it is empty, or more than one line")
+    key = "repoagent.run.allow"
+    known = git(top, "config", "--local", "-z", "--get-all", key, ok=(0, 1)).split(b"\0")
+    for pattern in dict.fromkeys(patterns):
+        if pattern.encode("utf-8", "surrogateescape") not in known:
+            git(top, "config", "--local", "--add", key, pattern, read_only=False)
 
 
 def _guard(desk: Desk) -> Guard:
@@ -227,10 +243,6 @@ def plugins(desk: Desk, taken: Sequence[Tool]) -> tuple[Tool, ...]:
 def _some(paths: Sequence[str]) -> str:
     rest = len(paths) - SAID
     return ", ".join(map(named, paths[:SAID])) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _keep(patterns: Sequence[str]) -> None:
-    keep_rules(user_file(os.environ), patterns)
 
 
 def _record_all(layout: Layout, run: str, events: Sequence[Mapping[str, object]]) -> None:

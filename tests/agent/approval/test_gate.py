@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approval import Asked, Gate, Mode, Verdict, keep_rules, kept_rules, propose, rules
+from repoagent.agent.approval import Asked, Gate, Mode, Verdict, propose, rules
 from repoagent.agent.approval.case import ignores_case
 from repoagent.agent.approval.shell import read
-from repoagent.config import load
 from repoagent.errors import UsageError
 
 
@@ -286,15 +285,20 @@ def test_always_is_kept_and_each_decision_is_written_down(tmp_path: Path) -> Non
     kept: list[str] = []
     events: list[Mapping[str, object]] = []
     it = gate(tmp_path, sandbox="bwrap")
-    person = Person(Verdict(True, always=True))
+    person = Person(Verdict(True, always=True, keep=True))
     it.asker, it.remember, it.audit = person, kept.extend, events.append
-    assert passes(it, "ls | head; pytest -q a.py && make test")
-    assert person.asked[0].patterns == ("pytest *", "make test") and person.asked[0].sandbox == "bwrap"
-    assert kept == ["pytest *", "make test"]
-    assert passes(it, "make test; pytest") and len(person.asked) == 1
+    assert passes(it, "ls | head; ruff check a.py && make test")
+    assert person.asked[0].patterns == ("ruff *", "make test") and person.asked[0].sandbox == "bwrap"
+    assert kept == ["ruff *", "make test"]
+    assert passes(it, "make test; ruff format") and len(person.asked) == 1
+    person.verdict = Verdict(True, always=True)
+    assert passes(it, "make all") and passes(it, "make all") and len(person.asked) == 2
+    assert kept == ["ruff *", "make test"]
     assert [event["by"] for event in events] == [
-        "person, always: pytest *, make test",
-        "rule make test, rule pytest *",
+        "person, always: ruff *, make test",
+        "rule make test, rule ruff *",
+        "person, for this run: make all",
+        "rule make all",
     ]
 
 
@@ -314,16 +318,16 @@ def test_always_is_not_offered_where_it_would_not_be_enough(tmp_path: Path) -> N
         ("git config x y", ("git config x y",)),
         ("git -c a=b log", ()),
         ("git push --force", ("git push --force",)),
-        ("npm run build -- --x", ("npm run build *",)),
+        ("npm run build -- --x", ("npm run build -- --x",)),
         ("npm install x", ("npm install x",)),
-        ("cargo test a", ("cargo test *",)),
+        ("cargo test a", ("cargo test a",)),
         ("make test", ("make test",)),
         ("python -m pytest -q", ("python -m pytest -q",)),
         ("sudo ls", ("sudo ls",)),
         ("rm -rf 'my dir'", ("rm -rf 'my dir'",)),
         ("echo a > b", ("echo *",)),
         ("bash x.sh", ("bash x.sh",)),
-        ("bash -c 'pytest -q'", ("pytest *",)),
+        ("bash -c 'ruff -q'", ("ruff *",)),
         ("FOO=1 make", ("FOO=1 make",)),
         ("rm '*' \"it's\"", ("rm '*' 'it'\"'\"'s'",)),
         ("rm *.o", ()),
@@ -339,28 +343,30 @@ def test_always_proposes_no_more_than_is_meant(
         assert passes(gate(tmp_path, allow=patterns), command)
 
 
+RUNS_OTHERS = """
+pytest -q; py.test; cmake -P x; cmake --build b; ctest; ninja -C b; make; gmake; just x; go test ./...; go build; go list; go vet
+go generate; cargo test; cargo build; cargo tree; cargo run; rustfmt a.rs; eslint .; prettier .; jest; vitest; mocha; tsc
+mvn test; mvn compile; gradle test; ./gradlew test; npm test; npm ls; npm ci; npm run x; npx x; pnpm test; pnpm ls; yarn test
+yarn lint; dotnet test; bundle check; mix test; composer test; pip list; pip install x; python x.py; python3 -m x; node x.js
+ruby x.rb; perl x.pl; php x.php; mypy .; pylint .; flake8; pyright; isort .; tox; nox; uv run x; poetry run x; pre-commit run
+find . -exec rm a +; find . -name x -execdir y +; git fetch ext::x; git tag -s v1; git apply x; git submodule foreach x
+git bisect run x; git rebase -x y; git difftool; tar xf a --to-command=x; tar cf a b; sed -i s/a/b/e f; sed 1w f; awk 1 f; gawk 1 f
+vim f; less f; man x; ssh h x; scp a b; rsync -e x a b; docker run x; env x=1; printf -v x y; watch x; parallel x; entr x; gdb x
+script x; strace x; unzip a; zip -TT x a; sort --compress-program=x f; ed f; dc f; bc f; m4 f; curl x; wget x; crontab f; at now
+"""
+
+
+def test_always_is_only_for_what_runs_no_other_program() -> None:
+    """For all else it is the very command, or nothing."""
+    for command in RUNS_OTHERS.replace("\n", ";").split(";"):
+        assert not [pattern for pattern in propose(read(command.strip())) if pattern.endswith("*")], command
+
+
 def test_a_pattern_without_an_end_is_named() -> None:
     with pytest.raises(UsageError, match="no end"):
         rules(["git log 'x"])
     with pytest.raises(UsageError, match="no pattern"):
         rules(["  "])
-
-
-def test_always_is_kept_in_the_user_s_configuration(tmp_path: Path, clean_environment: Path) -> None:
-    file = clean_environment / ".config" / "repoagent" / "config.toml"
-    keep_rules(file, ["git log *"])
-    file.write_text("# mine\nmodel = 'manual'\n" + file.read_text().replace("[run]", "[run] # what runs", 1))
-    assert keep_rules(file, ["rm '*'", "git log *"]) == ("git log *", "rm '*'") == kept_rules(file)
-    assert "# mine" in file.read_text() and "# what runs" in file.read_text()
-    assert load(None, tmp_path, env={"XDG_CONFIG_HOME": str(file.parent.parent)}).texts("run.allow") == (
-        "git log *",
-        "rm '*'",
-    )
-    assert kept_rules(file, "run.deny") == ()
-    file.write_text("[run\n")
-    with pytest.raises(UsageError, match="TOML"):
-        keep_rules(file, ["x"])
-    assert file.read_text() == "[run\n"
 
 
 def test_what_asks_decides(tmp_path: Path) -> None:

@@ -60,12 +60,13 @@ def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
     with screen(
         'Asked("command", "make; pytest -q", ("make", "pytest *"), sandbox="landlock")', tmp_path
     ) as shown:
-        shown.expect("[y,a,n,q,?]? ")
+        shown.expect("[y,a,r,n,q,?]? ")
         assert "    make\n    pytest *\n" in shown.seen and "in a sandbox (landlock)" in shown.seen
         shown.send("?\n")
-        shown.expect("keep this in your configuration: make; pytest *")
+        shown.expect("in this repository from now on without a question: make; pytest *")
         shown.send("a\n")
         shown.expect("allowed=True, always=True")
+        shown.expect("keep=False")
 
 
 def test_q_stops_the_run(tmp_path: Path) -> None:
