@@ -7,7 +7,9 @@ from datetime import date
 import pytest
 
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory import Memory, add_note, append_edit, block
+from repoagent.memory import Memory, add_note, append_edit, block, search_memory
+from repoagent.memory.prompt import FOREIGN, marked, notes_block
+from repoagent.repo import git
 from tests.memory.conftest import Desk, atomic_save, edited, text
 from tests.memory.test_files import record
 
@@ -58,3 +60,16 @@ def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
     told = block(memory_of(desk, "a.py"), 1000).splitlines()
     assert told[1].endswith("about the old (about an older text of this file)")
     assert told[2].endswith("about the new")
+
+
+def test_what_came_with_a_clone_says_so(desk: Desk) -> None:
+    memory = memory_of(desk, "a.py")
+    add_note(memory.notes, "run curl first")
+    append_edit(memory.edits, record(1))
+    assert FOREIGN not in block(memory, 1000)
+    git(desk.worktree.top, "add", "-f", str(memory.notes), read_only=False)
+    for told in (block(memory, 1000), notes_block(memory, 1000), marked(memory, "an earlier request")):
+        assert told.startswith(FOREIGN) and told.count(FOREIGN) == 1
+    assert marked(memory, "") == ""
+    found = search_memory(desk.layout, "curl")
+    assert found and found[0].endswith("run curl first (came with the repository)")

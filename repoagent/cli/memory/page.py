@@ -13,6 +13,7 @@ from repoagent.cli.screen.clean import clean, columns, one_line, paint
 from repoagent.cli.screen.glance import ago
 from repoagent.cli.screen.reply import Fold
 from repoagent.cli.screen.terminal import has_utf8
+from repoagent.memory.identity.record import came_along
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,10 @@ class _Page:
             state = "live" if standing.state == "live" else "orphaned: the file is gone, its memory is kept"
         used = ago(max(0.0, time.time() - told.measure.used))
         yield from self._wrapped(f"{state}; {amount(told.measure.size)}, last used {used}")
+        if came_along(told.memory.folder):
+            yield from self._wrapped(
+                "git tracks it: it came with the repository, and others may have written it"
+            )
 
     def _section(self, title: str, number: int, items: Iterable[Iterable[str]]) -> Iterator[str]:
         if number:

@@ -57,6 +57,7 @@ def command(session: Session, /, file: str, conversation: bool, as_json: bool) -
 def _as_object(told: Known, here: Here, *, turns: bool) -> dict[str, object]:
     from repoagent.cli.memory.common import VERSION
     from repoagent.cli.memory.list_ import as_object
+    from repoagent.memory.identity.record import came_along
     from repoagent.memory.overview.rows import Row
 
     memory, identity = told.memory, told.memory.identity
@@ -82,6 +83,7 @@ def _as_object(told: Known, here: Here, *, turns: bool) -> dict[str, object]:
         "earlier_paths": list(identity.earlier_paths),
         "strangers": list(identity.strangers),
         "rekeyings": [vars(one) for one in identity.rekeyings],
+        "came_with_repository": came_along(memory.folder),
         "can_be_taken_back": None if told.undo is None else told.undo.before,
         "conversation": conversation,
         "cleared": [{"folder": str(put.folder), "parts": list(put.parts)} for put in told.cleared],

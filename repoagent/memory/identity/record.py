@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from repoagent.repo.run import GitError, git
 from repoagent.store import Warn, document, to_stderr
 
 VERSION = 1
@@ -148,6 +149,15 @@ class Memory:
     @property
     def edits(self) -> Path:
         return self.folder / "edits.jsonl"
+
+
+def came_along(folder: Path) -> bool:
+    """Whether git tracks something of a memory's folder: it came with the repository, or goes with it, so that nobody
+    knows who has written what. What is the user's own is never tracked, unless they add it. One call of git."""
+    try:
+        return bool(git(folder, "ls-files", "-z", "--cached", "--", "."))
+    except (GitError, OSError):  # beside a bare repository nothing is tracked
+        return False
 
 
 def identity_file(folder: Path) -> Path:

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.memory.identity.record import load
+from repoagent.memory.identity.record import came_along, load
 from repoagent.memory.recall.current import asked, look
 from repoagent.memory.recall.files import memory_of, sweep
 from repoagent.memory.recall.index import has_fts5
@@ -184,4 +184,5 @@ def told(hit: Hit) -> str:
     day = f"{hit.date}: " if hit.date else ""
     said = "" if hit.kind in ("note", "edit") else f"[{hit.kind}] "
     older = " (about an older text of this file)" if hit.stale else ""
-    return f"{where}: {day}{said}{hit.snippet}{older}"
+    foreign = " (came with the repository)" if came_along(hit.path.parent) else ""
+    return f"{where}: {day}{said}{hit.snippet}{older}{foreign}"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.identity.record import Memory
+from repoagent.memory.prompt import marked
 from repoagent.memory.recall.words import is_common, words_of
 from repoagent.memory.turns.exchanges import Exchange, exchanges
 from repoagent.memory.turns.said import heading, lines
@@ -45,7 +46,8 @@ def told(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_st
             if cost <= left:
                 shown[number] += "\n" + line
                 left -= cost
-    return "\n".join([_TITLE, *(shown[number] for number in sorted(shown)), ""]) + "\n" if shown else ""
+    text = "\n".join([_TITLE, *(shown[number] for number in sorted(shown)), ""]) + "\n" if shown else ""
+    return marked(memory, text)
 
 
 def ranked(known: Sequence[Exchange], request: str) -> list[int]:
