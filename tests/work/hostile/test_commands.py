@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approval import Asked, Gate, Verdict, keep_rules, kept_rules, rules
+from repoagent.agent.approval import Asked, Gate, Verdict, rules
 from repoagent.agent.approval.proposing import propose
 from repoagent.agent.approval.shell import read
 from repoagent.agent.sandbox import Policy, find
@@ -24,6 +24,7 @@ from repoagent.repo import FileChange, layout, open_worktree
 from repoagent.work import RunRequest
 from repoagent.work.changes import open_ledger, seeing, watch
 from repoagent.work.tools.confinement import confinement
+from repoagent.work.tools.equip import keep_rules
 from repoagent.work.tools.names import named
 from repoagent.work.tools.unshown import are_blobs
 from repoagent.work.tools.withheld import Withheld
@@ -198,13 +199,12 @@ def test_withheld_files_are_known_as_they_come_and_go(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\n", "\x0b"])
-def test_always_keeps_one_rule_of_one_pattern(tmp_path: Path, end: str) -> None:
+def test_always_keeps_one_rule_of_one_pattern(repo: GitRepo, end: str) -> None:
     pattern = f"tool 'a{end}python3 *{end}b'"
     assert propose(read(pattern)) == ()
-    file = tmp_path / "config.toml"
     with pytest.raises(UsageError):
-        keep_rules(file, [pattern])
-    assert kept_rules(file) == ()
+        keep_rules(repo.top, [pattern])
+    assert "run.allow" not in repo.git("config", "--list")
 
 
 def test_a_list_is_split_where_lines_end_for_everybody() -> None:
