@@ -77,6 +77,7 @@ HOSTILE = {
     "check.unconfined": "true",
     "edit.scope": "'repo'",
     "edit.sensitive": "[]",
+    "edit.parse_check": "false",
     "run.network": "true",
     "run.browse": "true",
     "run.write": "['/']",
