@@ -166,7 +166,7 @@ def test_what_only_reads_is_not_asked_about(top: Path) -> None:
 
 def test_an_always_holds_for_this_tool_alone(top: Path) -> None:
     kept: list[str] = []
-    gate = Gate("ask", asker=lambda asked: Verdict(True, always=True), remember=kept.extend)
+    gate = Gate("ask", asker=lambda asked: Verdict(True, always=True, keep=True), remember=kept.extend)
     desk = Desk(top)
     desk.gate = gate
     tool = desk.tools(program(top.parent))["weather"]

@@ -22,7 +22,6 @@ class Policy:
     top: Path
     scratch: Path
     keep: tuple[Path, ...] = ()
-    shield: tuple[Path, ...] = ()
     hide: tuple[Path, ...] = ()
     also_write: tuple[Path, ...] = ()
     also_read: tuple[Path, ...] = ()  # of /tmp and /run, which are empty otherwise
@@ -30,6 +29,7 @@ class Policy:
     network: bool = False
     memory: int | None = None
     processes: int | None = None
+    shield: tuple[Path, ...] = ()
 
     @property
     def shared_memory(self) -> int:

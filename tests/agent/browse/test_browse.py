@@ -99,7 +99,7 @@ def test_a_no_fetches_nothing_and_a_rule_is_for_one_host(bench: Bench) -> None:
 def test_always_is_for_that_host(bench: Bench) -> None:
     kept: list[str] = []
     bench.gate.remember = kept.extend
-    bench.gate.asker = lambda asked: bench.asked.append(asked) or Verdict(True, always=True)  # type: ignore[func-returns-value]
+    bench.gate.asker = lambda asked: bench.asked.append(asked) or Verdict(True, always=True, keep=True)  # type: ignore[func-returns-value]
     bench.site.pages = {"/a": answer(b"A"), "/b": answer(b"B")}
     assert bench("http://one.test:port/a").ok and bench("http://one.test:port/b").ok
     assert len(bench.asked) == 1 and kept == [f"browse:http://one.test:{bench.site.port}/*"]
