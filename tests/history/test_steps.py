@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,12 +155,15 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
     assert objects(clone) == before
 
 
-def test_a_clone_without_trees_says_what_it_can(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_clone_without_trees_says_what_it_can(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repo.git("config", "uploadpack.allowFilter", "true")
     clone = tmp_path / "bare"
     command = ["git", "clone", "-q", "--bare", "--filter=tree:0", repo.top.as_uri(), clone]
     subprocess.run(command, check=True)
     before = objects(clone)
+    monkeypatch.setenv("GIT_DIR", str(clone))
     assert done(clone, "a.txt") == []
     commit = FileCommit(repo.head(), "a", "A", "2026-01-01", "s", None, None, "a.txt")
     assert steps(clone, [commit]) == [Step(commit)]

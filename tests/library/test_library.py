@@ -262,7 +262,7 @@ def test_variables_that_name_another_repository_are_no_trap(
         with pytest.raises(errors.UsageError, match="GIT_DIR in the environment is relative"):
             Repository(repo.top)
     other.git("config", "core.worktree", str(repo.top / "src"))
-    with pytest.raises(errors.UsageError, match="only where GIT_DIR and GIT_WORK_TREE say so"):
+    with pytest.raises(errors.UsageError, match="is inside a git directory: run repoagent in the work tree"):
         Repository(other.top / ".git")
     assert Repository(repo.top).top == repo.top
 
