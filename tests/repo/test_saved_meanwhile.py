@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.errors import Refused
 from repoagent.repo.change import FileChange
 from repoagent.repo.transaction import HookFailed, InPlace, Transaction
 from repoagent.repo.transaction.recover import recover
@@ -245,3 +246,30 @@ def test_a_save_before_an_interrupt_or_a_kill_stays(repo: GitRepo, ending: signa
         said += "".join(recover(worktree(repo)))
     assert repo.read("a.txt").decode() == SAVED and repo.read("README.md") == b"second\n"
     assert sorted(kept(said)) == ["first\n", LINES], said
+
+
+@pytest.mark.parametrize(
+    "hook", ["sed -i 's/^LINE/  LINE/' a.txt; git add a.txt", "echo made >made.txt; git add made.txt"]
+)
+def test_undo_leaves_what_was_saved_after_a_hook_had_staged_its_work(repo: GitRepo, hook: str) -> None:
+    repo.hook("pre-commit", f"{hook}\n{WAIT}")
+    name = "made.txt" if "made" in hook else "a.txt"
+
+    def save() -> None:
+        while not (repo.top / ".git/began").exists():
+            time.sleep(0.01)
+        repo.write(name, repo.read(name).replace(b"line 9", b"saved 9") + b"saved\n")
+        (repo.top / ".git/go").touch()
+
+    saver = threading.Thread(target=save)
+    saver.start()
+    edit(repo, the_edit(repo))
+    saver.join()
+    assert b"saved" not in committed(repo, name).encode() and b"saved" in repo.read(name)
+    if name == "made.txt":
+        with pytest.raises(Refused, match=r"made\.txt"):
+            undo(worktree(repo))
+    else:
+        undo(worktree(repo))
+        assert repo.read("a.txt") == SAVED.encode() + b"saved\n"
+    assert b"saved" in repo.read(name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.commits import Commit
-from repoagent.repo.content import look
+from repoagent.repo.content import Content, look
 from repoagent.repo.index import Entry
 from repoagent.repo.transaction.archive import archive, kept_after
 from repoagent.repo.transaction.find import committed_since
@@ -82,22 +82,34 @@ def _said_of_later(since: Mapping[str, Entry | None]) -> tuple[str, ...]:
 
 
 def _steps_done(worktree: WorkTree, record: Record, made: Commit, verdict: Verdict) -> tuple[Step, ...]:
-    """The steps as hooks have made them, and those that hooks have added: undo must know."""
+    """The steps as hooks have made them, and those that hooks have added: undo must know. What is in a file may be a
+    save of the user's; the commit has what the hook made of it."""
+
+    def committed_as(path: str) -> Content | None:
+        right = verdict.corrections.get(path, made.changed.get(path))
+        return None if right is None else from_blob(worktree, path, right)
+
     planned = {one.path: one for one in record.planned}
     done = []
     for step in record.steps:
-        now = look(worktree.top, step.path) if step.path in verdict.folded else step.new
-        if step.path in verdict.folded and record.in_place:
+        if step.path not in verdict.folded:
+            done.append(step)
+        elif record.in_place:
             right = verdict.corrections.get(step.path, made.changed.get(step.path))
-            done.append(committed(worktree, step, planned[step.path], right, now))
+            done.append(committed(worktree, step, planned[step.path], right, look(worktree.top, step.path)))
+        elif planned[step.path].has_other_work:
+            done.append(replace(step, new=look(worktree.top, step.path)))
         else:
-            done.append(replace(step, new=now))
+            done.append(replace(step, new=committed_as(step.path)))
     own = {step.path for step in record.steps}
     for path in verdict.folded:
         if path not in own:
             before = made.was[path]
             old = None if before is None else from_blob(worktree, path, before)
-            now = look(worktree.top, path)
-            extra = Step(path, old, now, f"{record.id}-{len(done)}")
-            done.append(replace(extra, old=now, was=old, done=now) if record.in_place else extra)
+            temporary = f"{record.id}-{len(done)}"
+            if record.in_place:
+                there = look(worktree.top, path)
+                done.append(Step(path, there, there, temporary, was=old, done=committed_as(path)))
+            else:
+                done.append(Step(path, old, committed_as(path), temporary))
     return tuple(done)

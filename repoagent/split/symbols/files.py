@@ -47,7 +47,7 @@ def outline_of(path: str, data: bytes, language: str | None = None) -> Outline:
         return Outline(path, "", lines, (), 0, "no grammar", _no_grammar(path, data))
     read = read_outline(path, data, known)
     if read is None:
-        reason = f"takes more than {OUTLINE_SECONDS:.0f} seconds to parse"
+        reason = f"nests too deeply to be parsed, or takes more than {OUTLINE_SECONDS:.0f} seconds"
         return Outline(path, known or "", lines, (), 0, "too slow", reason)
     return Outline(path, known or "text", lines, *read)
 
