@@ -61,13 +61,14 @@ def test_what_a_check_leaves_does_not_hold_it_up(repo: GitRepo) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs subreapers")
-def test_a_check_dies_with_the_program(repo: GitRepo) -> None:
+def test_a_check_dies_with_the_program(repo: GitRepo, tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom repoagent.edit.landing.check import Check, run_check\n"
         "from repoagent.repo import open_worktree\n"
         "run_check(Check('sleep 60 & echo $! >pid.new; mv pid.new pid; wait'), open_worktree(Path.cwd()), accepted=True)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=repo.top) as process:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # its scratch folder is left there
+    with subprocess.Popen([sys.executable, "-c", code], cwd=repo.top, env=env) as process:
         _wait((repo.top / "pid").exists)
         process.kill()
     assert _is_gone(int(repo.read("pid")))
