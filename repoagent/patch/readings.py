@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from repoagent.patch.files import Files, Outcome, Target
 from repoagent.patch.hunk import Hunk
-from repoagent.patch.locate.match import WHITESPACE, index_of, weight
+from repoagent.patch.locate.match import WHITESPACE, index_of
 from repoagent.patch.locate.place import place
 from repoagent.patch.outcome import Twins, edited
 from repoagent.patch.problems import Misfit, Misfits, Problem
@@ -207,9 +207,11 @@ def _placed(target: Target, text: Text, files: Files) -> list[tuple[Hunk, Places
 
 
 def _same_place(earlier: tuple[Target, Hunk, Places], later: tuple[Target, Hunk, Places]) -> bool:
-    """Do two hunks change the same lines, or (where one has no place) take up the same text?"""
+    """Do two hunks change the same lines, or (where one has no place) show mostly the same? That both add a line shows
+    nothing: one may be a part for another place."""
     if earlier[2] is None or later[2] is None:
-        return bool(_texts([earlier[1]]) & _texts([later[1]]))
+        one, other = ({line.text.strip() for line in hunk.lines} - {""} for hunk in (earlier[1], later[1]))
+        return 2 * len(one & other) > len(one | other)
     return any(
         max(one[0], other[0]) < min(one[1], other[1])
         or (one[0] == one[1] and other[0] <= one[0] <= other[1])
@@ -217,9 +219,3 @@ def _same_place(earlier: tuple[Target, Hunk, Places], later: tuple[Target, Hunk,
         for one in earlier[2]
         for other in later[2]
     )
-
-
-def _texts(hunks: Sequence[Hunk]) -> set[str]:
-    return {
-        line.text.strip() for hunk in hunks for line in (*hunk.deleted, *hunk.added) if weight(line.text) > 2
-    }

@@ -213,3 +213,11 @@ def test_the_messages_of_mails_take_nothing_back() -> None:
         for said, text in (("One", A), ("Scratch that", B))
     ]
     assert made("".join(mails)) == {"app.py": ["a = 10", "a = 40"]}
+
+
+@pytest.mark.parametrize("said", ["", "and further down"])
+def test_a_part_without_a_place_is_not_replaced_by_another_that_shares_a_line(said: str) -> None:
+    """Only the first hunk says nothing of where it goes; the second one is no other version of it."""
+    first = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,0 +2 @@\n+    # is public\n```\n"
+    second = "```diff\n@@ -10,2 +11,3 @@\n     a = 4\n-    b = x + a\n+    # is public\n+    b = a\n+    c = b\n```\n"
+    assert refused(f"{first}\n{said}\n\n{second}", SOURCE).reasons == {"no-context"}
