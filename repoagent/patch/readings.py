@@ -152,9 +152,9 @@ def _steps(group: Sequence[Target], files: Files) -> Outcome | None:
 
 
 def _corrected(group: Sequence[Target], files: Files) -> Outcome | None:
-    """Each block in place of what earlier ones have at the same lines; one that words call a correction also in place
-    of what fits nowhere. If something of an earlier one is left then, the words must say that it stays, and the last
-    block must replace something."""
+    """Each block in place of what earlier ones have at the same lines; one that words call a correction, and not of a
+    part alone, also in place of what fits nowhere. If something of an earlier one is left then, the words must say
+    that it stays, and the last block must replace something."""
     parts = blocks(group)
     if any(part[0].patch.revises for part in parts[1:]):
         parts = _rounds(parts)
@@ -171,10 +171,11 @@ def _corrected(group: Sequence[Target], files: Files) -> Outcome | None:
     for number, part in enumerate(parts):
         now = [(target, hunk, places) for target in part for hunk, places in _placed(target, text, files)]
         revises = number > 0 and part[0].patch.revises
+        whole = revises and not any(target.patch.completes for target in part)
         left = [
             entry
             for entry in kept
-            if not any(_same_place(entry, other) for other in now) and not (revises and entry[2] is None)
+            if not any(_same_place(entry, other) for other in now) and not (whole and entry[2] is None)
         ]
         if revises and len(left) == len(kept):
             return None

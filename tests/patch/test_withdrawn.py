@@ -221,3 +221,10 @@ def test_a_part_without_a_place_is_not_replaced_by_another_that_shares_a_line(sa
     first = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,0 +2 @@\n+    # is public\n```\n"
     second = "```diff\n@@ -10,2 +11,3 @@\n     a = 4\n-    b = x + a\n+    # is public\n+    b = a\n+    c = b\n```\n"
     assert refused(f"{first}\n{said}\n\n{second}", SOURCE).reasons == {"no-context"}
+
+
+def test_a_correction_of_a_part_leaves_no_other_part_out() -> None:
+    """The first hunk fits nowhere, and is not what is corrected."""
+    first = diff("@@ -1,2 +1,2 @@\n nowhere\n-no such line\n+there\n", hunk(4, 40))
+    answer = f"{first}\nOne correction, the rest stays:\n\n{diff(hunk(4, 41))}"
+    assert refused(answer, SOURCE).reasons == {"deleted-line-missing"}
