@@ -128,14 +128,25 @@ def _check_torn(parts: Sequence[Splice], text: Text) -> None:
 
 def _check_twins(group: Sequence[Target], placed: Sequence[Fit]) -> None:
     """Raises Twins where two equal hunks have headers that name two places, and both went to one: the other place is
-    not there. It is one hunk sent twice where its header is the same, or differs a little in another block."""
+    not there. It is one hunk sent twice where its header is the same, or differs a little in another block. The reverse
+    too: two hunks that change the same lines differently name one place, and went to two."""
     places = {fit.hunk.number: fit for fit in placed}
     blocks: dict[Hunk, set[int]] = {}
     for target in group:
         for hunk in target.patch.hunks:
             blocks.setdefault(_plain(hunk), set()).add(target.patch.block)
     twins: dict[tuple[Line, ...], Hunk] = {}
+    versions: dict[object, Hunk] = {}
     for hunk in _numbered(group):
+        if hunk.start is not None and hunk.exact_counts and hunk.old:
+            shown = hunk.start, tuple(line.text for line in hunk.old)
+            version = versions.setdefault(shown, hunk)
+            if version.lines != hunk.lines:
+                text = (
+                    f"hunks {version.number} and {hunk.number} change the same lines, at line {hunk.start}, in two "
+                    "ways. Send the one that counts, or the right number of each."
+                )
+                raise Twins("overlap", text, hunk.number)
         twin = twins.setdefault(hunk.lines, hunk)
         one, other = places.get(twin.number), places.get(hunk.number)
         if twin is hunk or one is None or other is None or one.claimed() != other.claimed():

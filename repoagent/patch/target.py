@@ -173,7 +173,10 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
         return _allowed(Target(patch, known, known), files)
     _refuse_bad(names)
     path = names[0]
-    adds_only = patch.whole is not None or (patch.hunks and not any(hunk.old for hunk in patch.hunks))
+    # a hunk for line 34 is one of a file that is there, also where it has no line of it
+    adds_only = patch.whole is not None or (
+        patch.hunks and not any(hunk.old or (hunk.start or 0) > 1 for hunk in patch.hunks)
+    )
     if patch.action != "create" and not adds_only:
         raise Misfit("unknown-file", f"there is no such file here.{files.which(path)}")
     return Target(patch, None, _may_create(path, files))

@@ -86,3 +86,9 @@ def test_an_added_line_keeps_its_byte_order_mark_below_the_first() -> None:
     answer = f"{HEAD}@@ -6,2 +6,3 @@\n def b(items):\n+\ufeffmark\n     for item in items:\n"
     expected = FILE.replace("def b(items):\n", "def b(items):\n\ufeffmark\n")
     assert after(answer, FILE.encode()) == expected.encode()
+
+
+def test_two_changes_of_the_same_lines_at_one_number_are_not_for_two_places() -> None:
+    source = b"".join(b"a\nb\nc\n%d\n" % number for number in range(2))
+    one, other = (f"@@ -1,3 +1,3 @@\n a\n-b\n+{new}\n c\n" for new in ("x", "y"))
+    assert "overlap" in reasons(f"```diff\n--- a/app.py\n+++ b/app.py\n{one}{other}```\n", source)

@@ -141,6 +141,13 @@ def test_new_file_lines_begin_with_plus() -> None:
     assert caught.value.reasons == {"malformed"}
 
 
+def test_a_hunk_far_down_in_a_file_makes_no_new_file() -> None:
+    answer = "```diff\n--- a/elsewhere/n.py\n+++ b/elsewhere/n.py\n@@ -34,0 +35 @@\n+a\n```"
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(answer, {"app.py": SourceText(APP)}, may_create=lambda _: True)
+    assert caught.value.reasons == {"unknown-file"}
+
+
 def test_a_copy_leaves_its_source() -> None:
     header = "diff --git a/app.py b/c.py\ncopy from app.py\ncopy to c.py\n"
     answer = f"```diff\n{header}@@\n-import sys\n+import os\n```"
