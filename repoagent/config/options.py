@@ -117,7 +117,7 @@ OPTIONS: tuple[Option, ...] = (
         "whether a check runs outside of the sandbox though nobody has seen the change; see docs/security.md",
     ),
     Option("commit.trailers", switch(), True, "whether a commit says which model helped, and in which edit"),
-    Option("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
+    _own("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
     _own(
         "edit.scope",
         _SCOPE,

@@ -87,6 +87,7 @@ HOSTILE = {
     "sent.keep_days": "0",
     "conversations.keep_days": "0",
     "color": "'always'",
+    "commit.trailer": "'Reviewed-by'",
     "fallback": "['command:evil']",
     "summary.model": "'command:evil'",
     "summary.share": "true",
