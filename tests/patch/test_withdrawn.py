@@ -22,7 +22,7 @@ SAID = {
         "Forget the first version, here it is:", "My previous patch was wrong.", "Instead, use the following:",
         "Ignore the patch above, it fails if the list is empty.", "Hmm, the above would break the tests. The final patch:",
         "Thought enough.\n</think>\n\nHere is the change:", "**Scratch that**, and:", "The above edit targets the wrong method. This:",
-        "Not needed: only apply this one:", "Cancel that.", "The patch I gave above should be ignored.", "This one instead:",
+        "Not needed: only apply this one:", "Cancel that.", "Discard that one.", "The patch I gave above should be ignored.", "This one instead:",
         "The earlier patch can be discarded.", "Drop the above.", "The patch above turned out to be wrong.", "Apply this one instead.",
     ),
     Words.NEW: ("Here is the corrected diff:", "The final patch:", "## Correct patch"),

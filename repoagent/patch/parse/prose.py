@@ -57,7 +57,7 @@ _WITHDRAWS = _any(
     rf"\bscratch (?:that\b|all\b|everything\b|{_ABOVE}|(?:this|it){_END})|\bstrike (?:that\b|{_ABOVE})",
     rf"\bnever ?mind(?:{_END}| that\b| {_ABOVE})|\bi (?:take|took) (?:that|it|this) back|\bi (?:withdraw|retract)\b",
     r"\b(?:let me|let us|let's|i'll|i will|i have to|i need to) start (?:over|afresh)\b|^\W*starting (?:over|afresh)\b",
-    rf"\b{_DROP} {_ABOVE}|{_ORDER}{_DROP} (?:that|this|it|them|those){_END}",
+    rf"\b{_DROP} {_ABOVE}|{_ORDER}{_DROP} (?:(?:that|this)(?: one)?|it|them|those|the last one){_END}",
     rf"\b(?:dismiss|skip|drop|throw away|abandon) (?:{_THE} )+(?:{_EARLIER} )?(?:patch(?:es)?|diffs?){_NOT_OF}",
     rf"\b(?:do not|don't|don’t|never) (?:apply|use|take) {_ABOVE}",
     rf"{_ORDER}(?:do not|don't|don’t|never) (?:apply|use|take) (?:that|it|them)(?: one)?{_END}",
