@@ -262,7 +262,7 @@ def test_what_a_hook_did_to_the_commit_is_told(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
     _, _, person = go(repo, EDIT, DONE)
-    assert "note: a hook rewrote f.txt; its version is committed" in person.said
+    assert "note: f.txt changed while hooks ran; that version is committed" in person.said
 
 
 def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:

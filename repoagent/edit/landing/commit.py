@@ -168,7 +168,7 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
     """What the hooks did to the commit and to the user's other files, in sentences."""
     remarks = list(commit.notes)
     if commit.folded:
-        remarks.append(f"a hook rewrote {', '.join(commit.folded)}; its version is committed")
+        remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; that version is committed")
     if commit.taken_out:
         remarks.append(f"a hook had added {', '.join(commit.taken_out)} to the commit; taken out again")
     remarks.extend(said_of_restored(commit.restored))
