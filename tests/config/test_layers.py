@@ -400,3 +400,12 @@ def test_a_relative_xdg_folder_counts_as_not_set(tmp_path: Path, home: str) -> N
 
     path = user_file({"XDG_CONFIG_HOME": home, "HOME": str(tmp_path)})
     assert path == tmp_path / ".config" / "repoagent" / "config.toml"
+
+
+def test_a_file_of_configuration_has_a_limit(layout: Layout, clean_environment: Path) -> None:
+    with pytest.raises(Refused, match="more than 1024 KiB"):
+        shared(layout, "# more\n" * 200_000)
+    layout.config.unlink()
+    user(clean_environment, "# more\n" * 200_000)
+    with pytest.raises(UsageError, match="more than 1024 KiB"):
+        load(None)
