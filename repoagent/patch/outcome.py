@@ -129,7 +129,7 @@ def _check_torn(parts: Sequence[Splice], text: Text) -> None:
 def _check_twins(group: Sequence[Target], placed: Sequence[Fit]) -> None:
     """Raises Twins where two equal hunks have headers that name two places, and both went to one: the other place is
     not there. It is one hunk sent twice where its header is the same, or differs a little in another block. The reverse
-    too: two hunks that change the same lines differently name one place, and went to two."""
+    too: two hunks of a block that change the same lines differently name one place, and went to two."""
     places = {fit.hunk.number: fit for fit in placed}
     blocks: dict[Hunk, set[int]] = {}
     for target in group:
@@ -139,7 +139,7 @@ def _check_twins(group: Sequence[Target], placed: Sequence[Fit]) -> None:
     versions: dict[object, Hunk] = {}
     for hunk in _numbered(group):
         if hunk.start is not None and hunk.exact_counts and hunk.old:
-            shown = hunk.start, tuple(line.text for line in hunk.old)
+            shown = frozenset(blocks[_plain(hunk)]), hunk.start, tuple(line.text for line in hunk.old)
             version = versions.setdefault(shown, hunk)
             if version.lines != hunk.lines:
                 text = (
