@@ -71,12 +71,18 @@ def tidy(worktree: WorkTree) -> None:
             return
     command = ["git", *(("maintenance", "run") if listed else ("gc",)), "--auto", "--quiet"]
     nothing = subprocess.DEVNULL
-    process = subprocess.Popen(command, cwd=worktree.top, stdin=nothing, stdout=nothing, stderr=nothing)
-    try:
-        process.wait()
-    except KeyboardInterrupt:
-        with uninterrupted():
-            _end(process)
+    process = None
+    with suppress(KeyboardInterrupt):
+        try:
+            with uninterrupted():  # a ^C right after the start must find the process to end
+                process = subprocess.Popen(
+                    command, cwd=worktree.top, stdin=nothing, stdout=nothing, stderr=nothing
+                )
+            process.wait()
+        finally:
+            if process is not None:
+                with uninterrupted():
+                    _end(process)
 
 
 def _settings(worktree: WorkTree, message: Path, options: Options) -> tuple[str, ...]:
