@@ -150,7 +150,7 @@ OPTIONS: tuple[Option, ...] = (
         8_000,
         "how many tokens of such files a prompt shows, with AGENTS.md and its like",
     ),
-    Option("history.commits", whole(), 8, "how many recent commits of a file a prompt shows"),
+    Option("history.commits", whole(), 3, "how many recent commits of a file a prompt shows"),
     _own("history.background", switch(), True, "whether the index of the history is built in the background"),
     *(
         Option(

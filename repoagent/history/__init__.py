@@ -8,10 +8,10 @@ from repoagent.door import door
 
 if TYPE_CHECKING:
     from repoagent.history.block import candidates_block, history_block, to_dict
-    from repoagent.history.neighbors import Neighborhood, neighborhood
+    from repoagent.history.neighbors import Neighborhood, neighborhood, recent_neighborhood
     from repoagent.history.parse import FileCommit
     from repoagent.history.past import Past
-    from repoagent.history.prompt import Look
+    from repoagent.history.prompt import Look, last_changes, walked_since
     from repoagent.history.recent import FileHistory, Running, recent_commits, start
 
 __all__ = [
@@ -23,10 +23,13 @@ __all__ = [
     "Running",
     "candidates_block",
     "history_block",
+    "last_changes",
     "neighborhood",
     "recent_commits",
+    "recent_neighborhood",
     "start",
     "to_dict",
+    "walked_since",
 ]
 
 _HOME = {
@@ -38,10 +41,13 @@ _HOME = {
     "Running": "recent",
     "candidates_block": "block",
     "history_block": "block",
+    "last_changes": "prompt",
     "neighborhood": "neighbors",
     "recent_commits": "recent",
+    "recent_neighborhood": "neighbors",
     "start": "recent",
     "to_dict": "block",
+    "walked_since": "prompt",
 }
 
 __getattr__ = door(__name__, _HOME)

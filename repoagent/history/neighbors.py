@@ -114,6 +114,24 @@ def neighborhood(
             return answer((revision, found), source)
 
 
+def recent_neighborhood(
+    worktree: WorkTree, paths: Sequence[str], *, limit: int, since: int | None = None
+) -> Neighborhood:
+    """The neighbors of files by their own last commits at HEAD, none of them before `since` (seconds since 1970).
+
+    Bounded by commits alone: the same state of a repository has the same answer, whatever the index holds and however
+    busy the machine is. Raises as `neighborhood`.
+    """
+    from repoagent.history.quick import QuickLook
+
+    names = [os.fsencode(path) for path in dict.fromkeys(paths)]
+    with QuickLook(worktree.top, *paths, seconds=None, since=since) as running:
+        source = _quick(worktree.top, "HEAD", running, "")
+        return _answer(
+            worktree.top, names, ("HEAD", ""), source, limit=limit, min_score=0.0, picture=False
+        )
+
+
 def _answer(
     top: Path,
     names: Sequence[bytes],

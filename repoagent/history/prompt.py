@@ -1,16 +1,17 @@
-"""What an edit's prompt says of a file's history: gathered while other work goes on, within a time and a budget."""
+"""What a prompt says of a file's history: a `Look`, gathered within a time and a budget while other work goes on, and,
+for an edit, its last changes, which are bounded by commits alone."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.history.block import TOKENS_A_COMMIT, history_block
+from repoagent.history.block import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
 from repoagent.history.indexed import commits_of, counted, look_up
 from repoagent.history.people import People, people_of
 from repoagent.history.recent import ALL, SECONDS, FileHistory, Running, start
-from repoagent.history.steps import Step, steps
-from repoagent.repo.run import GitError
+from repoagent.history.steps import Step, did, steps
+from repoagent.repo.run import GitError, git_output
 
 if TYPE_CHECKING:
     from repoagent.repo.worktree import WorkTree
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _CANDIDATES = 2  # for each commit that is shown, of which the telling ones are
 _OUTLINES = 0.25  # seconds of CPU
 _INDEX = 0.2  # seconds that the index gets to take in new commits
+WALKED = 10_000  # commits from HEAD that an edit's prompt looks through
 
 
 class Look:
@@ -105,3 +107,34 @@ class Look:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def walked_since(worktree: WorkTree) -> int | None:
+    """The date (seconds since 1970) of the oldest commit that an edit's prompt looks at; None where the history has
+    fewer than WALKED commits. It depends on the history alone, so that the same state always gives the same prompt."""
+    asked = ("log", "-1", f"--skip={WALKED}", "--no-show-signature", "--format=%ct", "--end-of-options", "HEAD", "--")
+    found = git_output(worktree.top, *asked, ok=(0, 128)).stdout.strip()
+    return int(found) if found.isdigit() else None
+
+
+def last_changes(
+    worktree: WorkTree, path: str, commits: int, since: int | None, summaries: Path | None = None
+) -> str:
+    """Date and subject of the last `commits` commits of a file, newest first, a line each, with a model's line where
+    `summaries` has one; "" for a file that git does not know. `since` is what `walked_since` says."""
+    with start(worktree.top, path, commits, seconds=None, counts=False, since=since) as running:
+        try:
+            found = [Step(commit, was=commit.was) for commit in running.result().commits]
+        except GitError:  # a prompt is whole without it
+            return ""
+    if summaries is not None and summaries.is_dir():
+        from repoagent.history.summaries.store import lines_for
+
+        found = lines_for(summaries, found)
+    return "".join(f"{_change(step)}\n" for step in found)
+
+
+def _change(step: Step) -> str:
+    subject = plain(step.commit.subject, SUBJECT_WIDTH) or "(no subject)"
+    what = plain(step.summary or did(step), DID_WIDTH)
+    return f"{plain(step.commit.date[:10], 10)} {subject}" + (f" ({what})" if what else "")

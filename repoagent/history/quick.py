@@ -6,14 +6,13 @@ is up is what counts. Renames are not followed, and what a neighbor did without 
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.history.cochange.commit import Commit
-from repoagent.history.timed import TimedGit
+from repoagent.history.timed import TimedGit, deadline_in
 from repoagent.repo.run import OFFLINE, GitError, git, git_output
 
 COMMITS = 100
@@ -31,23 +30,26 @@ class QuickLook:
     """A `git log` of some files or folders that runs since it was made; `view` waits for it, `close` gives
     it up.
 
-    `seconds` is wall time, `commits` how many of the newest are read at `revision`, anything that names a commit.
+    `seconds` is wall time, None for no limit; `commits` how many of the newest are read at `revision`, anything that
+    names a commit; those committed before `since` (seconds since 1970) are not.
     """
 
     def __init__(
         self,
         top: Path,
         *paths: str,
-        seconds: float = SECONDS,
+        seconds: float | None = SECONDS,
         revision: str = "HEAD",
         commits: int = COMMITS,
+        since: int | None = None,
     ) -> None:
-        self._top, self._revision = top, revision
+        self._top, self._revision, self._timed = top, revision, seconds is not None
+        bound = [] if since is None else [f"--max-age={since}"]
         self._git = TimedGit(
             top, "log", f"--max-count={commits}", "--no-merges", "--full-diff", "--no-follow", "--raw", "-z",
             "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-notes", "--no-decorate", "--no-color",
-            "--format=%x01%H %ct", "--end-of-options", revision, "--", *paths,
-            deadline=time.monotonic() + seconds,
+            "--format=%x01%H %ct", *bound, "--end-of-options", revision, "--", *paths,
+            deadline=deadline_in(seconds),
         )  # fmt: skip
 
     def view(self) -> RecentView:
@@ -57,9 +59,9 @@ class QuickLook:
         except GitError:  # no commit yet, or a partial clone without its trees
             asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{self._revision}^{{commit}}")
             late = git_output(self._top, *asked, ok=(0, 1, 128)).returncode == 0
-            return RecentView(self._top, self._revision, [], late=late)
-        changes = _changes(data)
-        return RecentView(self._top, self._revision, changes[:-1] if late else changes, late=late)
+            return RecentView(self._top, self._revision, [], late=late, timed=self._timed)
+        changes = _changes(data)[: -1 if late else None]
+        return RecentView(self._top, self._revision, changes, late=late, timed=self._timed)
 
     def close(self) -> None:
         """End git if it still runs."""
@@ -83,12 +85,16 @@ class Change:
 
 
 class RecentView:
-    """`changes`, newest first, as the `View` that the co-change kernel asks. `late`: there may be more of them.
+    """`changes`, newest first, as the `View` that the co-change kernel asks. `late`: there may be more of them;
+    `timed`: the files of the tree are listed within a bound of time.
 
     What is alive, and the names, are those of the revision's tree; for HEAD, of the index, which knows what was added.
     """
 
-    def __init__(self, top: Path, revision: str, changes: Sequence[Change], *, late: bool) -> None:
+    def __init__(
+        self, top: Path, revision: str, changes: Sequence[Change], *, late: bool, timed: bool = True
+    ) -> None:
+        self._timed = timed
         self._top, self._revision, self.changes, self.late = top, revision, changes, late
         self._path_of: list[bytes] = []
         self._file_of: dict[bytes, int] = {}
@@ -153,9 +159,8 @@ class RecentView:
     def _listed(self) -> list[bytes]:
         """All files of the tree, as many as can be listed in the time there is."""
         if self._listing is None:
-            running = TimedGit(
-                self._top, *_lister(self._revision), deadline=time.monotonic() + _LISTING_SECONDS
-            )
+            deadline = deadline_in(_LISTING_SECONDS if self._timed else None)
+            running = TimedGit(self._top, *_lister(self._revision), deadline=deadline)
             try:
                 data, self._listing_cut = running.read()
                 self._listing = data.split(b"\0")[:-1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repoagent.history.parse import LOG_FORMAT, FileCommit, Origin, parse_log, renamed
-from repoagent.history.timed import TimedGit
+from repoagent.history.timed import TimedGit, deadline_in
 from repoagent.repo.run import OFFLINE, GitError, git_output
 
 SECONDS = 0.3
@@ -46,13 +45,15 @@ class Running:
         worktree_top: Path,
         path: str,
         limit: int,
-        seconds: float,
+        seconds: float | None,
         *,
         revision: str = "HEAD",
         counts: bool = True,
+        since: int | None = None,
     ) -> None:
         self._top, self._path, self._limit, self._seconds = worktree_top, path, limit, seconds
         self._revision, self._counts = revision, counts
+        self._bound = () if since is None else (f"--max-age={since}",)
         self._log = self._start(revision, path, limit)
         self._result: FileHistory | None = None
 
@@ -85,8 +86,8 @@ class Running:
         deadline: float | None = None,
     ) -> TimedGit:
         numstat = ("--numstat",) if counts and self._counts else ()
-        args = (*_LOG, *numstat, *merges, f"--max-count={limit}", "--end-of-options", revision, "--", path)
-        return TimedGit(self._top, *args, deadline=deadline or time.monotonic() + self._seconds)
+        args = (*_LOG, *numstat, *merges, *self._bound, f"--max-count={limit}", "--end-of-options", revision)
+        return TimedGit(self._top, *args, "--", path, deadline=deadline or deadline_in(self._seconds))
 
     def _collect(self) -> FileHistory:
         try:
@@ -116,7 +117,7 @@ class Running:
 
     def _follow(self, commits: list[FileCommit]) -> bool:
         """Append what is older, under the names that the file had; True when something may be missing."""
-        end = time.monotonic() + self._seconds
+        end = deadline_in(self._seconds)
         for _ in range(_NAMES):
             if not commits:
                 return False
@@ -164,17 +165,19 @@ def start(
     path: str,
     limit: int = 8,
     *,
-    seconds: float = SECONDS,
+    seconds: float | None = SECONDS,
     revision: str = "HEAD",
     counts: bool = True,
+    since: int | None = None,
 ) -> Running:
     """Start to look for the last `limit` commits that changed `path`; collect them with `.result()`.
 
     `path` is relative to the top of the work tree, a file or a directory. Merges do not count (unless nothing else
     has changed it), renames are followed, names are those of `.mailmap`. git gets `seconds` of wall time, then what
-    it has found is the result, marked as partial. Without `counts` no lines are counted, which is much quicker.
+    it has found is the result, marked as partial; None is no limit. Without `counts` no lines are counted, which is
+    much quicker. Commits made before `since` (seconds since 1970) are left out.
     """
-    return Running(worktree_top, path, limit, seconds, revision=revision, counts=counts)
+    return Running(worktree_top, path, limit, seconds, revision=revision, counts=counts, since=since)
 
 
 def at_boundary(commit: FileCommit) -> FileCommit:

@@ -15,10 +15,16 @@ class _TimeUp(Exception):
     """Thrown into `git_stream`, which then ends git; leaving its block in peace would wait."""
 
 
-class TimedGit:
-    """`git ARGS` in `top`, started at once, never fetching; `deadline` is a time of `time.monotonic`."""
+def deadline_in(seconds: float | None) -> float | None:
+    """The time of `time.monotonic` that is so many seconds from now; None for no limit."""
+    return None if seconds is None else time.monotonic() + seconds
 
-    def __init__(self, top: Path, *args: str, deadline: float) -> None:
+
+class TimedGit:
+    """`git ARGS` in `top`, started at once, never fetching; `deadline` is a time of `time.monotonic`, None for no
+    limit."""
+
+    def __init__(self, top: Path, *args: str, deadline: float | None) -> None:
         self._deadline = deadline
         self._stack = ExitStack()
         self._stream = self._stack.enter_context(git_stream(top, *args, env=OFFLINE))
@@ -47,9 +53,12 @@ class TimedGit:
         descriptor = self._stream.fileno()
         poll = select.poll()
         poll.register(descriptor, select.POLLIN | select.POLLHUP)
-        while poll.poll(max(0.0, self._deadline - time.monotonic()) * 1000):
+        while poll.poll(self._milliseconds()):
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
                 return True
             data += chunk
         return False
+
+    def _milliseconds(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000

@@ -11,12 +11,19 @@ _THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 def fence(content: str, label: str = "content") -> str:
     """Quote `content` for a prompt under `label`, a tag's name and arguments (`file path="a.py"`).
 
-    The closing line can't occur in the content; the same content is always quoted the same way, for caching.
+    The closing line can't occur in the content: where that holds such a tag, both tags have an id. The same content is
+    always quoted the same way, for caching.
     """
     label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
-    mark = f'id="{absent(content)}"'
+    name = label.split()[0]
+    mark = f' id="{absent(content)}"' if holds_tag(name, content) else ""
     end = "" if content.endswith("\n") or not content else "\n"
-    return f"<{label} {mark}>\n{content}{end}</{label.split()[0]} {mark}>"
+    return f"<{label}{mark}>\n{content}{end}</{name}{mark}>"
+
+
+def holds_tag(name: str, content: str) -> bool:
+    """Whether something in `content` might pass for the beginning or the end of a tag `name`."""
+    return re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE) is not None
 
 
 def absent(content: str) -> str:

@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 from repoagent.llm.quoting import fence, printable, without_thought
 
 
-@given(st.text(), st.text())
+TAGS = st.lists(st.sampled_from(["<", "/", " ", "a", "A", ">", "\n", "</a>", "<a ", "x"])).map("".join)
+
+
+@given(st.one_of(st.text(), TAGS), st.one_of(st.text(), st.just("a")))
 def test_nothing_that_is_quoted_can_end_the_quote(content: str, label: str) -> None:
     first, *body, last = fence(content, label).split("\n")
-    closing = re.fullmatch(r'</\S+ id="(\w+)">', last)
-    assert closing and closing[1] not in content and first.endswith(f' id="{closing[1]}">')
+    closing = re.fullmatch(r"</(\S+?)((?: id=\"\w+\")?)>", last)
+    assert closing and last not in content and first.endswith(f"{closing[2]}>")
+    if not closing[2]:
+        assert not re.search(rf"<\s*/?\s*{re.escape(closing[1])}", content, re.IGNORECASE)
     assert "\n".join(body).startswith(content.removesuffix("\n"))
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repoagent.llm.quoting import absent, fence
+from repoagent.llm.quoting import fence
 
-_OPENING = re.compile(r'^<([a-z][\w-]*)((?: [^<>\n]*)?) id="([0-9a-f]{6,64})">\n', re.MULTILINE)
-_IN_VAIN = 200  # of what only looks like a fence: each costs a hash of all that it seems to hold
+_OPENING = re.compile(r'^<([a-z][\w-]*)((?: [^<>\n]*?)??)( id="[0-9a-f]{6,64}")?>\n', re.MULTILINE)
+_IN_VAIN = 200  # of what only looks like a fence: each costs a look at all that it seems to hold
 _HEAD = 0.6  # of what is shown
 
 
@@ -41,15 +41,16 @@ def pieces(text: str) -> list[str | Quoted]:
     for opening in _OPENING.finditer(text):
         if opening.start() < at or vain > _IN_VAIN:
             continue
-        closing = f'</{opening[1]} id="{opening[3]}">'
+        closing = f"</{opening[1]}{opening[3] or ''}>"
         end = text.find(closing, opening.end())
         said = text[opening.end() : end] if end >= 0 else ""
         given = [said, said.removesuffix("\n")] if said.endswith("\n") or not said else []
-        content = next((content for content in given if absent(content) == opening[3]), None)
+        label, whole = opening[1] + opening[2], text[opening.start() : end + len(closing)]
+        content = next((content for content in given if fence(content, label) == whole), None)
         if end < 0 or content is None:
             vain += 1
             continue
-        found += [text[at : opening.start()], Quoted(opening[1] + opening[2], content)]
+        found += [text[at : opening.start()], Quoted(label, content)]
         at = end + len(closing)
     return [piece for piece in [*found, text[at:]] if piece != ""]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from repoagent.config import Settings, user_file
 from repoagent.edit.briefing import context
@@ -21,7 +20,7 @@ from repoagent.edit.large.room import limit_for
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.verify.scope import WhyNot, gate, why_content_is_off_limits
 from repoagent.errors import Refused, UsageError
-from repoagent.history import Look, Neighborhood, candidates_block, neighborhood
+from repoagent.history import Neighborhood, last_changes, recent_neighborhood, walked_since
 from repoagent.memory import Memory, block, copy_of, resolve
 from repoagent.memory.notes.stale import older_texts
 from repoagent.memory.prompt import notes_block
@@ -29,11 +28,12 @@ from repoagent.memory.turns import told
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
 from repoagent.store.masking import mask
 
+if TYPE_CHECKING:
+    from repoagent.history.cochange.score import Neighbor
+
 __all__ = ["Prepared", "prepare", "read_sources"]
 
-T = TypeVar("T")
-
-NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 10, 8
+NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 4, 8
 MEMORY_TOKENS = 2_000  # for the notes on a file
 EARLIER_TOKENS = 1_500  # for what was asked and said of it before
 
@@ -43,46 +43,46 @@ def prepare(
 ) -> Prepared:
     """Read the files, their history and memory, and build the prompt for a model that is `asked` in some form.
 
-    git's history of each file is streamed while the rest is read. Raises UsageError for files that are not there,
+    git looks through the history while the rest is read; what it looks at is bounded by numbers of commits, not by time:
+    the same state of a repository always gives the same prompt. Raises UsageError for files that are not there,
     Refused for what may not be sent or edited, and for an operation in progress unless `no_commit` is given.
     """
     why_not = gate(worktree.top, (*request.paths, *request.read))
     request = replace(request, instruction=mask(request.instruction))
-    with ExitStack() as running:
-        histories = {
-            path: running.enter_context(
-                Look(
-                    worktree,
-                    path,
-                    settings.whole("history.commits"),
-                    summaries=layout(worktree).summaries,
-                )
-            )
-            for path in request.paths
-        }
-        asking = running.enter_context(ThreadPoolExecutor(2))
-        around = asking.submit(_around, worktree, request, short=bool(asked and asked.is_short))
+    short = bool(asked and asked.is_short)
+    with ThreadPoolExecutor(3) as asking:
+        since = asking.submit(walked_since, worktree)
+        around = asking.submit(_around, worktree, request, since, short=short)
         facts = gather(worktree)
         _refuse_during_operation(facts, request)
         sources = _sources(worktree, request, why_not)
         limit = limit_for(settings.whole("edit.inline_limit"), asked.window if asked else None)
+        sizes = {path: len(sources[path].data or b"") for path in request.paths}
         touched = {
-            path: asking.submit(recently_touched, worktree, path)
+            path: asking.submit(recently_touched, worktree, path, size, since.result())
+            for path, size in sizes.items()
+            if size > limit
+        }
+        commits = 0 if short else settings.whole("history.commits")
+        summaries = layout(worktree).summaries
+        changes = {
+            path: asking.submit(last_changes, worktree, path, commits, since.result(), summaries)
             for path in request.paths
-            if len(sources[path].data or b"") > limit
+            if commits
         }
         request = _with_places(request, sources)
         memories = _memories(worktree, request, sources, settings)
-        for history in histories.values():
-            history.wait()
+        histories = {path: found.result() for path, found in changes.items()}
         neighbors = around.result()
         recent = {path: found.result() for path, found in touched.items()}
+    rows = neighbors.rows if neighbors is not None else ()
     editable = set(request.paths)
-    if request.scope == "neighbors" and neighbors is not None:
-        sure = [os.fsdecode(row.path) for row in neighbors.rows if row.together > 1]
-        editable |= {path for path in sure[:NEIGHBORS_IN_SCOPE] if not why_not(path)}
+    if request.scope == "neighbors":
+        sure = [os.fsdecode(row.path) for row in rows if row.together > 1]
+        editable |= {path for path in sure if not why_not(path)} - set(request.read)
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
+    beside = _beside(rows, why_not)
     gathered = Gathered(
         worktree,
         settings,
@@ -92,17 +92,13 @@ def prepare(
         editable,
         facts,
         memories,
-        history="" if asked and asked.is_short else _join(histories, Look.block),
-        neighbors=candidates_block(neighbors) + purposes(worktree, neighbors, why_not)
-        if neighbors is not None
-        else "",
-        remembered=_join(
-            _remembered(worktree, request, sources, memories, short=bool(asked and asked.is_short)), str
-        ),
-        earlier="" if asked and asked.is_short else _join(_earlier(request, memories), str),
+        history=_join(histories),
+        neighbors="\n".join(map(context.named, beside)) + purposes(worktree, beside),
+        remembered=_join(_remembered(worktree, request, sources, memories, short=short)),
+        earlier="" if short else _join(_earlier(request, memories)),
         recent=recent,
         asked=asked or Asked(),
-        context_files=Found() if asked and asked.is_short else _context(worktree, request, settings, why_not),
+        context_files=Found() if short else _context(worktree, request, settings, why_not),
     )
     return assembled(gathered, asked or Asked())
 
@@ -120,17 +116,25 @@ def _context(worktree: WorkTree, request: EditRequest, settings: Settings, why_n
     )
 
 
-def _around(worktree: WorkTree, request: EditRequest, *, short: bool) -> Neighborhood | None:
+def _around(
+    worktree: WorkTree, request: EditRequest, since: Future[int | None], *, short: bool
+) -> Neighborhood | None:
     """What changes with the files; None where nobody is to see it, and for files that are not there yet."""
     paths = [path for path in request.paths if os.path.lexists(worktree.top / path)]
     if not paths or (short and request.scope != "neighbors"):
         return None
-    return neighborhood(worktree, paths, limit=NEIGHBORS_SHOWN)
+    return recent_neighborhood(worktree, paths, limit=NEIGHBORS_IN_SCOPE, since=since.result())
 
 
-def _join(values: Mapping[str, T], text: Callable[[T], str]) -> str:
+def _beside(rows: Sequence[Neighbor], why_not: WhyNot) -> list[str]:
+    """The first of the neighbors that changed with the files, or are named like them, and may be read."""
+    paths = [os.fsdecode(row.path) for row in rows if row.together or "name" in row.reasons]
+    return [path for path in paths if not why_not(path)][:NEIGHBORS_SHOWN]
+
+
+def _join(values: Mapping[str, str]) -> str:
     """The texts of several files under each other, each with its path where there is more than one."""
-    texts = {path: text(value).strip() for path, value in values.items()}
+    texts = {path: text.strip() for path, text in values.items()}
     shown = [
         f"{context.named(path)}:\n{body}" if len(values) > 1 else body for path, body in texts.items() if body
     ]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 
 from repoagent.edit.briefing.context import named
-from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import Refused
-from repoagent.history import Neighborhood
 from repoagent.repo import Source, WorkTree, layout, read_source
 
 
@@ -21,8 +19,8 @@ def summary_of(worktree: WorkTree, source: Source) -> str:
     return summary_block(place, source.path, source.data)
 
 
-def purposes(worktree: WorkTree, found: Neighborhood, why_not: WhyNot) -> str:
-    """What those of the neighbors are for that have a summary, a line each. A prompt is whole without it, so what can't
+def purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
+    """What those of the neighbors `paths` are for that have a summary, a line each. A prompt is whole without it, so what can't
     be read is left out in silence."""
     place = layout(worktree)
     if not (place.summaries / "files").is_dir():
@@ -30,11 +28,10 @@ def purposes(worktree: WorkTree, found: Neighborhood, why_not: WhyNot) -> str:
     from repoagent.memory.summaries import may_have_purpose, purpose
 
     lines = []
-    for path in [os.fsdecode(row.path) for row in found.rows]:
+    for path in paths:
         try:
             size = (worktree.top / path).lstat().st_size
-            seen = not why_not(path) and may_have_purpose(place, path, size)
-            data = read_source(worktree, path).data if seen else None
+            data = read_source(worktree, path).data if may_have_purpose(place, path, size) else None
         except (Refused, OSError):
             continue
         if data is not None and (line := purpose(place, path, data)):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 
-from repoagent.history.timed import TimedGit
-from repoagent.repo.run import GitError
+from repoagent.repo.run import OFFLINE, GitError, git
 from repoagent.repo.worktree import WorkTree
 
 COMMITS = 10
-SECONDS = 0.5
+MOST = 10 << 20  # bytes of all the versions that are compared
 _HUNK = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _OPTIONS = (
     "log", "--no-follow", "--no-merges", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
@@ -21,15 +19,16 @@ _OPTIONS = (
 Touched = tuple[int, int, int]
 
 
-def recently_touched(worktree: WorkTree, path: str) -> tuple[Touched, ...]:
-    """The lines that the last commits of a file added or changed, as far as git finds them within half a second.
+def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None) -> tuple[Touched, ...]:
+    """The lines that the last commits of a file of `size` bytes added or changed: COMMITS, fewer of a huge file, none
+    before `since` (seconds since 1970).
 
     They are numbered as in each commit, not as now: good enough to tell the neighborhood.
     """
-    deadline = time.monotonic() + SECONDS
+    commits = max(1, min(COMMITS, MOST // max(1, size)))
+    bound = [] if since is None else [f"--max-age={since}"]
     try:
-        log = TimedGit(worktree.top, *_OPTIONS, "-n", str(COMMITS), "HEAD", "--", path, deadline=deadline)
-        text, _ = log.read()
+        text = git(worktree.top, *_OPTIONS, *bound, "-n", str(commits), "HEAD", "--", path, env=OFFLINE)
     except GitError:  # an unborn branch
         return ()
     return tuple(

@@ -296,7 +296,7 @@ def test_the_text_of_a_page(bench: Bench) -> None:
     bench.site.pages = {"/in/here": answer(html.encode(), content_type="text/html; charset=utf-8")}
     seen = bench("http://one.test:port/in/here")
     assert seen.ok, seen.text
-    assert f'<page url="http://one.test:{bench.site.port}/in/here" id="' in seen.text
+    assert f'<page url="http://one.test:{bench.site.port}/in/here">' in seen.text
     assert "How & why" in seen.text and "at some length" in seen.text and "code()" in seen.text
     assert f"(http://one.test:{bench.site.port}/in/more?x)" in seen.text
     assert "evil" not in seen.text and "<p>" not in seen.text

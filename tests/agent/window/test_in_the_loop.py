@@ -56,7 +56,7 @@ class Play:
     asked_at: int = 0  # the count when a checkpoint was first asked for
 
     def __post_init__(self) -> None:
-        self.window = Window(6_200, TOOLS, self.home / "checkpoint.md")
+        self.window = Window(6_000, TOOLS, self.home / "checkpoint.md")
         self.agent = Long(self.window)
 
     def go(self) -> State:

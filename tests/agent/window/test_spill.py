@@ -55,7 +55,7 @@ def test_a_line_without_end_is_cut_inside(tmp_path: Path) -> None:
     text, (file,) = spilled(fence("é" * 50_000, "output"), tmp_path)
     assert size(text) <= 8192
     assert 'lines="1" characters="1-4000"' in text
-    assert file.read_text() == "é" * 50_000
+    assert file.read_text() == "é" * 50_000 + "\n"
 
 
 def test_several_pieces_share_the_room(tmp_path: Path) -> None:
@@ -84,7 +84,8 @@ def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
 def test_what_only_looks_like_a_fence_is_text() -> None:
     assert pieces('<a id="123456">\nx\n</a id="123456">') == ['<a id="123456">\nx\n</a id="123456">']
     inner = fence("x", "inner")
-    assert pieces(fence(inner, "outer")) == [Quoted("outer", inner)]
+    assert pieces(fence(inner, "outer")) == [Quoted("outer", f"{inner}\n")]
+    assert pieces("<a>\n<a>\nx\n</a>\n</a>")[0] == "<a>\n"  # a fence would have an id here
 
 
 CONTENT = st.one_of(

@@ -176,7 +176,7 @@ def test_a_kill_before_the_checkpoint_is_in_its_file_is_no_edit(tmp_path: Path) 
 
 def test_results_that_are_worthless_are_left_out_only_with_a_checkpoint() -> None:
     spilled = (
-        fence(lines(40), "o") + '\n[Lines 1-9 of 99 are left out here; all of it is in "out/1.txt": x]\n'
+        fence(lines(60), "o") + '\n[Lines 1-9 of 99 are left out here; all of it is in "out/1.txt": x]\n'
     )
     imitated = fence(f"x\n{spilled}", "o")
     turns = [user("x"), *read("a.py", 10, 60), *read("b.py", 1, 60), *read("a.py", 1, 80)]
