@@ -82,8 +82,8 @@ def protocol_text(tools: Iterable[Tool], edits: Literal["edits", "changes"] = "e
     (those of the loop need not be given). Of "edits" the first that applies is the end; "changes" may be many."""
     given = {tool.name: tool for tool in (*OWN, *tools)}
     edit = given.pop(EDIT, None)
-    tags = "\n".join(f"- {tool.text.strip()}" for tool in given.values())
-    texts = [_prompt("protocol"), f"The tags:\n{tags}"]
+    tags = "\n".join(f"- {tool.text.strip()}" for tool in given.values() if tool.text)
+    texts = [_prompt("protocol"), f"Tags:\n{tags}"]
     if edit:
         texts += [_prompt(edits), edit.text.strip()]
     return "\n\n".join(texts) + "\n"

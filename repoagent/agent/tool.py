@@ -15,8 +15,8 @@ class Tool:
     """Something that a model can ask for.
 
     `text` is what the prompt says of it: the tag to write and what it does, in a line (of `edit`: how a
-    patch is written). `perform` returns failures that a model can act on as observations with `ok=False`;
-    what it raises ends the run. `replay` says that the effect lives in this process only (`loop.replay`
+    patch is written); "" for a tag that is taken and not offered. `perform` returns failures that a model
+    can act on as observations with `ok=False`; what it raises ends the run. `replay` says that the effect lives in this process only (`loop.replay`
     performs it again). `loose`, of `edit`: a code fence that names no file is an edit too.
     """
 
@@ -40,10 +40,10 @@ def _end(action: Action) -> Observation:
 
 
 OWN = (
-    Tool("think", "<think>what you want to keep in mind</think> does nothing else.", _think),
-    Tool("message", "<message>words</message> shows words to the person while you go on.", _message),
-    Tool("finish", "<finish>what was done, in a sentence</finish> ends the task.", _end),
-    Tool("reject", "<reject>why</reject> ends it with nothing done: impossible, wrong, or not needed.", _end),
+    Tool("think", "", _think),
+    Tool("message", "<message>words</message> tells the user while you go on.", _message),
+    Tool("finish", "<finish>what was done</finish> ends the task.", _end),
+    Tool("reject", "<reject>why</reject> ends it with nothing done.", _end),
 )
 QUIET = frozenset({"think", "message"})  # they ask for nothing that needs another turn
 ENDS = frozenset({"finish", "reject"})

@@ -61,6 +61,14 @@ class EditRequest:
         return tuple(dict.fromkeys(target.path for target in self.targets))
 
 
+def names_file(instruction: str, path: str) -> bool:
+    """Whether the words of an instruction name the file at `path`: all of the path, or the end of it."""
+    words = {word.strip("`'\".,;:!?()[]{}<>").removeprefix("./") for word in instruction.split()}
+    parts = path.split("/")
+    ends = ("/".join(parts[number:]) for number in range(len(parts)))
+    return any(end in words and (end == path or "." in end or "/" in end) for end in ends)
+
+
 def named_files(targets: Sequence[Target]) -> dict[str, str]:
     """The targets as a turn of a conversation keeps them: `files` and, where there are any, `places`; see
     `files_named`."""

@@ -127,9 +127,7 @@ def recent_neighborhood(
     names = [os.fsencode(path) for path in dict.fromkeys(paths)]
     with QuickLook(worktree.top, *paths, seconds=None, since=since) as running:
         source = _quick(worktree.top, "HEAD", running, "")
-        return _answer(
-            worktree.top, names, ("HEAD", ""), source, limit=limit, min_score=0.0, picture=False
-        )
+        return _answer(worktree.top, names, ("HEAD", ""), source, limit=limit, min_score=0.0, picture=False)
 
 
 def _answer(

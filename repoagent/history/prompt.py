@@ -112,7 +112,16 @@ class Look:
 def walked_since(worktree: WorkTree) -> int | None:
     """The date (seconds since 1970) of the oldest commit that an edit's prompt looks at; None where the history has
     fewer than WALKED commits. It depends on the history alone, so that the same state always gives the same prompt."""
-    asked = ("log", "-1", f"--skip={WALKED}", "--no-show-signature", "--format=%ct", "--end-of-options", "HEAD", "--")
+    asked = (
+        "log",
+        "-1",
+        f"--skip={WALKED}",
+        "--no-show-signature",
+        "--format=%ct",
+        "--end-of-options",
+        "HEAD",
+        "--",
+    )
     found = git_output(worktree.top, *asked, ok=(0, 128)).stdout.strip()
     return int(found) if found.isdigit() else None
 

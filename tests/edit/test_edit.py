@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_one_request_is_one_commit(repo: GitRepo, run: Run, script: Script) -> N
     assert done.out.startswith("[main ") and "Greet with a comma" in done.out and done.out.count("\n") == 1
 
 
-def test_the_prompt_has_the_file_its_hash_history_and_the_request(
+def test_the_prompt_has_the_file_history_and_the_request_and_no_hash(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     repo.write(".repoagent/context.md", "Strings use single quotes here.\n")
@@ -40,11 +41,14 @@ def test_the_prompt_has_the_file_its_hash_history_and_the_request(
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     (prompt,) = script.prompts
     assert "def greet(name):\n    return 'hello ' + name\n" in prompt
-    assert repo.git("rev-parse", "HEAD^:src/app.py").strip() in prompt
+    assert repo.git("rev-parse", "HEAD^:src/app.py").strip() not in prompt
+    assert not re.search(r'<[a-z][^>\n]* id="\w+">', prompt.partition("`rename to NEW`")[2])
     assert "first commit" in prompt
     assert "Strings use single quotes here." in prompt
     assert "Run the tests with make test." in prompt
-    assert prompt.rindex("greet with a comma") > prompt.rindex("def greet")
+    order = ["branch ", "<history>", "def greet", "Last commit subjects:", "Rules of this run:", "Request:"]
+    places = [prompt.index(text) for text in order]
+    assert places == sorted(places) and prompt.rindex("greet with a comma") > places[-1]
 
 
 def test_show_prompt_prints_what_is_sent_and_sends_nothing(repo: GitRepo, run: Run, script: Script) -> None:

@@ -153,7 +153,7 @@ def test_even_where_nothing_matches_the_file_is_shown() -> None:
 def test_a_place_counts_more_than_words(repo: GitRepo) -> None:
     repo.write("big.py", source(special_case="pass"))
     text = shown(asked(repo, "as special_case does", first=9_000))
-    assert any(int(a) <= 9_000 <= int(b) for a, b in re.findall(r'lines="(\d+)-(\d+)" id', text))
+    assert any(int(a) <= 9_000 <= int(b) for a, b in re.findall(r'lines="(\d+)-(\d+)">', text))
 
 
 def test_a_small_file_is_shown_whole_and_a_limit_can_be_set(repo: GitRepo) -> None:
@@ -293,4 +293,4 @@ def test_several_large_files_share_the_room(repo: GitRepo) -> None:
     text = shown(prepare(worktree, request, load(layout(worktree), repo.top)))
     assert text.count("def special_case") == 2 * len(paths)  # in the outline and in a part
     assert len(text) < 80_000
-    assert text.index("About the files that are too long") > text.rindex("</file")
+    assert text.index("Of files too long to be shown whole") > text.rindex("</file")

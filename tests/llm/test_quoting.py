@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from repoagent.llm.quoting import fence, printable, without_thought
 
-
 TAGS = st.lists(st.sampled_from(["<", "/", " ", "a", "A", ">", "\n", "</a>", "<a ", "x"])).map("".join)
 
 

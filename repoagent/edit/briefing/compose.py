@@ -65,7 +65,9 @@ def prompt_for(
     alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
     protocol = context.prompt_text("plain") if plain else _protocol(tools, form, short=short)
     repository = () if short else context_parts(gathered.context_files)
-    facts = "" if short else context.facts_block(gathered.facts)
+    facts = "" if short else context.repository_line(gathered.facts)
+    subjects = "" if short else context.subjects_block(gathered.facts)
+    rules = "" if short else context.rules_block(request, gathered.editable)
     history = "" if short else gathered.history
     neighbors = "" if short else gathered.neighbors
     excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
@@ -74,7 +76,9 @@ def prompt_for(
         history,
         neighbors,
         gathered.remembered,
+        subjects,
         gathered.earlier,
+        rules,
         request.instruction,
         note,
         last,
@@ -103,6 +107,8 @@ def prompt_for(
         neighbors=neighbors,
         memory=gathered.remembered,
         sources=sorted(shown, key=lambda source: source.path in long),
+        subjects=subjects,
+        rules=rules,
         request=request,
         reminder=last,
         afresh=short,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -15,8 +15,14 @@ from repoagent.llm import Message, Part, Request, Turn, estimate, estimate_token
 from repoagent.patch import decode
 from repoagent.repo import Facts, Source
 from repoagent.store.masking import mask
+from repoagent.store.secrets import without_secrets
 
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
+NEIGHBORS = (
+    "These often change with it, or are named like it: look into them, do not change them without being asked"
+)
+LANGUAGES, SUBJECTS = 4, 4  # of the repository that are told
+MOST_NAMED = 8  # files to edit that the rules name again
 WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
 
 
@@ -98,6 +104,8 @@ def build(
     neighbors: str,
     memory: str,
     sources: Iterable[Source],
+    subjects: str,
+    rules: str,
     request: EditRequest,
     reminder: str,
     excerpts: Mapping[str, str],
@@ -107,49 +115,100 @@ def build(
     about_files: str = "",
     earlier: str = "",
 ) -> Prompt:
-    """Order the blocks. Empty ones are left out; breakpoints stand after what stays the same between edits. What was
-    asked `earlier` is chosen by the request, and so comes after them.
+    """Order the blocks, what changes least first: the repository, files for reading, what belongs to the edited files
+    and these, then what each commit or the request changes. Empty ones are left out; breakpoints stand where the next
+    edit may have the same beginning.
 
     A file with an entry in `excerpts` is shown as that text; `about_files` comes after all files.
     """
-    system = [Part(protocol, "protocol", cache=True), *repository]
-    if len(system) > 1:
-        system[-1] = replace(system[-1], cache=True)
-    blocks = [
-        Part(_headed("The repository", facts), "facts"),
-        Part(_quoted("History", history), "history"),
-        Part(_quoted("Neighborhood", neighbors), "neighbors"),
-        Part(_quoted("Memory", memory), "memory"),
+    known = list(sources)
+    files = [
+        Part(excerpts.get(source.path) or file_block(source, role), f"{name} {source.path}")
+        for paths, role, name in (
+            (set(request.read) - set(request.paths), "for reading only", "read"),
+            (set(request.paths), "file to edit", "file"),
+        )
+        for source in known
+        if source.path in paths
     ]
-    read_only = set(request.read)
-    edited = set(request.paths)
-    for source in sources:
-        if source.path in edited:
-            text = excerpts.get(source.path) or file_block(source, "file to edit")
-            blocks.append(Part(text, f"file {source.path}"))
-        elif source.path in read_only:
-            text = excerpts.get(source.path) or file_block(source, "for reading only")
-            blocks.append(Part(text, f"read {source.path}"))
-    blocks.append(Part(about_files, "long files"))
-    blocks = [part for part in blocks if part.text]
-    if blocks:
-        blocks[-1] = replace(blocks[-1], cache=True)
-    if earlier:
-        blocks.append(Part(_quoted("Earlier", earlier), "earlier"))
-    blocks.append(Part(request_block(request) + note + reminder, "request"))
-    return Prompt(tuple(system), tuple(blocks), reminder, afresh, grammar)
+    read = sum(part.name.startswith("read ") for part in files)
+    system = _cached([Part(protocol, "protocol"), *repository])
+    blocks = [
+        *_cached([Part(_headed("The repository", facts), "facts"), *files[:read]], read),
+        *_cached(
+            [
+                Part(_quoted("History", history), "history"),
+                Part(_quoted(NEIGHBORS, neighbors, "neighbors"), "neighbors"),
+                Part(_quoted("Memory", memory), "memory"),
+                *files[read:],
+                Part(about_files, "long files"),
+            ]
+        ),
+        Part(subjects, "subjects"),
+        Part(_quoted("Earlier", earlier), "earlier"),
+        Part(rules, "rules"),
+        Part(request_block(request) + note + reminder, "request"),
+    ]
+    return Prompt(tuple(system), tuple(part for part in blocks if part.text), reminder, afresh, grammar)
+
+
+def _cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
+    """Those of `parts` that say something, with a breakpoint after the last, unless it is not `worth` one."""
+    said = [part for part in parts if part.text]
+    if said and worth:
+        said[-1] = replace(said[-1], cache=True)
+    return said
+
+
+def repository_line(facts: Facts) -> str:
+    """The branch and the languages with the most files, which stay the same from one commit to the next."""
+    languages = [name for name, _ in facts.languages if not name.startswith(".")][:LANGUAGES]
+    return "; ".join(filter(None, [f"branch {facts.head.branch or '(detached HEAD)'}", ", ".join(languages)]))
+
+
+def subjects_block(facts: Facts) -> str:
+    """The last subjects, for the style of the commit message."""
+    text = "\n".join(facts.subjects[:SUBJECTS])
+    return f"Last commit subjects:\n{fence(text, 'subjects')}\n\n" if text else ""
 
 
 def facts_block(facts: Facts) -> str:
-    """Branch, remotes, languages and the last subjects (the style of the commit message), a line each."""
-    lines = [f"branch: {facts.head.branch or 'detached HEAD'}"]
-    if facts.remotes:
-        lines.append("remotes: " + ", ".join(f"{name} {url}" for name, url in facts.remotes))
-    if facts.languages:
-        lines.append("languages: " + ", ".join(f"{name} ({count})" for name, count in facts.languages))
-    if facts.subjects:
-        lines.append("last commit subjects:\n" + fence("\n".join(facts.subjects), "subjects"))
-    return "\n".join(lines)
+    """Both of them."""
+    return f"{repository_line(facts)}\n{subjects_block(facts)}".strip()
+
+
+def rules_block(request: EditRequest, editable: Collection[str]) -> str:
+    """What this command line lets the model do, as `edit/verify` then judges it, and what becomes of the edit."""
+    further = sorted(set(editable) - set(request.paths))
+    own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
+    if request.scope == "repo":
+        kept = f" (not {', '.join(map(_code, request.read))})" if request.read else ""
+        may = f"You may change {own}, any other file once you have read it{kept}, and create files."
+    else:
+        more = f" and, read first, {', '.join(map(_code, further))}" if further else ""
+        new = "files" if request.create else "a file that the request names"
+        may = (
+            f"You may change {own}{more}, and create {new}. Other files you may read, not change. If that is not "
+            "enough, change nothing: `<reject>` and name the files needed."
+        )
+    lines = ["Rules of this run:", may]
+    if request.check is not None and not request.dry_run:
+        done = "kept" if request.commit.no_commit else "committed"
+        lines.append(
+            f"After your edit {_code(without_secrets(request.check.command))} runs; it is {done} only if that passes. "
+            "A test that pins the old behaviour is part of the task"
+            + (
+                ": change it too."
+                if request.scope == "repo"
+                else "; may you not change it, `<reject>` and name it."
+            )
+        )
+    return "\n".join(lines) + "\n\n"
+
+
+def _code(text: str) -> str:
+    """A path or a command in backticks, or quoted where these can't hold it."""
+    return f"`{text}`" if text.isprintable() and "`" not in text else quoted(text)
 
 
 def shown(data: bytes) -> str:
@@ -166,7 +225,7 @@ def shown(data: bytes) -> str:
 
 
 def file_block(source: Source, role: str) -> str:
-    """One file with its hash, so fenced that nothing in it can end the block or pass for a turn."""
+    """One file, so fenced that nothing in it can end the block or pass for a turn."""
     name = named(source.path)
     if source.data is None:
         return f"File {name} ({role}) does not exist yet: create it.\n\n"
@@ -175,7 +234,7 @@ def file_block(source: Source, role: str) -> str:
     remarks = [f"{count} line" + "s" * (count != 1)]
     if text and not text.endswith("\n"):
         remarks.append("no newline at its end")
-    label = f'file path={quoted(source.path)} blob="{source.blob}"'
+    label = f"file path={quoted(source.path)}"
     return f"File {name} ({role}; {', '.join(remarks)}):\n{fence(text, label)}\n\n"
 
 
@@ -225,6 +284,6 @@ def _headed(title: str, text: str) -> str:
     return f"{title}:\n{text.strip()}\n\n" if text.strip() else ""
 
 
-def _quoted(title: str, text: str) -> str:
+def _quoted(title: str, text: str, tag: str = "") -> str:
     """A block of other people's words, so fenced that nothing in it can pass for the protocol or a turn."""
-    return _headed(title, fence(text.strip() + "\n", title.lower())) if text.strip() else ""
+    return _headed(title, fence(text.strip() + "\n", tag or title.lower())) if text.strip() else ""

@@ -43,8 +43,7 @@ def prepare(
 ) -> Prepared:
     """Read the files, their history and memory, and build the prompt for a model that is `asked` in some form.
 
-    git looks through the history while the rest is read; what it looks at is bounded by numbers of commits, not by time:
-    the same state of a repository always gives the same prompt. Raises UsageError for files that are not there,
+    git looks through the history while the rest is read, bounded by numbers of commits and not by time: the same state of a repository always gives the same prompt. Raises UsageError for files that are not there,
     Refused for what may not be sent or edited, and for an operation in progress unless `no_commit` is given.
     """
     why_not = gate(worktree.top, (*request.paths, *request.read))
@@ -127,8 +126,9 @@ def _around(
 
 
 def _beside(rows: Sequence[Neighbor], why_not: WhyNot) -> list[str]:
-    """The first of the neighbors that changed with the files, or are named like them, and may be read."""
-    paths = [os.fsdecode(row.path) for row in rows if row.together or "name" in row.reasons]
+    """The first of the neighbors that changed with the files more than once, or are named like them, and may be
+    read."""
+    paths = [os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons]
     return [path for path in paths if not why_not(path)][:NEIGHBORS_SHOWN]
 
 

@@ -20,8 +20,8 @@ def summary_of(worktree: WorkTree, source: Source) -> str:
 
 
 def purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
-    """What those of the neighbors `paths` are for that have a summary, a line each. A prompt is whole without it, so what can't
-    be read is left out in silence."""
+    """What those of the neighbors `paths` are for that have a summary, a line each. A prompt is whole without it, so
+    what can't be read is left out in silence."""
     place = layout(worktree)
     if not (place.summaries / "files").is_dir():
         return ""

@@ -72,7 +72,9 @@ class Workbench:
         return f"{text}\n{self.reminder}".rstrip()
 
 
-def read_tool(bench: Workbench) -> Tool:
+def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
+    """`with_blob`: what it shows has the hash of the file, for who goes by that."""
+
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "")
         source = known_or_read(bench, path)
@@ -86,12 +88,13 @@ def read_tool(bench: Workbench) -> Tool:
         part = read_part(text, lines, action.args.get("characters", ""), bench.read_limit)
         if source.path in bench.seen:
             bench.seen[source.path].append((part.first, part.last))
-        label = f'file path={quoted(source.path)} blob="{source.blob}" lines="{part.first}-{part.last}"'
+        blob = f' blob="{source.blob}"' if with_blob else ""
+        label = f'file path={quoted(source.path)}{blob} lines="{part.first}-{part.last}"'
         if part.characters:
             label += f' characters="{part.characters[0]}-{part.characters[1]}"'
         return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
 
-    text = '<read path="FILE" lines="10-80"/> shows a file, or lines of it, or symbol="NAME" of it.'
+    text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
     return Tool("read", text, _reporting("read", perform), replay=True)
 
 
@@ -105,7 +108,7 @@ def search_tool(bench: Workbench) -> Tool:
         found = search(bench.worktree.top, pattern, bench.why_not, path, at=bench.at)
         return Observation("search", fence("\n".join(found), "matches") if found else "No line matches.")
 
-    text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines of the repository, or of path="FILE".'
+    text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
     return Tool("search", text, _reporting("search", perform))
 
 
@@ -119,7 +122,7 @@ def outline_tool(bench: Workbench) -> Tool:
             "outline", fence(render_outline(symbols), "outline") if symbols else "No definitions found."
         )
 
-    text = '<outline path="FILE"/> lists the definitions of a file with their lines.'
+    text = '<outline path="FILE"/> lists its definitions with their lines.'
     return Tool("outline", text, _reporting("outline", perform))
 
 
@@ -137,7 +140,7 @@ def history_tool(bench: Workbench) -> Tool:
 
     return Tool(
         "history",
-        '<history path="FILE"/> shows who works on it, its last commits and what each did to it.',
+        '<history path="FILE"/> shows its commits and authors.',
         _reporting("history", perform),
     )
 
@@ -156,7 +159,7 @@ def neighbors_tool(bench: Workbench) -> Tool:
 
     return Tool(
         "neighbors",
-        '<neighbors path="FILE"/> shows which files changed in the same commits: a place to look.',
+        '<neighbors path="FILE"/> shows what changes with it.',
         _reporting("neighbors", perform),
     )
 
@@ -175,7 +178,7 @@ def recall_tool(bench: Workbench) -> Tool:
 
     return Tool(
         "recall",
-        '<recall query="WORDS"/> searches what was noted, asked and done before, of all files.',
+        '<recall query="WORDS"/> searches earlier notes, requests and edits.',
         _reporting("recall", perform),
     )
 

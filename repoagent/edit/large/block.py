@@ -74,11 +74,8 @@ def bare_block(source: Source, excerpt: Excerpt) -> str:
 
 
 def _fenced(source: Source, parts: Sequence[Unit]) -> list[str]:
-    path, blob = quoted(source.path), source.blob
-    return [
-        fence(part.text, f'file path={path} blob="{blob}" lines="{_lines(part)}"{_characters(part)}')
-        for part in parts
-    ]
+    path = quoted(source.path)
+    return [fence(part.text, f'file path={path} lines="{_lines(part)}"{_characters(part)}') for part in parts]
 
 
 def _lines(part: Unit) -> str:

@@ -10,6 +10,7 @@ from repoagent.edit.briefing.forms import form_text, short_refusal
 from repoagent.edit.briefing.tools import Workbench, is_ignored_here
 from repoagent.edit.draft import Draft
 from repoagent.edit.large.guessed import guessed
+from repoagent.edit.request import names_file
 from repoagent.edit.small.fitting import Shown
 from repoagent.edit.small.replies import understood
 from repoagent.edit.small.windows import rows_now
@@ -145,7 +146,8 @@ def _may_create(bench: Workbench, path: str) -> bool:
         return False
     if path in bench.request.paths:
         return True
-    if not bench.request.create and bench.request.scope != "repo":
+    request = bench.request
+    if not request.create and request.scope != "repo" and not names_file(request.instruction, path):
         return False
     return read_source(bench.worktree, path).data is None and not is_ignored_here(bench, path)
 

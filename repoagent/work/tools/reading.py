@@ -35,7 +35,7 @@ def reading_tools(desk: Desk) -> tuple[Tool, ...]:
     """`read`, `search`, `outline`, `history`, `neighbors` and `recall`."""
     bench = desk.bench
     looking = [
-        _reads_outputs(desk, _noting(desk, read_tool(bench))),
+        _reads_outputs(desk, _noting(desk, read_tool(bench, with_blob=True))),
         _searches_outputs(desk, search_tool(bench)),
         outline_tool(bench),
         history_tool(bench),

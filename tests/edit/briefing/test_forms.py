@@ -168,7 +168,7 @@ def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: 
     assert (
         "howdy" in third and "'hello ' + name" not in third
     )  # it is shown its first try in place of the file
-    assert "is not right yet. The check says:\n<output id=" in third
+    assert "is not right yet. The check says:\n<output>" in third
     assert "An earlier answer" not in third
 
 
@@ -282,7 +282,9 @@ def test_code_is_only_quoted_where_a_diff_was_asked_for(repo: GitRepo) -> None:
     assert not parse("So: ```shop.py\n" + ROUNDED + "```\n", {"edit"}).actions
     prepared = asked(repo, "total_price shall round", "diff")
     assert not prepared.tools[0].loose
-    assert "File shop.py (file to edit; 240 lines)" in prepared.prompts[0].opening[-2].text
+    assert "File shop.py (file to edit; 240 lines)" in "".join(
+        part.text for part in prepared.prompts[0].opening
+    )
 
 
 def test_tags_in_a_nameless_fence_are_code() -> None:
@@ -407,7 +409,7 @@ def test_from_the_command_line(repo: GitRepo, run: Run, script: Script) -> None:
     assert repo.read("shop.py").decode() == EXPECTED
     assert repo.git("diff", "--numstat", head, "HEAD").split() == ["1", "1", "shop.py"]
     first, second = script.prompts
-    assert "How to answer" not in first and "value + 3" not in first
+    assert "Tags:\n" not in first and "value + 3" not in first
     assert "Not applied:" in second
 
 
@@ -415,7 +417,7 @@ def test_search_replace_is_asked_for(repo: GitRepo, run: Run, script: Script) ->
     script.replies("```src/app.py\n<<<<<<< SEARCH\ndef nothing\n=======\nx\n>>>>>>> REPLACE\n```\n", GREET)
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--format", "search")
     assert done.code == 0, done.err
-    assert "SEARCH/REPLACE blocks in a fence" in script.prompts[0] and "How to answer" in script.prompts[0]
+    assert "SEARCH/REPLACE blocks in a fence" in script.prompts[0] and "Tags:\n" in script.prompts[0]
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
