@@ -16,8 +16,9 @@ class Tool:
 
     `text` is what the prompt says of it: the tag to write and what it does, in a line (of `edit`: how a
     patch is written); "" for a tag that is taken and not offered. `perform` returns failures that a model
-    can act on as observations with `ok=False`; what it raises ends the run. `replay` says that the effect lives in this process only (`loop.replay`
-    performs it again). `loose`, of `edit`: a code fence that names no file is an edit too.
+    can act on as observations with `ok=False`; what it raises ends the run. `replay` says that the effect
+    lives in this process only (`loop.replay` performs it again). `loose`, of `edit`: a code fence that
+    names no file is an edit too.
     """
 
     name: str

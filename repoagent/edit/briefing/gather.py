@@ -43,8 +43,9 @@ def prepare(
 ) -> Prepared:
     """Read the files, their history and memory, and build the prompt for a model that is `asked` in some form.
 
-    git looks through the history while the rest is read, bounded by numbers of commits and not by time: the same state of a repository always gives the same prompt. Raises UsageError for files that are not there,
-    Refused for what may not be sent or edited, and for an operation in progress unless `no_commit` is given.
+    git looks through the history while the rest is read, bounded by numbers of commits and not by time: the same state
+    of a repository always gives the same prompt. Raises UsageError for files that are not there, Refused for what may
+    not be sent or edited, and for an operation in progress unless `no_commit` is given.
     """
     why_not = gate(worktree.top, (*request.paths, *request.read))
     request = replace(request, instruction=mask(request.instruction))

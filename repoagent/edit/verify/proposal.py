@@ -147,8 +147,10 @@ def _may_create(bench: Workbench, path: str) -> bool:
     if path in bench.request.paths:
         return True
     request = bench.request
-    if not request.create and request.scope != "repo" and not names_file(request.instruction, path):
-        return False
+    if not request.create and request.scope != "repo":
+        tail_of_known = any(known.endswith(f"/{path}") for known in bench.draft.sources)
+        if tail_of_known or not names_file(request.instruction, path):
+            return False
     return read_source(bench.worktree, path).data is None and not is_ignored_here(bench, path)
 
 
