@@ -200,7 +200,7 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
             + (
                 ": change it too."
                 if request.scope == "repo"
-                else "; may you not change it, `<reject>` and name it."
+                else "; if you may not change it, `<reject>` and name it."
             )
         )
     return "\n".join(lines) + "\n\n"

@@ -177,7 +177,10 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
 
 _OUTPUT = "Its output:\n"
 _AFTER = " after your edit."
-_ADVICE = "\n\nThe files are as they were before it. Change your edit so that the check passes."
+_ADVICE = (
+    "\n\nYour edit is kept as a draft, not yet written: "
+    "send only what has to change in it for the check to pass."
+)
 
 
 def check_failure(result: CheckResult, top: Path) -> SentBack:
