@@ -345,9 +345,9 @@ def test_the_prompt_names_each_tool_once_and_edits_only_where_there_are_any() ->
 
 
 def test_the_examples_of_the_prompt_are_in_the_protocol() -> None:
-    parsed = read(prompt("edit").partition("sentence or two.")[2].partition("If you learned")[0] + DIFF)
+    parsed = read(prompt("edit").partition("commit message:")[2].partition("`<note>")[0] + DIFF)
     assert parsed.problem is None
-    assert parsed.commit_message == "Subject line\n\nWhy, briefly."
+    assert parsed.commit_message.startswith("Imperative subject of at most 72 characters\n\nWhy, ")
 
 
 def test_a_patch_that_nothing_applies_is_words() -> None:

@@ -30,9 +30,11 @@ def test_it_is_what_an_edit_sends_and_needs_no_model(repo: GitRepo, run: Run, sc
     assert found["version"] == 1 and found["blocks"] == same["blocks"]
     assert found["tokens"] == sum(block["tokens"] for block in found["blocks"])
     assert [block["name"] for block in found["blocks"] if block["cache"]] == [
-        "protocol", "context AGENTS.md", "file src/app.py",
+        "context AGENTS.md", "file src/app.py",
     ]  # fmt: skip
-    assert [block["name"] for block in found["blocks"] if not block["cached"]] == ["request"]
+    assert [block["name"] for block in found["blocks"] if not block["cached"]] == [
+        "subjects", "rules", "request",
+    ]  # fmt: skip
     full = run("context", "src/app.py", "greet with a comma", "--full", env=nobody)
     assert full.out == "".join(block["text"] for block in found["blocks"])
     assert script.prompts == [] and not (repo.top / ".repoagent/memory").exists()

@@ -351,10 +351,14 @@ def prompt(repo: GitRepo, *files: str) -> str:
 
 @pytest.mark.soak
 def test_the_prompt_of_an_edit_has_it_until_the_file_changes(repo: GitRepo, ask: Ask, model: Program) -> None:
+    for text in ("a", "b"):
+        repo.commit(
+            "pair", **{"src/app.py": f"{repo.read('src/app.py').decode()}# {text}\n", "README.md": text}
+        )
     assert "Summary of the file" not in prompt(repo, "src/app.py")
     assert ask("src/app.py", "README.md", "--model", model.spec).code == 0
     shown = prompt(repo, "src/app.py")
-    assert re.search(r'<memory id="\w+">\nSummary of the file \(by command:sh\):\nIt defines greet\. ', shown)
+    assert re.search(r"<memory>\nSummary of the file \(by command:sh\):\nIt defines greet\. ", shown)
     assert "What they are for:\n- README.md: It defines nothing of its own.\n" in shown
     repo.write("src/app.py", "def greet():\n    pass\n")
     repo.write("README.md", "# Another\n")
