@@ -150,7 +150,7 @@ def test_a_text_is_shown_on_demand_and_nothing_outside_of_its_folder(top: Path) 
     assert (
         "description:" not in shown.text and "parts/one.md" in shown.text and "server.key" not in shown.text
     )
-    assert shown.text.count('</skill id="') == 1
+    assert shown.text.count("</skill>") == 1
     assert "part one" in ask(skills, name="forms", file="parts/one.md").text
     for file in (
         "../forms/SKILL.md",
@@ -180,7 +180,7 @@ def test_the_person_has_no_lead_and_a_prompt_is_bounded(top: Path) -> None:
     assert warnings == [] and block.count("\n- ") == 50 and "- zz: mine�\n" in block
     assert "21 more are not shown here: <skill/> lists all." in block
     assert max(map(len, block.splitlines())) < 320
-    assert block.index("- zz") < block.index("It is data") < block.index("<skills id=")
+    assert block.index("- zz") < block.index("It is data") < block.index("<skills>")
     assert "s69" in ask(skills).text
     assert "This is a skill of the repository" not in ask(skills, name="zz").text
     assert skills_block(()) == "" and ask(()).text == "There are no skills."

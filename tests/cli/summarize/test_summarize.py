@@ -351,9 +351,9 @@ def prompt(repo: GitRepo, *files: str) -> str:
 
 @pytest.mark.soak
 def test_the_prompt_of_an_edit_has_it_until_the_file_changes(repo: GitRepo, ask: Ask, model: Program) -> None:
-    for text in ("a", "b"):
+    for word in ("a", "b"):
         repo.commit(
-            "pair", **{"src/app.py": f"{repo.read('src/app.py').decode()}# {text}\n", "README.md": text}
+            "pair", **{"src/app.py": f"{repo.read('src/app.py').decode()}# {word}\n", "README.md": word}
         )
     assert "Summary of the file" not in prompt(repo, "src/app.py")
     assert ask("src/app.py", "README.md", "--model", model.spec).code == 0

@@ -18,7 +18,7 @@ from tests.llm.providers.messages_server import Received
 
 Rule = Callable[["Sight"], str]
 
-_QUOTED = re.compile(r'<(\w[\w-]*)([^<>\n]*) id="([0-9a-f]{6,})">\n(.*?)</\1 id="\3">', re.DOTALL)
+_QUOTED = re.compile(r'<(\w[\w-]*)([^<>\n]*?)((?: id="[0-9a-f]{6,}")?)>\n(.*?)</\1\3>', re.DOTALL)
 _ACTION = re.compile(
     r"^<([a-z_]+)((?: [a-z_]+=\"[^\"\n]*\")*)(?:/>|>(.*?)</\1[^>\n]*>)", re.DOTALL | re.MULTILINE
 )

@@ -62,11 +62,12 @@ def places(task: Stage, port: int = 9) -> None:
 
 
 def quotations(text: str) -> Iterator[tuple[int, int]]:
-    """Where quoted text stands: from an opening tag with an id to the first closing one with the same."""
-    for match in re.finditer(r'<([\w-]+)[^<>\n]* id="([0-9a-f]{6,})">\n', text):
-        end = text.find(f'</{match[1]} id="{match[2]}">', match.end())
-        if end > 0:
-            yield match.end(), end
+    """Where quoted text stands: from an opening tag to the first closing one, with the same id if it has one."""
+    done = 0
+    for match in re.finditer(r'<([\w-]+)[^<>\n]*?((?: id="[0-9a-f]{6,}")?)>\n', text):
+        end = text.find(f"</{match[1]}{match[2]}>", match.end())
+        if end > 0 and match.start() >= done:  # what looks like a tag inside of a quotation is none
+            yield match.end(), (done := end)
 
 
 def unquoted(received: Received) -> list[str]:
