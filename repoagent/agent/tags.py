@@ -1,8 +1,8 @@
 """How an action is written as a tag, so that nothing in its body can end it.
 
 A tag may carry an id, and is then closed by a tag with the same id: `<run id="x7">…</run id="x7">`. Its
-body may hold anything but that. What repoagent quotes always has an id, made from the content and not
-contained in it.
+body may hold anything but that. What repoagent quotes has an id where the content holds such a tag: it is
+made from the content and not contained in it.
 """
 
 from __future__ import annotations
