@@ -36,10 +36,12 @@ class Action:
 class Observation:
     """What came of one action.
 
-    ok: False stops the rest of the same reply: its other actions are not performed.
+    ok: False holds back what stands after it in the same reply, as far as that needs it (`Tool.needs`).
     final: nothing more is to be done; the run ends when the reply asked for nothing else.
     data: for the program and `--json`; JSON values only.
     error: what the run ends with when this kind of observation has gone back to the model in vain too often.
+    blocks: of a failure, whether it also holds back what may write; False for a command that ran and failed.
+    once: shown only below the last observation of its kind in a reply, as it is about all of them.
     """
 
     kind: str
@@ -48,6 +50,8 @@ class Observation:
     final: bool = False
     data: Mapping[str, object] = field(default_factory=dict)
     error: RepoagentError | None = field(default=None, compare=False)
+    blocks: bool = True
+    once: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but `error`, which belongs to the process it happened in."""
@@ -58,6 +62,8 @@ class Observation:
             "ok": self.ok,
             "final": self.final,
             "data": dict(self.data),
+            "blocks": self.blocks,
+            "once": self.once,
         }
 
     @classmethod
@@ -68,7 +74,13 @@ class Observation:
         if not (isinstance(text, str) and isinstance(data, Mapping)):
             raise Refused("this record is no observation: its text is not text, or its data is no table.")
         return cls(
-            record["kind"], text, bool(record.get("ok", True)), bool(record.get("final", False)), dict(data)
+            record["kind"],
+            text,
+            bool(record.get("ok", True)),
+            bool(record.get("final", False)),
+            dict(data),
+            blocks=bool(record.get("blocks", True)),
+            once=str(record.get("once", "")),
         )
 
 

@@ -7,11 +7,12 @@ repeated: all that is read off the conversation, so a run that was killed goes o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.agents import Agent
+from repoagent.agent.foreign import advice
 from repoagent.agent.protocol import Parsed, parse
 from repoagent.agent.repetition import repetition
 from repoagent.agent.state import State, Step, steps
@@ -19,6 +20,8 @@ from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET, Tool
 from repoagent.errors import ModelError, Refused, RepoagentError
 from repoagent.llm import Turn
 
+FOREIGN = "foreign"  # the reason of a correction: the reply is a tool call in a form of another program
+SKIPPED = "skipped"  # the kind of the observation in place of an action that was not performed
 RETURNS = 3  # how often in a row a malformed reply, a refused edit or a failed check goes back
 
 End = Literal["finished", "rejected", "answered"]
@@ -27,10 +30,11 @@ End = Literal["finished", "rejected", "answered"]
 @dataclass(frozen=True)
 class LoopEvent:
     """What a terminal may show: the `text` of a whole "reply" or of what was "dropped" of it, an "action"
-    that starts, an "observation"."""
+    that starts, an "observation". `words` are what a reply says to the user, without its actions and patches."""
 
     kind: Literal["reply", "dropped", "action", "observation"]
     text: str = ""
+    words: str = ""
     action: Action | None = None
     observation: Observation | None = None
 
@@ -39,7 +43,8 @@ class LoopEvent:
 class Outcome:
     """How a run ended. `text` is the model's last word: what it did, why it rejected, its answer or question.
 
-    `commit_message` is the last one that the run's replies hold ("" for none), `notes` all of theirs.
+    `commit_message` is the last one that the run's replies hold ("" for none), `notes` all of theirs. `words` is
+    what else the last reply says, `messages` what the model has told the user on the way.
     """
 
     kind: End
@@ -47,6 +52,8 @@ class Outcome:
     state: State
     commit_message: str = ""
     notes: tuple[str, ...] = ()
+    words: str = ""
+    messages: tuple[str, ...] = ()
 
 
 BeforeEnd = Callable[[State], "Observation | None"]
@@ -88,7 +95,10 @@ def run(
         while True:
             this.turn()
     except _Over as over:
-        return Outcome(over.kind, over.text, this.state, *account(this.tools.values(), this.state))
+        told = account(this.tools.values(), this.state)
+        thought = this.parse(steps(this.state.turns)[-1]).thought
+        words = thought if thought != over.text else ""
+        return Outcome(over.kind, over.text, this.state, *told, words, this.messages())
 
 
 def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
@@ -114,6 +124,17 @@ def replay(tools: Iterable[Tool], state: State) -> None:
                 again = by_name[action.kind].perform(action)
                 if not again.ok:
                     raise again.error or Refused(f"this conversation can't be continued: {again.text}")
+
+
+def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:
+    """Why `action`, of `tool`, may not be performed after these observations of the same reply; "" when it may."""
+    needs = tool.needed_by(action)
+    failed = [turn for turn in performed if not _ok(turn) and turn.meta.get("kind") != SKIPPED]
+    if needs == "writes":
+        failed = [turn for turn in failed if turn.meta.get("blocks") != "no"]
+    if needs == "nothing" or not failed:
+        return ""
+    return f"{action.kind}: not done, because `{failed[0].meta.get('kind')}` failed before it."
 
 
 class _Over(Exception):
@@ -143,6 +164,8 @@ class _Run:
         reply = self.parse(step)
         if reply.problem:
             self.correct(reply.problem)
+        elif problem := self.misread(reply):
+            self.correct(problem, {"reasons": [FOREIGN]})
         elif reply.thought and not reply.asks and "dropped" not in step.reply.meta:
             objection = self.before_answer(self.state)
             if objection is None:
@@ -160,7 +183,8 @@ class _Run:
         if reply.dropped:
             meta["dropped"] = str(len(reply.dropped))
         self.state = self.state.with_turn(Turn("assistant", reply.reply, meta))
-        self.on_event(LoopEvent("reply", reply.reply))
+        said = [reply.thought, *(action.body.strip() for action in reply.actions if action.kind in ENDS)]
+        self.on_event(LoopEvent("reply", reply.reply, "\n\n".join(filter(None, said))))
         if reply.dropped:
             self.on_event(LoopEvent("dropped", reply.dropped))
 
@@ -175,20 +199,20 @@ class _Run:
         return 0 < len(reply.actions) <= len(step.performed) and not _ends(reply, step)
 
     def perform(self, step: Step, reply: Parsed) -> None:
-        failed = not all(map(_ok, step.performed))
-        for action in reply.actions[len(step.performed) :]:
-            if failed:
-                seen = Observation(
-                    "skipped", f"{action.kind}: not done, because what came before it failed.", False
-                )
+        for at in range(len(step.performed), len(reply.actions)):
+            action = reply.actions[at]
+            tool = self.tools[action.kind]
+            if why := why_skipped(tool, action, steps(self.state.turns)[-1].performed):
+                seen = Observation(SKIPPED, why, ok=False, blocks=False)
             else:
                 self.on_event(LoopEvent("action", action=action))
-                seen = self.tools[action.kind].perform(action)
+                seen = tool.perform(action)
             if seen.final and action.kind in ENDS:
                 self.end(seen.kind, seen.text or reply.thought)
                 return
-            self.add(seen)
-            failed = failed or not seen.ok
+            if seen.once and all(other.kind != action.kind for other in reply.actions[at + 1 :]):
+                seen = replace(seen, text=f"{seen.text}\n{seen.once}".lstrip("\n"))
+            self.add(replace(seen, blocks=seen.blocks and tool.needed_by(action) != "nothing"))
         if _ends(reply, steps(self.state.turns)[-1]):
             self.end("finish", reply.thought)
 
@@ -201,13 +225,39 @@ class _Run:
             raise _Over("finished", text)
         self.add(objection, extra="objection")
 
-    def correct(self, problem: str) -> None:
+    def misread(self, reply: Parsed) -> str:
+        """What is wrong with a reply that asks for a tool in a form of another program, or for one that is not there;
+        "" for nothing. A code block for the shell may be an answer: it is one where the model says it again."""
+        call = reply.foreign
+        if call is None:
+            return ""
+        loose = EDIT in self.tools and self.tools[EDIT].loose
+        before = [turn for step in steps(self.state.turns)[-2:-1] for turn in step.observations]
+        again = any(turn.meta.get("reasons") == FOREIGN for turn in before)
+        if (call.form == "fence" and again) or (loose and not call.sure):
+            return ""
+        return advice(call, self.tools)
+
+    def messages(self) -> tuple[str, ...]:
+        """What the model told the user in the present run."""
+        pairs = [
+            pair
+            for step in steps(self.state.turns)
+            for pair in zip(self.parse(step).actions, step.performed, strict=False)
+        ]
+        return tuple(
+            action.body.strip()
+            for action, seen in pairs
+            if action.kind == seen.meta.get("kind") == "message" and action.body.strip()
+        )
+
+    def correct(self, problem: str, data: Mapping[str, object] | None = None) -> None:
         error = ModelError(
             f"the model does not keep to the form of an answer, though it was corrected ({problem}): "
             "try again, or use another --model"
         )
         text = f"Nothing of your last reply was done: {problem}"
-        self.add(Observation("correction", text, ok=False, error=error), extra="correction")
+        self.add(Observation("correction", text, ok=False, data=data or {}, error=error), extra="correction")
 
     def add(self, seen: Observation, extra: str = "") -> None:
         """Append an observation, and end the run when its kind went back in vain too often."""
@@ -223,6 +273,7 @@ class _Run:
             )
         meta = {"kind": seen.kind, "ok": "yes" if seen.ok else "no"}
         meta |= {"final": "yes"} if seen.final else {}
+        meta |= {"blocks": "no"} if not seen.ok and not seen.blocks else {}
         meta |= {"extra": extra} if extra else {}
         reasons = seen.data.get("reasons")
         meta |= {"reasons": " ".join(map(str, reasons))} if isinstance(reasons, list) and reasons else {}

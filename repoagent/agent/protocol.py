@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Literal
 
 from repoagent.agent.actions import Action
+from repoagent.agent.foreign import Call, foreign
 from repoagent.agent.pieces import DATA, Piece, own_closing_tag, pieces
 from repoagent.agent.tags import NAME
 from repoagent.agent.tool import EDIT, ENDS, OWN, Tool
@@ -25,6 +26,7 @@ class Parsed:
         without its tags.
     problem: why nothing of it may be performed, worded for the model; None when all is well.
     commit_message, notes: what the tags `commit` (the last one) and `note` hold.
+    foreign: the tool call in a form of another program that it is, where it asks for nothing else.
     """
 
     reply: str
@@ -34,6 +36,7 @@ class Parsed:
     dropped: str = ""
     commit_message: str = ""
     notes: tuple[str, ...] = ()
+    foreign: Call | None = None
 
     @property
     def asks(self) -> bool:
@@ -66,6 +69,7 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
     thought = "".join(_text(reply, piece) for piece in found if piece.kind in words)
     problem = own_closing_tag(doubtful) if doubtful else None
     problem = problem or _problem(reply, found, actions, tools, dropped=was_cut or cut < len(reply))
+    asks = any(action.kind != "think" for action in actions)
     return Parsed(
         reply[:cut],
         thought=thought.strip(),
@@ -74,6 +78,7 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
         dropped=reply[cut:],
         commit_message=next((tag.body.strip() for tag in reversed(tags) if tag.kind == "commit"), ""),
         notes=tuple(" ".join(tag.body.split()) for tag in tags if tag.kind == "note" and tag.body.strip()),
+        foreign=None if problem or asks else foreign(thought),
     )
 
 

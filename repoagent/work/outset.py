@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repoagent.agent import State, Tool, parse
+from repoagent.agent.loop import why_skipped
 from repoagent.agent.state import beside, steps
 from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET
 from repoagent.config import Settings
@@ -134,10 +135,10 @@ def _with_interrupted(state: State, tools: Sequence[Tool], *, anew: bool) -> Sta
     if not found or len(found[-1].observations) > len(found[-1].performed):
         return state
     step = found[-1]
-    actions = parse(step.reply.text, {tool.name for tool in (*OWN, *tools)}, nonce=state.nonce).actions
+    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    actions = parse(step.reply.text, by_name.keys(), nonce=state.nonce).actions
     waiting = actions[len(step.performed) :]
-    failed = any(turn.meta.get("ok") == "no" for turn in step.performed)
-    if not waiting or failed:
+    if not waiting or why_skipped(by_name[waiting[0].kind], waiting[0], step.performed):
         return state
     if waiting[0].kind in ACTS:
         text = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from repoagent.agent import (
     replay,
     run,
 )
+from repoagent.agent.tool import Needs
 from repoagent.errors import CheckFailed, LimitReached, ModelError, Refused
 from repoagent.llm import Turn
 
@@ -59,8 +60,8 @@ class Table:
 
     def tools(self) -> list[Tool]:
         return [
-            Tool("read", "", self.read),
-            Tool("run", "", self.run),
+            Tool("read", '<read path="FILE" lines="1-9"/> shows a file.', self.read, needs="nothing"),
+            Tool("run", "<run>COMMAND</run> runs it.", self.run, needs=self.needs),
             Tool("edit", "", self.edit, replay=True),
         ]
 
@@ -68,8 +69,15 @@ class Table:
         self.done.append(f"read {action.args.get('path')}")
         return Observation("read", f"content of {action.args.get('path')}", ok="path" in action.args)
 
+    def needs(self, action: Action) -> Needs:
+        return "nothing" if action.body.startswith("ls") else "writes"
+
     def run(self, action: Action) -> Observation:
         self.done.append(f"run {action.body}")
+        if action.body.startswith("false"):
+            return Observation("run", "exit 1", ok=False, blocks=False)
+        if action.body.startswith("denied"):
+            return Observation("run", "not run", ok=False)
         return Observation("run", f"exit 0, call {len(self.done)}")
 
     def edit(self, action: Action) -> Observation:
@@ -183,6 +191,148 @@ def test_after_a_failure_the_rest_of_the_reply_is_not_done() -> None:
         "skipped",
     ]
     assert game.outcome.kind == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("reply", "done"),
+    [
+        (
+            '<read/>\n<read path="b"/>\n<run>ls</run>\n<run>make</run>',
+            ["read None", "read b", "run ls", "run make"],
+        ),
+        (f"<read/>\n{DIFF}", ["read None", "edit"]),
+        ("<run>false</run>\n<run>make</run>\n<finish>ok</finish>", ["run false", "run make"]),
+        ("<run>denied</run>\n<run>make</run>\n<run>ls</run>", ["run denied", "run ls"]),
+        ("<read/>\n<finish>ok</finish>", ["read None"]),
+        ("<run>false</run>\n<message>hm</message>\n<finish>ok</finish>", ["run false"]),
+    ],
+)
+def test_what_failed_holds_back_only_what_needs_it(reply: str, done: list[str]) -> None:
+    game = play(reply, "<reject>no</reject>")
+    assert (game.table.done, game.outcome.kind) == (done, "rejected")
+    assert game.outcome.messages == (("hm",) if "<message>" in reply else ())
+
+
+def test_after_a_refused_edit_look_ups_go_on_and_nothing_writes() -> None:
+    reply = f'{DIFF}<run>make</run>\n<read path="x"/>\n<run>ls x</run>\n<finish>done</finish>'
+    game = play(reply, "<reject>no</reject>", verdicts=(refusal(),))
+    assert game.table.done == ["edit", "read x", "run ls x"]
+    assert "run: not done, because `edit` failed before it." in [turn.text for turn in game.turns]
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+def test_what_is_held_back_is_the_same_after_a_kill(at: int) -> None:
+    """Killed at any point of a reply of which something failed, also one that an older version has begun."""
+    reply = f"<read/>\n<run>false</run>\n{DIFF}<run>make</run>\n<run>ls</run>\n<finish>done</finish>"
+    whole = play(reply, "<reject>no</reject>", verdicts=(refusal(),))
+    state = State((*ASKED.turns, *whole.turns[1 : 1 + at]))
+    again = play("<reject>no</reject>", state=state, verdicts=(refusal(),))
+    assert [turn.meta.get("kind") for turn in again.turns] == [turn.meta.get("kind") for turn in whole.turns]
+    assert "run make" not in again.table.done
+    older = tuple(
+        replace(turn, meta={k: v for k, v in turn.meta.items() if k != "blocks"}) for turn in state.turns
+    )
+    again = play("<reject>no</reject>", state=State(older), verdicts=(refusal(),))
+    assert again.outcome.kind == "rejected"
+    assert "run make" not in again.table.done  # what it skipped after any failure stays skipped
+
+
+# Calls in a form of another program.
+
+FENCE = "I look first.\n```bash\nls -l\n```"
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ("<bash>ls -l</bash>", "there is no tool `bash` here; to run a command write <run>ls -l</run>."),
+        (
+            "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>",
+            "<run>ls</run>",
+        ),
+        ('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>', "<run>ls</run>"),
+        ('<tool_call>{"name": "read", "arguments": {"path": "a.py"}}', '<read path="a.py"/>'),
+        (
+            '<function_calls>\n<invoke name="shell">\n<parameter name="command">ls</parameter>\n</invoke>\n</function_calls>',
+            "<run>ls</run>",
+        ),
+        ('{"name": "read_file", "arguments": "{\\"path\\": \\"a\\"}"}', '<read path="FILE" lines="1-9"/>'),
+        ('```json\n{"tool": "bash", "args": {"cmd": ["bash", "-lc", "ls"]}}\n```', "<run>ls</run>"),
+        (
+            '{"type": "function", "function": {"name": "bash", "arguments": {"command": "ls"}}}',
+            "<run>ls</run>",
+        ),
+        ("<str_replace path='a'>x</str_replace>", "an edit is a patch in your reply"),
+        ("<browse url='https://a.org'/>", "there is no tool `browse` here; there are think, message, finish"),
+        ("I run it.\n<python>print(1)</python>", "there is no tool `python` here; there are"),
+        (
+            FENCE,
+            "a code block is not performed; to run a command write <run>ls -l</run>. If it is your answer",
+        ),
+    ],
+)
+def test_a_call_in_another_form_is_no_answer(reply: str, told: str) -> None:
+    game = play(reply, "<finish>ok</finish>")
+    assert game.outcome.kind == "finished"
+    assert told in game.agent.told() and game.agent.told().startswith("Nothing of your last reply was done: ")
+    assert not game.table.done
+
+
+def test_a_call_in_another_form_never_becomes_the_answer() -> None:
+    with pytest.raises(ModelError, match="form of an answer"):
+        play(*(f"<bash>ls {n}</bash>" for n in range(9)))
+
+
+def test_a_block_of_shell_that_is_said_again_is_the_answer() -> None:
+    game = play(FENCE, FENCE.replace("I look first", "Say this"))
+    assert (game.outcome.kind, game.outcome.text) == ("answered", FENCE.replace("I look first", "Say this"))
+    game = play(FENCE, "<run>ls</run>", FENCE, "<finish>ok</finish>")
+    assert game.outcome.kind == "finished"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Run this:\n```bash\nmake\n```\nIt builds all of it.",
+        "First:\n```sh\nmake\n```\nthen\n```sh\nmake install\n```",
+        "It is `<bash>` in that program.",
+        "Write\n```xml\n<bash>ls</bash>\n```\nthere.",
+        "It is this.\n\n" + "A long answer. " * 30 + "\n```bash\nmake\n```",
+        "T is generic:\n<T> is its parameter.",
+        '{"a": 1, "name": "x"}',
+        "<details>\nmore\n</details>\n\nThat is all.",
+        "```python\nprint(1)\n```",
+    ],
+)
+def test_an_answer_with_code_in_it_stays_one(reply: str) -> None:
+    assert play(reply).outcome.kind == "answered"
+
+
+def test_what_is_shown_once_stands_below_the_last_of_its_kind() -> None:
+    def task(action: Action) -> Observation:
+        return Observation("task", f"Added {action.body}", once="PLAN")
+
+    reply = '<task>1</task>\n<task>2</task>\n<read path="a"/>\n<task>3</task>\n'
+    agent = Scripted([reply, "<finish>ok</finish>"])
+    outcome = run(agent, [*Table().tools(), Tool("task", "", task)], ASKED)
+    seen = [turn.text for turn in outcome.state.turns if turn.meta.get("kind") == "task"]
+    assert seen == ["Added 1", "Added 2", "Added 3\nPLAN"]
+
+
+def test_the_words_beside_the_end_and_the_messages_are_kept() -> None:
+    game = play(
+        "<message>half way</message>\n<run>make</run>", "b.py is not done.\n<finish>a.py is done</finish>"
+    )
+    outcome = game.outcome
+    assert (outcome.text, outcome.words, outcome.messages) == (
+        "a.py is done",
+        "b.py is not done.",
+        ("half way",),
+    )
+    assert [event.words for event in game.events if event.kind == "reply"][
+        -1
+    ] == "b.py is not done.\n\na.py is done"
+    assert play(f"Only half.\n{DIFF}").outcome.text == "Only half."
 
 
 def test_a_failed_check_goes_back_and_is_raised_in_the_end() -> None:

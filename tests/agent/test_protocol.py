@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -40,7 +41,7 @@ def kinds(reply: str) -> list[str]:
     ],
 )
 def test_what_is_only_mentioned_is_prose(reply: str) -> None:
-    assert read(reply) == Parsed(reply, thought=reply.strip())
+    assert replace(read(reply), foreign=None) == Parsed(reply, thought=reply.strip())
 
 
 @pytest.mark.parametrize("patch", [DIFF, BARE, "x.py\n```python\n<run>evil</run>\n```\n"])

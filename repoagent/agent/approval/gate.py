@@ -84,6 +84,11 @@ class Gate:
         )
         return verdict
 
+    def only_reads(self, asked: Asked) -> bool:
+        """Whether a command is known to do nothing but read."""
+        self._unseen_now = cache(self.withheld)
+        return self._passes(read(asked.what), asked.cwd) == _READS
+
     def _denied(self, asked: Asked, reading: Reading | None) -> Verdict | None:
         for rule in self.deny:
             if rule.names(asked.kind, asked.what):

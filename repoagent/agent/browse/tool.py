@@ -58,7 +58,7 @@ def browse_tool(window: Window) -> Tool:
         '<browse url="https://HOST/PATH"/> fetches a public page, and shows its text (HTML as Markdown). '
         "Nothing can be sent but the address."
     )
-    return Tool("browse", text, perform)
+    return Tool("browse", text, perform, needs="nothing")
 
 
 def _perform(window: Window, action: Action) -> Observation:

@@ -16,8 +16,9 @@ from repoagent.agent.commands.running import Command, Job, start
 from repoagent.agent.commands.shop import Shop
 from repoagent.agent.commands.shown import Shown, show
 from repoagent.agent.commands.unfit import unfit
+from repoagent.agent.commands.unmatched import unmatched
 from repoagent.agent.commands.waiting import kill_tool, wait_tool
-from repoagent.agent.tool import Tool
+from repoagent.agent.tool import Needs, Tool
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm.quoting import fence
 
@@ -40,7 +41,12 @@ def run_tool(shop: Shop) -> Tool:
         text += " Only commands that do nothing but read pass."
     elif shop.gate.sandbox:
         text += " It can't write to .git: repoagent makes the commit itself."
-    return Tool("run", text, lambda action: _reporting(action, lambda: _run(shop, action)))
+
+    def needs(action: Action) -> Needs:
+        asked = Asked("command", action.body.strip(), cwd=action.args.get("cwd", ""))
+        return "nothing" if shop.gate.only_reads(asked) else "writes"
+
+    return Tool("run", text, lambda action: _reporting(action, lambda: _run(shop, action)), needs=needs)
 
 
 def _reporting(action: Action, perform: Callable[[], Observation]) -> Observation:
@@ -86,9 +92,7 @@ def _run(shop: Shop, action: Action) -> Observation:
         raise
     shop.audit(command.record())
     shown = show(command.file, shop.shown_as(command.file), shop.budget)
-    return Observation(
-        "run", told(command, shown, look_again()), ok=command.exit == 0, data=data_of(shop, command)
-    )
+    return _ended(shop, command, shown, look_again())
 
 
 def _seconds(shop: Shop, args: Mapping[str, str]) -> float:
@@ -166,18 +170,29 @@ def _begin(shop: Shop, job: Job) -> Observation:
         shop.told.add(name)
         shop.audit({**command.record(), "background": name})
         more = "\n".join(filter(None, [changed, shop.look_before(job)()]))
-        return Observation(
-            "run", told(command, shown, more), ok=command.exit == 0, data=data_of(shop, command, name)
-        )
+        return _ended(shop, command, shown, more, name)
     said = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
     text = "\n".join(filter(None, [said, fence(shown.text, "output") if shown.text else "", changed]))
     return Observation("run", text, data=data_of(shop, command, name))
 
 
-def told(command: Command, shown: Shown, more: str = "") -> str:
-    """How a command has ended, what it printed, and what it changed."""
+def _ended(shop: Shop, command: Command, shown: Shown, more: str, name: str = "") -> Observation:
+    """What came of a command that has ended."""
+    nothing = unmatched(command.job.text, command.exit, shown.text)
+    return Observation(
+        "run",
+        told(command, shown, more, nothing),
+        ok=command.exit == 0 or bool(nothing),
+        data=data_of(shop, command, name),
+        blocks=False,
+    )
+
+
+def told(command: Command, shown: Shown, more: str = "", nothing: str = "") -> str:
+    """How a command has ended, what it printed, and what it changed. `nothing`: what its exit code means."""
     took = f", {command.seconds:.0f} s" if command.seconds >= NOTICEABLE else ""
-    head = f"{command.how()}{took}" + ("" if shown.text else ", no output")
+    head = f"{command.how()}{f': {nothing}' if nothing else ''}{took}"
+    head += "" if shown.text or nothing else ", no output"
     trouble = command.pump.trouble and f"Not all of the output could be kept: {command.pump.trouble}."
     held = (
         command.pump.held and 'What it left running has been ended: use background="yes" for what is to stay.'

@@ -37,7 +37,7 @@ def wait_tool(shop: Shop) -> Tool:
         '<wait command="b1"/> waits for a background command to end, and shows what it printed since; for="REGULAR '
         'EXPRESSION" waits for a line, port="8000" until it listens; seconds="30" is how long.'
     )
-    return Tool("wait", text, perform)
+    return Tool("wait", text, perform, needs="nothing")
 
 
 def kill_tool(shop: Shop) -> Tool:
@@ -45,7 +45,7 @@ def kill_tool(shop: Shop) -> Tool:
         try:
             name, command = _named(shop, action)
         except UsageError as error:
-            return Observation("kill", str(error), ok=False)
+            return Observation("kill", str(error), ok=False, blocks=False)
         if not command.has_ended():
             command.end("ended by you")
         return Observation("kill", *_state(shop, name, command))

@@ -132,6 +132,7 @@ def _perform(room: Room, action: Action) -> Observation:
         "python",
         text,
         ok=cell.ending == "done",
+        blocks=False,
         data={
             "how": cell.ending,
             "seconds": round(cell.seconds, 3),

@@ -48,12 +48,14 @@ def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
     return plan, ""
 
 
-def answer(plan: Plan, said: str) -> str:
-    """What a model is told of its plan: what was done, and the plan as it stands; all of it, with the notes, when
-    nothing was asked for but that."""
-    if not plan.tasks:
-        return said or "The plan is empty."
-    return f"{said}\n{fence(short(plan), 'plan')}" if said else fence(printable(plan.text), "plan")
+def answer(plan: Plan) -> str:
+    """The whole plan, with the notes, for a model that asks for it."""
+    return fence(printable(plan.text), "plan") if plan.tasks else "The plan is empty."
+
+
+def is_done(action: Action) -> bool:
+    """Whether the action says that a task is done."""
+    return _STATES.get(action.args.get("state", "").strip().lower()) == "done"
 
 
 def short(plan: Plan, most: int = SHOWN) -> str:

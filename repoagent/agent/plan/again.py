@@ -62,7 +62,7 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
     if len(lines) > _LINES:
         lines = [*lines[:_LINES], f"(and {len(lines) - _LINES} more: <task/> shows the plan)"]
     text = f"The person has edited the plan:\n{fence(printable(chr(10).join(lines)), 'changes')}\n"
-    text += f"It is now:\n{fence(short(plan), 'plan')}" if plan.tasks else answer(plan, "")
+    text += f"It is now:\n{fence(short(plan), 'plan')}" if plan.tasks else answer(plan)
     turn = beside("observation", text, NEWS)
     return replace(turn, meta={**turn.meta, "plan": plan.text})
 

@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.plan.action import TEXT, answer, performed
+from repoagent.agent.plan.action import TEXT, answer, is_done, performed, short
 from repoagent.agent.plan.changes import numbered
 from repoagent.agent.plan.document import EMPTY, Plan
 from repoagent.agent.plan.lines import Task
-from repoagent.agent.tool import Tool
+from repoagent.agent.tool import Needs, Tool
 from repoagent.errors import Busy, Refused, RepoagentError
+from repoagent.llm.quoting import fence
 
 MOST = 1 << 20  # bytes: what is larger is no plan
 _TRIES = 50
@@ -47,11 +48,21 @@ def task_tool(file: Path) -> Tool:
         try:
             plan = update_plan(file, change)
         except RepoagentError as error:
-            return Observation("task", str(error), ok=False)
+            return Observation("task", str(error), ok=False, blocks=False)
         tasks = [{"id": task.id, "title": task.title, "state": task.state} for task in plan.tasks]
-        return Observation("task", answer(plan, said[-1]), data={"tasks": tasks})
+        return Observation(
+            "task",
+            said[-1] or answer(plan),
+            data={"tasks": tasks},
+            once=fence(short(plan), "plan") if said[-1] and plan.tasks else "",
+        )
 
-    return Tool("task", TEXT, perform)
+    def needs(action: Action) -> Needs:
+        if not action.args and not action.body.strip():
+            return "nothing"
+        return "all" if is_done(action) else "writes"
+
+    return Tool("task", TEXT, perform, needs=needs)
 
 
 def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:

@@ -95,7 +95,7 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
         return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
 
     text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
-    return Tool("read", text, _reporting("read", perform), replay=True)
+    return Tool("read", text, _reporting("read", perform), replay=True, needs="nothing")
 
 
 def search_tool(bench: Workbench) -> Tool:
@@ -109,7 +109,7 @@ def search_tool(bench: Workbench) -> Tool:
         return Observation("search", fence("\n".join(found), "matches") if found else "No line matches.")
 
     text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
-    return Tool("search", text, _reporting("search", perform))
+    return Tool("search", text, _reporting("search", perform), needs="nothing")
 
 
 def outline_tool(bench: Workbench) -> Tool:
@@ -123,7 +123,7 @@ def outline_tool(bench: Workbench) -> Tool:
         )
 
     text = '<outline path="FILE"/> lists its definitions with their lines.'
-    return Tool("outline", text, _reporting("outline", perform))
+    return Tool("outline", text, _reporting("outline", perform), needs="nothing")
 
 
 def history_tool(bench: Workbench) -> Tool:
@@ -142,6 +142,7 @@ def history_tool(bench: Workbench) -> Tool:
         "history",
         '<history path="FILE"/> shows its commits and authors.',
         _reporting("history", perform),
+        needs="nothing",
     )
 
 
@@ -161,6 +162,7 @@ def neighbors_tool(bench: Workbench) -> Tool:
         "neighbors",
         '<neighbors path="FILE"/> shows what changes with it.',
         _reporting("neighbors", perform),
+        needs="nothing",
     )
 
 
@@ -180,6 +182,7 @@ def recall_tool(bench: Workbench) -> Tool:
         "recall",
         '<recall query="WORDS"/> searches earlier notes, requests and edits.',
         _reporting("recall", perform),
+        needs="nothing",
     )
 
 

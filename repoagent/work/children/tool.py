@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.approval import Asked, Mode
+from repoagent.agent.tool import Needs
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm import Usage
 from repoagent.store.masking import mask
@@ -89,6 +90,12 @@ class Nursery:
                 data={"child": home.name, "id": number},
             )
         return self._waited(number)
+
+    def needs(self, action: Action) -> Needs:
+        """A child that only looks around needs nothing; a review is of the change, so the edits have to be there."""
+        kind = self.kinds.get(action.args.get("kind", "explore").strip())
+        looks = kind is not None and kind.mode == "read-only" and kind.name != "review"
+        return "nothing" if looks else "writes"
 
     def wait(self, action: Action) -> Observation:
         number = action.args.get("child", "").strip()
@@ -176,8 +183,13 @@ def delegate_tools(nursery: Nursery, wait: Tool | None) -> tuple[Tool, ...]:
 
     said = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a child.'
     return (
-        Tool("delegate", text, lambda action: _reporting("delegate", lambda: nursery.delegate(action))),
-        Tool("wait", said, waiting),
+        Tool(
+            "delegate",
+            text,
+            lambda action: _reporting("delegate", lambda: nursery.delegate(action)),
+            needs=nursery.needs,
+        ),
+        Tool("wait", said, waiting, needs="nothing"),
     )
 
 

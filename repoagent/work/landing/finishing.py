@@ -44,7 +44,7 @@ class Finishing:
         elif self.desk.gate.mode == "read-only":
             done = "the answer, and what shows that it is so"
         text = f'<finish>{done}</finish> ends the task; with open="why" where tasks of the plan stay open.'
-        return Tool("finish", text, self.perform)
+        return Tool("finish", text, self.perform, needs="all")
 
     def perform(self, action: Action) -> Observation:
         desk = self.desk

@@ -51,7 +51,7 @@ def plugin_tools(
         elif tool.name in tools or tool.name in taken or tool.name in _MEANT:
             warn(f"{of} makes a tool {tool.name}, and there is one of that name: it is left out")
         else:
-            tools[tool.name] = tool if reads_only else gated(tool, decide)
+            tools[tool.name] = replace(tool, needs="nothing") if reads_only else gated(tool, decide)
 
     for point in installed():
         start = f"{point.name}."

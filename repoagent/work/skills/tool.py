@@ -41,7 +41,7 @@ def skill_tool(skills: Sequence[Skill]) -> Tool:
         return Observation("skill", text, data={"name": name, "file": file or FILE})
 
     text = '<skill name="NAME"/> shows how a kind of task is done; with file="FILE" a file that it names.'
-    return Tool("skill", text, perform)
+    return Tool("skill", text, perform, needs="nothing")
 
 
 def _listed(skills: Sequence[Skill]) -> str:

@@ -67,4 +67,4 @@ def _masked(tool: Tool) -> Tool:
 
 def _perform_masked(tool: Tool, action: Action) -> Observation:
     seen = tool.perform(action)
-    return replace(seen, text=mask(seen.text))
+    return replace(seen, text=mask(seen.text), once=mask(seen.once))

@@ -93,7 +93,7 @@ def test_what_is_added_twice_is_there_once() -> None:
 def test_a_long_plan_is_answered_with_what_is_open(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     file.write_text("".join(f"- [{'x' if n < 30 else ' '}] {n}. T{n}\n" for n in range(1, 33)))
-    text = told(file, n="30", state="active").text
+    text = told(file, n="30", state="active").once
     assert "[~] 30. T30" in text
     assert "T29" not in text
     assert "(29 more done or dropped)" in text
