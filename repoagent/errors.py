@@ -29,10 +29,17 @@ class RepoagentError(Exception):
     """Root of all expected failures. `str(error)` is the sentence the user sees."""
 
     exit_code: ClassVar[Exit] = Exit.REFUSED
+    words: str = ""  # the last words of the model in the run that this ended
+    messages: tuple[str, ...] = ()  # what it told the user before that
 
     def details(self) -> dict[str, object]:
         """What a program may want to know beside the sentence, as JSON data."""
         return {}
+
+    def told(self) -> dict[str, object]:
+        """What the model said in the run that this ended, as JSON data."""
+        found = {"words": self.words, "messages": list(self.messages)}
+        return {name: value for name, value in found.items() if value}
 
 
 class NothingDone(RepoagentError):

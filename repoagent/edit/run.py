@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from repoagent.agent import ModelAgent, Observation, State, open_state
+from repoagent.agent import ModelAgent, Observation, Outcome, State, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
+from repoagent.agent.state import steps
+from repoagent.agent.tool import EDIT
 from repoagent.config import Settings
 from repoagent.edit.asking import PART, Asking
 from repoagent.edit.briefing.context import request_key
@@ -33,6 +35,7 @@ from repoagent.edit.remembering.unfinished import (
 )
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.undo import undo
+from repoagent.edit.verify.proposal import NOTHING_TO_DO
 from repoagent.errors import (
     Busy,
     CheckFailed,
@@ -52,6 +55,9 @@ from repoagent.store import ensure
 from repoagent.store.folders import SystemFailed
 from repoagent.store.masking import mask
 
+UNFINISHED = (
+    "unfinished"  # the kind of what goes back once: an edit that fits is not committed, or one is missing
+)
 REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
 
 Kind = Literal["committed", "written", "proposed", "answered"]
@@ -59,7 +65,8 @@ Kind = Literal["committed", "written", "proposed", "answered"]
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """How an edit ended. `answer` is what the model said when it did not edit; seconds are wall time."""
+    """How an edit ended. `answer` is what the model said when it did not edit, `words` what else it said with its last
+    reply, `messages` what it told the user before that; seconds are wall time."""
 
     kind: Kind
     edit_id: str
@@ -70,6 +77,8 @@ class EditOutcome:
     attempts: int
     cost: float | None
     seconds: float
+    words: str = ""
+    messages: tuple[str, ...] = ()
 
 
 def edit(
@@ -110,19 +119,22 @@ def edit(
         run = _Run(prepared, asked, dialogue, edit_id, open_state(conversation_file(place, edit_id)))
         try:
             run.begin(key)
-            landed, answer = run.go()
+            landed, outcome = run.go()
         finally:
             forget_unanswered(place, edit_id)
+    said = [outcome.words, outcome.text if landed is not None else ""]
     return EditOutcome(
         kind="answered" if landed is None else landed.kind,
         edit_id=edit_id,
         landed=landed,
-        answer=answer,
+        answer="" if landed is not None else outcome.text,
         model=shown(asked.model.spec),
         usage=meter.usage,
         attempts=meter.attempts,
         cost=meter.cost,
         seconds=time.monotonic() - started,
+        words="\n\n".join(filter(None, said)),
+        messages=outcome.messages,
     )
 
 
@@ -137,6 +149,7 @@ class _Run:
     state: State
     landed: Landed | None = None
     setback: SentBack | None = None
+    tried: tuple[FileChange, ...] = ()  # what that was of
     later: Pending | None = None
 
     @property
@@ -170,15 +183,15 @@ class _Run:
             self.prepared = self.prepared.located(meta[PART])
         self.state = self.state.with_turn(Turn("user", request.instruction, meta))
 
-    def go(self) -> tuple[Landed | None, str]:
-        """Run the loop to its end and remember it. Returns what landed, or the model's answer.
+    def go(self) -> tuple[Landed | None, Outcome]:
+        """Run the loop to its end and remember it. Returns what landed, and how the loop ended.
 
         A run that could go on later (no network, a limit, an interrupt) keeps its conversation file for that.
         """
         with pending(self.prepared.bench.worktree, self.edit_id, "edit") as self.later:
             return self._go()
 
-    def _go(self) -> tuple[Landed | None, str]:
+    def _go(self) -> tuple[Landed | None, Outcome]:
         asking = self.asking
         agent = ModelAgent(
             self.means.model, self.means.meter, asking.render,
@@ -215,26 +228,75 @@ class _Run:
             raise NothingDone(f"the model declined: {outcome.text}")
         answer = "" if self.landed else outcome.text
         self.record.remember(self.landed, "answered", answer, self.later)
-        return self.landed, answer
+        return self.landed, outcome
 
     def insist(self, state: State) -> Observation | None:
-        """What a small model is told that gave words alone: it means to edit, and forgets to."""
+        """What goes back when words are all of a reply: a small model means to edit, and forgets to; any other has
+        left an edit that fits. Raises CheckFailed where nothing was changed after a check that failed."""
+        bench = self.prepared.bench
         said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
-        if not self.prepared.bench.short or said == REMINDERS:
+        if bench.short and said < REMINDERS:
+            return Observation(
+                REMINDER, f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip(), ok=False
+            )
+        self.refuse_same()
+        if bench.draft.edits and not bench.short and not self.told(state, UNFINISHED):
+            text = "Your edit fits and is not committed, and your reply asks for nothing: `<finish>` it, or go on."
+            return Observation(UNFINISHED, text, ok=False)
+        return None
+
+    def refuse_same(self) -> None:
+        """Raise CheckFailed where a check or a hook said no to just what the draft is now."""
+        if (
+            self.setback is None
+            or self.setback.kind == "person"
+            or self.tried != self.prepared.bench.draft.edits
+        ):
+            return
+        raise CheckFailed(str(self.setback))
+
+    @staticmethod
+    def told(state: State, kind: str) -> bool:
+        return any(turn.meta.get("kind") == kind for step in steps(state.turns) for turn in step.observations)
+
+    def missing(self, state: State) -> Observation | None:
+        """Once: that the last edit of the run was refused, so that a part of the change is not there. Raises Refused
+        where that is all there is."""
+        edits = [
+            turn for step in steps(state.turns) for turn in step.performed if turn.meta.get("kind") == EDIT
+        ]
+        if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.bench.short:
             return None
-        return Observation(
-            REMINDER, f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip(), ok=False
+        reasons = set(edits[-1].meta.get("reasons", "").split())
+        if reasons and reasons <= NOTHING_TO_DO:
+            return None
+        if not self.told(state, UNFINISHED):
+            text = (
+                "Your last edit was refused and is no part of the change. Send it again, corrected; if it is not "
+                "needed, finish again."
+            )
+            return Observation(UNFINISHED, text, ok=False)
+        if not self.prepared.bench.draft.edits:
+            raise Refused(f"the model's edit was refused, and it sent no other: {edits[-1].text}")
+        self.dialogue.say(
+            "note: the model's last edit was refused and it sent no other: the change is without it"
         )
+        return None
 
     def finish(self, state: State) -> Observation | None:
         """The loop's question before it ends: land the draft. What says no goes back to the model."""
         self.state = state
+        last = steps(state.turns)[-1].performed
+        if all(turn.meta.get("kind") != EDIT for turn in last):
+            self.refuse_same()
+            if (missing := self.missing(state)) is not None:
+                return missing
         if self.later is not None and not self.prepared.bench.request.dry_run:
             self.record.write_down(state, self.later)
         try:
             self.landed = land(self.prepared.bench, self.edit_id, self.message, self.dialogue, self.explain)
         except SentBack as setback:
-            self.setback = setback
+            self.setback, self.tried = setback, self.prepared.bench.draft.edits
             text = mask(f"{setback}\n{self.prepared.reminder}".rstrip())
             error = (
                 CheckFailed(str(setback)) if setback.kind == "hook" else None

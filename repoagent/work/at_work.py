@@ -13,6 +13,7 @@ from repoagent.agent.commands import Shop
 from repoagent.agent.kernel import Room, python_tool
 from repoagent.agent.plan import plan_news
 from repoagent.agent.state import beside
+from repoagent.agent.tool import EDIT
 from repoagent.agent.window.units import tokens
 from repoagent.edit.remembering.remember import now
 from repoagent.errors import NothingDone, Refused, RepoagentError
@@ -26,7 +27,7 @@ from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, shown_in
 from repoagent.work.home import Live, sweep_away, unread
 from repoagent.work.kinds import kinds_block
-from repoagent.work.landing.finishing import Finishing, unfinished_business
+from repoagent.work.landing.finishing import Finishing, since_words, unfinished_business
 from repoagent.work.landing.left import left_as_they_are
 from repoagent.work.landing.plan import mend_plan
 from repoagent.work.landing.writing import write_back
@@ -55,6 +56,7 @@ class AtWork:
     room: Room | None = None
     nursery: Nursery | None = None
     around: Around | None = None
+    finishing: Finishing | None = None
     insisted: bool = False
 
     def go(self) -> Outcome:
@@ -66,6 +68,11 @@ class AtWork:
             self.state = begun(desk, self.state, adopted)
             self.sending = sending = Sending(desk, system_parts(desk, desk.tools, blocks))
             desk.shown.update(shown_in(self.state))
+            for turn in since_words(self.state):
+                if turn.role == "observation" and turn.meta.get("kind") == EDIT:
+                    desk.note_edit(
+                        ok=turn.meta.get("ok") != "no", reasons=turn.meta.get("reasons", "").split()
+                    )
             agent = load_agent(desk.request.agent)(
                 desk.means.model, desk.means.meter, sending.render,
                 on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
@@ -111,7 +118,8 @@ class AtWork:
         desk, request = self.desk, self.desk.request
         self.around = equip.around(desk, self.place)
         skills = equip.skills(desk)
-        own = tools_of(desk, Finishing(desk, self.around, self.place), self._after_edit)
+        self.finishing = Finishing(desk, self.around, self.place)
+        own = tools_of(desk, self.finishing, self._after_edit)
         self.shop, commands = equip.commands(desk, self.place)
         open_things.callback(self.shop.close)
         further: list[Tool] = [*commands, *([skill_tool(skills)] if skills else [])]
@@ -224,12 +232,17 @@ class AtWork:
 
     def _insist(self, state: State) -> Observation | None:
         """Words alone while something is unfinished: asked once whether that is the end. What the person has said
-        meanwhile is answered, too."""
+        meanwhile is answered, too. Raises CheckFailed where they are all that comes after a check that failed."""
         self._refuse_lost()
         if unread(self.desk.home):
             return Observation(
                 "unfinished", "The person has said something meanwhile: hear it first.", ok=True
             )
+        failed = (
+            self.finishing.failed_check() if self.finishing and self.desk.request.kind != "chat" else None
+        )
+        if failed is not None:
+            raise failed
         business = unfinished_business(self.desk)
         if not business or self.insisted:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from repoagent.agent import State, Tool, open_state
@@ -11,8 +12,9 @@ from repoagent.config import Settings
 from repoagent.edit.briefing.tools import Workbench
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
+from repoagent.edit.verify.proposal import NOTHING_TO_DO
 from repoagent.errors import Refused
-from repoagent.repo import WorkTree
+from repoagent.repo import FileChange, WorkTree
 from repoagent.repo.paths import check_path
 from repoagent.store import Layout
 from repoagent.work.changes import Ledger
@@ -50,6 +52,20 @@ class Desk:
     unseen: bool = False
     tools: tuple[Tool, ...] = ()
     branch: str | None = None  # the one it began on in this process
+    # What the run had changed when its last edit was refused; None when that was applied, or there was none.
+    when_refused: frozenset[FileChange] | None = None
+
+    @property
+    def edit_is_missing(self) -> bool:
+        """Whether the last edit was refused, and nothing has been changed since."""
+        return self.when_refused is not None and self.when_refused == frozenset(self.ledger.changes)
+
+    def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
+        """Remember whether an edit was applied. One that had nothing to do, or that the user did not want, is not
+        missing."""
+        reasons = set(reasons)
+        applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
+        self.when_refused = None if applied else frozenset(self.ledger.changes)
 
     @property
     def state(self) -> State:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from repoagent.agent import open_state
+from repoagent.agent import Outcome, open_state
 from repoagent.config import Settings
 from repoagent.edit.means import Means
 from repoagent.llm import Usage
@@ -14,20 +14,24 @@ from repoagent.llm.naming import shown
 from repoagent.repo import WorkTree, layout
 from repoagent.store import ensure
 from repoagent.work.at_work import AtWork
+from repoagent.work.desk import Desk
 from repoagent.work.ground.footing import refuse_vain, standing
 from repoagent.work.home import About, Home, living, refuse_foreign
+from repoagent.work.landing.finishing import unfinished_business
 from repoagent.work.outset import lay_table
 from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
 from repoagent.work.tools.confinement import confinement
 
-Kind = Literal["done", "answered"]
+Kind = Literal["done", "answered", "unfinished"]
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended. `text` is its last word, `commits` what it has committed, `left` the paths that it has changed
-    and not committed, `turns` the model calls; seconds are wall time."""
+    """How a run ended: "unfinished" with words alone while its change was not committed or tasks were open, or when
+    its last edit was refused. `text` is its last word, `words` what else its last reply says, `messages` what it told
+    the user on the way, `commits` what it has committed, `left` the paths that it has changed and not committed,
+    `turns` the model calls; seconds are wall time."""
 
     kind: Kind
     name: str
@@ -39,6 +43,8 @@ class RunOutcome:
     seconds: float
     commits: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    words: str = ""
+    messages: tuple[str, ...] = ()
 
 
 def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk, ready: Means) -> RunOutcome:
@@ -63,13 +69,23 @@ def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk,
             outcome = AtWork(desk, live, place, open_state(home.conversation)).go()
         finally:  # the last call counts too
             live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
-        kind: Kind = "answered" if outcome.kind == "answered" else "done"
+        kind = _kind(desk, outcome)
         live.ended(kind, outcome.text, commits=desk.commits)
     left = standing(worktree, desk.ledger).left
     return RunOutcome(
         kind, request.name, outcome.text, shown(ready.model.spec), meter.usage, meter.attempts, meter.cost,
         time.monotonic() - started, tuple(desk.commits), left,
+        outcome.words, outcome.messages,
     )  # fmt: skip
+
+
+def _kind(desk: Desk, outcome: Outcome) -> Kind:
+    """What a run came to. In a chat, and from a child, words are an answer whatever is open."""
+    alone = desk.request.kind == "run" and not desk.request.parent
+    if outcome.kind == "answered":
+        return "unfinished" if alone and unfinished_business(desk) else "answered"
+    nothing = not desk.commits and not desk.ledger.changes
+    return "unfinished" if alone and nothing and desk.edit_is_missing else "done"
 
 
 def _about(worktree: WorkTree, request: RunRequest, ready: Means) -> About:

@@ -31,14 +31,14 @@ def test_a_sensitive_file_goes_back_to_the_model(repo: GitRepo) -> None:
 def test_three_times_a_sensitive_file(repo: GitRepo) -> None:
     before = repo.commit(**{"f.txt": "one\n", ".github/workflows/x.yml": "on: pull\n"})
     with pytest.raises(CheckFailed, match="after 3 tries"):
-        go(repo, EDIT, FLOW, DONE, DONE, DONE, mode="ask")
+        go(repo, EDIT, FLOW, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", mode="ask")
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
 
 
 def test_a_check_that_fails_where_nothing_may_be_changed(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(CheckFailed, match="after 3 tries") as error:
-        go(repo, DONE, DONE, DONE, mode="read-only", check="false")
+        go(repo, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", mode="read-only", check="false")
     assert "Your files hold" not in str(error.value) and "goes on from here" in str(error.value)
 
 

@@ -53,8 +53,8 @@ def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo)
     repo.commit(**{"f.txt": "one\n", "g.txt": "long\n" * 50})
     whole = "<file path='g.txt'>\n```\n```\n"
     replaced = "g.txt\n```text\nshort\n```\n"
-    outcome, _model, _person = go(repo, EDIT, replaced + whole, DONE)
-    assert outcome.kind == "done"
+    outcome, model, _person = go(repo, EDIT, replaced + whole, DONE, DONE)
+    assert outcome.kind == "done" and "Your last edit was refused" in model.told
     assert repo.read("g.txt") == b"long\n" * 50
 
 
@@ -67,7 +67,9 @@ def test_a_refused_edit_goes_back_and_the_next_one_counts(repo: GitRepo) -> None
 
 def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
-    go(repo, EDIT + diff("g.txt", "nonsense", "x"), "<finish>gave up</finish>")
+    finish = "<finish>gave up</finish>"
+    outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
+    assert outcome.kind == "unfinished" and "Your last edit was refused" in model.told
     assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
 
 
@@ -105,7 +107,7 @@ def test_words_alone_are_an_answer(repo: GitRepo) -> None:
 def test_words_after_a_change_are_asked_about_once(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     outcome, _, _person = go(repo, EDIT, "Shall I also change g?", "Really: shall I?")
-    assert (outcome.kind, outcome.left) == ("answered", ("f.txt",))
+    assert (outcome.kind, outcome.left) == ("unfinished", ("f.txt",))
     assert repo.read("f.txt") == b"two\n"
     again, _, _ = go(repo, DONE, prompt="no")
     assert (again.kind, repo.status()) == ("done", "")
@@ -132,10 +134,38 @@ def test_a_run_is_not_finished_while_tasks_are_open(repo: GitRepo) -> None:
 def test_a_check_that_fails_goes_back_and_the_third_ends_the_run(repo: GitRepo) -> None:
     before = repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(CheckFailed, match="after 3 tries"):
-        go(repo, EDIT, DONE, DONE + " ", "again\n" + DONE, check="grep three f.txt")
+        go(repo, EDIT, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", check="grep three f.txt")
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
     outcome, _, _ = go(repo, DONE, prompt="never mind the check")
     assert outcome.kind == "done"
+
+
+@pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
+def test_after_a_failed_check_the_run_ends_where_nothing_is_changed(repo: GitRepo, last: str) -> None:
+    before = repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(CheckFailed, match="the model changed nothing after that") as error:
+        go(repo, EDIT, DONE, '<read path="f.txt"/>', last, check="grep three f.txt")
+    assert "`repoagent run --resume" in str(error.value) and "Put it right" not in str(error.value)
+    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
+    # a new process checks again: what it depends on may have been put right
+    outcome, _, _ = go(repo, DONE, prompt="again", check="grep two f.txt")
+    assert outcome.kind == "done"
+
+
+def test_words_after_a_refused_edit_are_no_answer(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, model, _ = go(repo, diff("f.txt", "uno", "dos"), "f.txt says two.", "It does.")
+    assert outcome.kind == "unfinished"
+    assert "your last edit was refused and nothing has changed since" in model.told
+    outcome, _, _ = go(repo, DONE, prompt="finish")  # a new request begins again
+    assert outcome.kind == "done"
+
+
+def test_a_command_in_place_of_a_refused_edit_counts(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    replies = [diff("f.txt", "uno", "dos"), "<run>sed -i s/one/dos/ f.txt</run>", DONE]
+    outcome, _, _ = go(repo, *replies, mode="auto", allow=("sed *",))
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "dos\n")
 
 
 def test_a_check_that_is_put_right(repo: GitRepo) -> None:

@@ -31,7 +31,7 @@ from repoagent.cli.program.model_options import (
 )
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.program.words import words_in
-from repoagent.errors import Exit, NothingDone, UsageError
+from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
@@ -134,7 +134,11 @@ def command(session: Session, /, **options: Any) -> Exit:
     request = ask()
     with waiting as working:
         talk = Talk(terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=not given.no_commit)
-        outcome = edit(worktree, request, settings, talk, ready)
+        try:
+            outcome = edit(worktree, request, settings, talk, ready)
+        except (RepoagentError, KeyboardInterrupt) as error:
+            talk.last_words(error)
+            raise
     show_outcome(outcome, terminal, as_json=given.as_json, said=talk.said, answered=talk.answered)
     return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
 

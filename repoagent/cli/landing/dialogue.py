@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from repoagent.cli.landing.told import Told
 from repoagent.cli.screen.reply import Fold, Words
 from repoagent.edit import Decision, Proposal, summary
 from repoagent.edit.dialogue import tolerated
@@ -55,6 +56,7 @@ class Talk:
     commits: bool = True
     model: bool = True
     said: set[str] = field(default_factory=set)
+    told: Told = field(default_factory=Told)
     answered: bool = False
     _words: Words = field(default_factory=Words, repr=False)
     _fold: Fold = field(init=False, repr=False)
@@ -89,6 +91,7 @@ class Talk:
 
     def event(self, event: LoopEvent) -> None:
         """Say what is done: actions as the model asks for them, refusals as they come."""
+        self.told.event(event)
         if event.kind == "reply":
             self._end_reply()
         elif event.kind == "action" and event.action is not None:
@@ -108,7 +111,7 @@ class Talk:
         self.answered = self.answered and action.kind in ENDS
         shown = (" ".join(action.args.values()) or action.body).strip()
         if action.kind == "message":
-            self._aside(shown)
+            self.working.note(action.body.strip() or shown, "dim")
         elif action.kind not in SILENT:
             self._aside(f"{action.kind} {shown[:120]}".strip())
 
@@ -170,6 +173,12 @@ class Talk:
             self.working.note(text)
         self.answered = self._explains = False
         self.terminal.note("")
+
+    def last_words(self, error: BaseException) -> None:
+        """The model's last words, where an error ended the run: on a terminal they were shown as they came."""
+        self.told.add_to(error)
+        if self.told.words and not self.terminal.tells and self.told.words not in str(error):
+            self.working.note(self.told.words)
 
     def _end_line(self) -> None:
         """The words that the fold holds back, and the end of their line."""

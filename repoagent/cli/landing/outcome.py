@@ -33,6 +33,8 @@ def show_outcome(
         show_object(as_object(outcome), outcome.landed, terminal)
         return
     landed = outcome.landed
+    if outcome.words and not terminal.tells:  # where they are shown as they come
+        terminal.note(outcome.words)
     if landed is None:
         if not (answered and terminal.shows):
             terminal.result(outcome.answer.strip() + "\n")
@@ -90,6 +92,8 @@ def as_object(outcome: EditOutcome) -> dict[str, object]:
         "edit": outcome.edit_id,
         **landed_object(outcome.landed),
         "answer": outcome.answer,
+        "words": outcome.words,
+        "messages": list(outcome.messages),
         "model": outcome.model,
         "usage": {
             "input": outcome.usage.input,

@@ -135,7 +135,8 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     code, sentence = _meaning(error, arguments)
     try:
         if has_flag(arguments, "--json"):
-            _print_json(code, sentence, error.details() if isinstance(error, RepoagentError) else {})
+            ours = error if isinstance(error, RepoagentError) else RepoagentError()
+            _print_json(code, sentence, {**ours.details(), **ours.told()})
         elif code == Exit.INTERRUPTED:
             sys.stderr.write("\n" if sys.stderr.isatty() else "")  # ends the line on which ^C was echoed
         else:

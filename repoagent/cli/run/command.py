@@ -86,7 +86,7 @@ def command(session: Session, /, **options: Any) -> Exit:
 
 def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:
     from repoagent.cli.run.asked import means_of, request_of
-    from repoagent.cli.run.outcome import say_what_is_kept, show_run
+    from repoagent.cli.run.outcome import ended_with, say_what_is_kept, show_run
     from repoagent.cli.run.place import run_in_place
     from repoagent.cli.run.talk import RunTalk
 
@@ -108,12 +108,13 @@ def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings
             if isinstance(error, KeyboardInterrupt):
                 working.interrupted()
             working.quiet()
+            talk.last_words(error)
             said = say_what_is_kept(worktree, request.name, terminal, error)
             if not said or given.as_json or isinstance(error, Ended):
                 raise
             return Exit.INTERRUPTED
     show_run(worktree, outcome, terminal, as_json=given.as_json, answered=talk.answered)
-    return Exit.DONE
+    return ended_with(outcome)
 
 
 def _for_a_program(
@@ -121,6 +122,7 @@ def _for_a_program(
 ) -> Exit:
     from repoagent.cli.run.asked import child_of, means_of, request_of, shown_name
     from repoagent.cli.run.events import Events, emit, emit_error
+    from repoagent.cli.run.outcome import ended_with
     from repoagent.cli.run.place import run_in_place
 
     request, held = (child_of(given, worktree), "") if given.child else request_of(given, worktree, settings)
@@ -134,7 +136,8 @@ def _for_a_program(
     try:
         outcome = run_in_place(worktree, request, settings, talk, ready)
     except RepoagentError as error:
+        talk.told.add_to(error)
         emit_error(error, ready.meter)
         return error.exit_code
     talk.end(outcome)
-    return Exit.DONE
+    return ended_with(outcome)

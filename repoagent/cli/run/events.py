@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Verdict
+from repoagent.cli.landing.told import Told
 from repoagent.edit import Decision, Proposal
 from repoagent.errors import RepoagentError
 
@@ -41,7 +42,10 @@ def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
     from repoagent.cli.run.outcome import used
 
     spent = {} if meter is None else {"usage": used(meter.usage, meter.attempts), "cost": meter.cost}
-    emit("error", {"error": str(error), "exit": int(error.exit_code), **spent, **error.details()})
+    emit(
+        "error",
+        {"error": str(error), "exit": int(error.exit_code), **spent, **error.details(), **error.told()},
+    )
 
 
 @dataclass
@@ -52,6 +56,7 @@ class Events:
     asked: int = 0
     answered: bool = False
     stopped: bool = False
+    told: Told = field(default_factory=Told)
 
     def text(self, piece: str) -> None:
         emit("text", {"text": piece})
@@ -60,6 +65,7 @@ class Events:
         emit("void", {"text": text})
 
     def event(self, event: LoopEvent) -> None:
+        self.told.event(event)
         data: dict[str, object] = {}
         if event.action is not None:
             data = {"kind": event.action.kind, "args": dict(event.action.args), "body": event.action.body}

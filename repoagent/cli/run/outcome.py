@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.landing.outcome import spending
 from repoagent.cli.screen.clean import clean
-from repoagent.errors import Busy, NothingDone, RepoagentError
+from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
@@ -27,6 +27,8 @@ def show_run(
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
+    if outcome.words and not terminal.tells:  # where they are shown as they come
+        terminal.note(outcome.words)
     if outcome.text.strip() and not (answered and terminal.shows):
         terminal.done(outcome.text.strip() + "\n")
     for commit in outcome.commits:
@@ -34,7 +36,16 @@ def show_run(
     if outcome.left:
         names = ", ".join(map(clean, outcome.left[:SHOWN])) + (" …" if len(outcome.left) > SHOWN else "")
         terminal.note(f"written, not committed: {names}")
+    if outcome.kind == "unfinished":
+        terminal.note(
+            f'not finished: the model stopped with words. `repoagent run --resume {outcome.name} "WORDS"` answers it'
+        )
     terminal.note(f"{outcome.name} · {spent(outcome)}", "dim")
+
+
+def ended_with(outcome: RunOutcome) -> Exit:
+    """What the process returns after it."""
+    return Exit.NOTHING if outcome.kind == "unfinished" else Exit.DONE
 
 
 def show_commit(worktree: WorkTree, commit: str, terminal: Terminal) -> None:
@@ -71,6 +82,8 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
         "outcome": outcome.kind,
         "run": outcome.name,
         "text": outcome.text,
+        "words": outcome.words,
+        "messages": list(outcome.messages),
         "commits": list(outcome.commits),
         "left": list(outcome.left),
         "model": outcome.model,

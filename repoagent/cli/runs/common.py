@@ -32,6 +32,7 @@ STATES = """\b
 States:
   running, paused       alive; paused by `runs pause`
   done, answered        it came to its end; answered: with words alone
+  unfinished            the model stopped with words while something was left to do
   rejected              the model says that it is not to be done
   limit, failed         it ended by a limit, or by an error
   stopped, killed       by you; killed: without a word. It can be resumed

@@ -24,6 +24,7 @@ _STYLES = {
     "paused": "yellow",
     "done": "green",
     "answered": "green",
+    "unfinished": "yellow",
     "rejected": "yellow",
     "limit": "yellow",
     "stopped": "yellow",
@@ -32,12 +33,12 @@ _STYLES = {
     "unreadable": "red",
 }
 _SIGNS = {
-    "running": "●", "paused": "‖", "done": "✓", "answered": "✓", "rejected": "–", "limit": "◆", "stopped": "■",
-    "failed": "✗", "killed": "✗", "elsewhere": "?", "conversation": "·", "unreadable": "!",
+    "running": "●", "paused": "‖", "done": "✓", "answered": "✓", "unfinished": "–", "rejected": "–", "limit": "◆",
+    "stopped": "■", "failed": "✗", "killed": "✗", "elsewhere": "?", "conversation": "·", "unreadable": "!",
 }  # fmt: skip
 _PLAIN = {
-    "running": ">", "paused": "=", "done": "+", "answered": "+", "rejected": "-", "limit": "#", "stopped": "#",
-    "failed": "x", "killed": "x", "elsewhere": "?", "conversation": ".", "unreadable": "!",
+    "running": ">", "paused": "=", "done": "+", "answered": "+", "unfinished": "-", "rejected": "-", "limit": "#",
+    "stopped": "#", "failed": "x", "killed": "x", "elsewhere": "?", "conversation": ".", "unreadable": "!",
 }  # fmt: skip
 
 

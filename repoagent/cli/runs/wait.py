@@ -14,9 +14,9 @@ Examples:
   repoagent runs wait last --timeout 600
 
 \b
-Exit codes: that of the run (0 done or answered, 1 rejected, 5 a limit,
-130 stopped or killed, any other as it failed); 2 no such run, 3 it is on
-another machine or can't be read, 7 it is still alive after --timeout."""
+Exit codes: that of the run (0 done or answered, 1 rejected or unfinished,
+5 a limit, 130 stopped or killed, any other as it failed); 2 no such run, 3 it
+is on another machine or can't be read, 7 it is still alive after --timeout."""
 
 
 @click.command("wait", epilog=EXAMPLES)

@@ -33,7 +33,8 @@ class EditResult:
     committed, `branch` also on a detached HEAD. `files` are those that changed, `diff` is how, as git shows it,
     `message` the commit message. `remarks` are sentences that a person should read. `placements` says of each hunk
     where it went and what it needed. `seconds` is wall time. Of an edit `model` is who was asked, `answer` its words
-    when it did not edit, `usage` its tokens and `cost` US dollars (None: not known).
+    when it did not edit, `words` what else it said last, `messages` what it told the user before, `usage` its tokens
+    and `cost` US dollars (None: not known).
     """
 
     kind: Literal["committed", "written", "proposed", "answered"]
@@ -49,6 +50,8 @@ class EditResult:
     seconds: float
     model: str = ""
     answer: str = ""
+    words: str = ""
+    messages: tuple[str, ...] = ()
     usage: Usage | None = None
     cost: float | None = None
 
@@ -58,7 +61,15 @@ def of_edit(outcome: EditOutcome, said: Sequence[str] = ()) -> EditResult:
     from dataclasses import replace
 
     found = _result(outcome.kind, outcome.edit_id, outcome.landed, outcome.seconds, said)
-    return replace(found, model=outcome.model, answer=outcome.answer, usage=outcome.usage, cost=outcome.cost)
+    return replace(
+        found,
+        model=outcome.model,
+        answer=outcome.answer,
+        words=outcome.words,
+        messages=outcome.messages,
+        usage=outcome.usage,
+        cost=outcome.cost,
+    )
 
 
 def of_patch(outcome: ApplyOutcome, said: Sequence[str] = ()) -> EditResult:

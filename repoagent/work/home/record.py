@@ -15,6 +15,7 @@ RUNNING, PAUSED = "running", "paused"
 ENDS: Mapping[str, int] = {  # how a run can end, and what its process returns then unless it says otherwise
     "done": Exit.DONE,
     "answered": Exit.DONE,
+    "unfinished": Exit.NOTHING,
     "rejected": Exit.NOTHING,
     "failed": Exit.REFUSED,
     "limit": Exit.LIMIT,

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from repoagent.agent import Action, Observation, State, Tool, fence
 from repoagent.agent.plan import open_tasks
 from repoagent.agent.state import is_beside
+from repoagent.agent.tool import EDIT, OWN
 from repoagent.edit.landing.check import Check, CheckResult, run_check
 from repoagent.edit.landing.commit import Landed, SentBack, commit_remarks
 from repoagent.errors import CheckFailed, NothingDone
+from repoagent.llm import Turn
 from repoagent.repo.facts import current_branch, operation
 from repoagent.store.secrets import without_secrets
 from repoagent.work.around import Around
@@ -25,6 +27,7 @@ from repoagent.work.tools.names import named
 REFUSALS = (
     3  # of the check, a hook, a command before the end or a sensitive file, after which the run has failed
 )
+REFUSED_EDIT = "refused_edit"  # the reason of a finish that was sent back
 NO = frozenset({"check", "hook", "before_finish", "sensitive"})
 
 
@@ -36,6 +39,8 @@ class Finishing:
     around: Around
     place: Confinement
     landed: Landed | None = None
+    # of the last time that a check or the like said no to this process: the turns until then, and what was said
+    refused: tuple[int, str] | None = None
 
     def tool(self) -> Tool:
         done = "what was done, and what shows that it works"
@@ -62,12 +67,18 @@ class Finishing:
             )
         if desk.request.plan_only:
             return Observation("finish", said, final=True)
-        if forgotten := self._unmentioned():
+        if forgotten := self._unmentioned() or self._refused_edit():
             return forgotten
+        if failed := self.failed_check():
+            raise failed
         for refuse in (self._checked, self._agreed):
             if refusal := refuse():
                 return refusal
         self._what_became_of_it()
+        if desk.edit_is_missing and desk.ledger.changes:
+            desk.talk.say(
+                "note: the model's last edit was refused and it sent no other: the change is without it"
+            )
         try:
             self.landed = land_all(desk, said) if may_commit(desk) else None
             made = self.landed.commit if self.landed is not None else None
@@ -113,6 +124,38 @@ class Finishing:
         )
         return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]})
 
+    def _refused_edit(self) -> Observation | None:
+        """Once: that the last edit was refused, so that what it was for is not there."""
+        desk = self.desk
+        if not desk.edit_is_missing or any(
+            REFUSED_EDIT in turn.meta.get("reasons", "") for turn in since_words(desk.state)
+        ):
+            return None
+        text = (
+            "Your last edit was refused, and nothing has changed since: it is not in the files. Send it again, "
+            "corrected; if it is not needed, finish again."
+        )
+        return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]})
+
+    def failed_check(self) -> CheckFailed | None:
+        """The end of a run whose check, hook or command before the end said no, and that has changed and run nothing
+        since: it would say the same again."""
+        if self.refused is None:
+            return None
+        at, text = self.refused
+        looks = {tool.name for tool in (*OWN, *self.desk.tools) if tool.needs == "nothing"}
+        quiet = looks | {"finish", "task", "skipped", "correction", "repeated", "unfinished"} | NO
+        for turn in self.desk.state.turns[at:]:
+            kind = turn.meta.get("kind")
+            if turn.role == "user" or (
+                turn.role == "observation" and kind not in quiet and not _is_refused(turn)
+            ):
+                return None
+        said = text.partition("\nNothing was committed.")[0].strip()
+        return CheckFailed(
+            f"{said}\nNothing was committed: the model changed nothing after that. {self._kept()}"
+        )
+
     def _checked(self) -> Observation | None:
         command = self.desk.request.check
         if not command:
@@ -136,24 +179,36 @@ class Finishing:
     def _refusal(self, kind: str, text: str) -> Observation:
         """Goes to the model; the third one ends the run."""
         if refusals(self.desk.state) + 1 >= REFUSALS:
-            command = goes_on(self.desk.home.name, self.desk.request.kind)
-            kept = (
-                GOES_ON.format(command=command)
-                if self.desk.ledger.changes
-                else f"`{command}` goes on from here."
+            raise CheckFailed(
+                f"{text.strip()}\nNothing was committed, after {REFUSALS} tries. {self._kept()}"
             )
-            raise CheckFailed(f"{text.strip()}\nNothing was committed, after {REFUSALS} tries. {kept}")
+        self.refused = len(self.desk.state.turns), text
         return Observation(kind, text, ok=False)
+
+    def _kept(self) -> str:
+        """How the run is resumed, and what holds its change."""
+        command = goes_on(self.desk.home.name, self.desk.request.kind)
+        return (
+            GOES_ON.format(command=command) if self.desk.ledger.changes else f"`{command}` goes on from here."
+        )
 
 
 def refusals(state: State) -> int:
-    """How often the end was refused since the person spoke last."""
-    count = 0
-    for turn in state.turns:
-        if turn.role == "user" and not is_beside(turn):
-            count = 0
-        count += turn.role == "observation" and turn.meta.get("kind") in NO and turn.meta.get("ok") == "no"
-    return count
+    """How often the end was refused since the user spoke last."""
+    return sum(
+        turn.role == "observation" and turn.meta.get("kind") in NO and turn.meta.get("ok") == "no"
+        for turn in since_words(state)
+    )
+
+
+def since_words(state: State) -> Sequence[Turn]:
+    """The turns since the user spoke last, but for messages."""
+    said = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_beside(turn)]
+    return state.turns[said[-1] :] if said else state.turns
+
+
+def _is_refused(turn: Turn) -> bool:
+    return turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "no"
 
 
 def _failure(result: CheckResult, top: str) -> str:
@@ -176,6 +231,8 @@ def unfinished_business(desk: Desk) -> Sequence[str]:
     mend_plan(desk)
     if desk.ledger.changes and may_commit(desk):
         found.append("you have changed files and not finished")
+    if desk.edit_is_missing:
+        found.append("your last edit was refused and nothing has changed since")
     if open_tasks(desk.home.plan) and not desk.request.plan_only:
         found.append("tasks of the plan are open")
     return found

@@ -37,6 +37,12 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
     masked = masked_tool(inner, desk.bench)
 
     def perform(action: Action) -> Observation:
+        seen = apply(action)
+        reasons = seen.data.get("reasons")
+        desk.note_edit(ok=seen.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
+        return seen
+
+    def apply(action: Action) -> Observation:
         mark = _mark(desk, action)
         if desk.ledger.edit == mark:  # the run was killed before it could say so
             paths = _files_of(desk, _patches(action.body))
@@ -58,7 +64,8 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
         try:
             changes = _land(desk, mark)
         except SentBack as error:
-            return Observation(EDIT, f"{error}\nThe files are as they were before it.", ok=False)
+            text = f"{error}\nThe files are as they were before it."
+            return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]})
         except NothingDone as error:
             return Observation(EDIT, str(error), ok=False, error=error)
         except (Busy, SystemFailed, Unsettled):  # a full disk, say: a model can't put that right
