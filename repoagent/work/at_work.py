@@ -24,7 +24,7 @@ from repoagent.store.masking import mask
 from repoagent.work.around import Around
 from repoagent.work.changes.back import put_back
 from repoagent.work.children import Nursery, adopt, delegate_tools
-from repoagent.work.desk import Desk, shown_in
+from repoagent.work.desk import Desk, shown_in, written_by
 from repoagent.work.home import Live, sweep_away, unread
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, since_words, unfinished_business
@@ -67,7 +67,7 @@ class AtWork:
             adopted = adopt(desk) if self.state.turns and not desk.request.parent else ""
             self.state = begun(desk, self.state, adopted)
             self.sending = sending = Sending(desk, system_parts(desk, desk.tools, blocks))
-            desk.shown.update(shown_in(self.state))
+            desk.shown.update(shown_in(self.state, written_by(desk)))
             for turn in since_words(self.state):
                 if turn.role == "observation" and turn.meta.get("kind") == EDIT:
                     desk.note_edit(

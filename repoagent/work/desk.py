@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from repoagent.agent import State, Tool, open_state
 from repoagent.agent.approval import Gate
+from repoagent.agent.tool import EDIT
 from repoagent.config import Settings
 from repoagent.edit.briefing.tools import Workbench
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
 from repoagent.edit.verify.proposal import NOTHING_TO_DO
 from repoagent.errors import Refused
-from repoagent.repo import FileChange, WorkTree
+from repoagent.repo import FileChange, WorkTree, blob_hash
 from repoagent.repo.paths import check_path
 from repoagent.store import Layout
 from repoagent.work.changes import Ledger
@@ -80,15 +81,31 @@ class Desk:
         self.bench.not_ignored = frozenset()
 
 
-def shown_in(state: State) -> dict[str, str]:
-    """The files that a conversation shows, with the blob of each that was shown last."""
+def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The files that a conversation shows, with the blob of each that was shown last; given what the run has `written`,
+    of a file that it has edited since that blob, or none where it is not there any more."""
     found: dict[str, str] = {}
+    reply = ""
     for turn in state.turns:
-        if turn.role == "observation":
+        if turn.role == "assistant":
+            reply = turn.text
+        edits = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
+        if written is not None and turn.role == "observation" and edits:
+            for path in [path for path in found if path in reply]:
+                found.pop(path)
+                found |= {path: written[path]} if path in written else {}
+        elif turn.role == "observation":
             for path, blob in _SHOWN.findall(turn.text):
                 if _is_path(path):
                     found[path] = blob
     return found
+
+
+def written_by(desk: Desk) -> dict[str, str]:
+    """The blob of each file as the run has left it."""
+    kind = desk.worktree.object_format
+    changes = [change for change in desk.ledger.changes if change.path and change.after is not None]
+    return {change.path: blob_hash(change.after, kind) for change in changes if change.path and change.after}
 
 
 def _is_path(path: str) -> bool:

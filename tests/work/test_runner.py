@@ -168,6 +168,23 @@ def test_a_command_in_place_of_a_refused_edit_counts(repo: GitRepo) -> None:
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "dos\n")
 
 
+@pytest.mark.parametrize("by_user", [False, True])
+def test_after_a_resume_the_own_edit_is_known(repo: GitRepo, by_user: bool) -> None:
+    repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
+    with pytest.raises(LimitReached):
+        go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=2))
+    if by_user:
+        repo.write("f.txt", "two\n1\n2\n3\nfour\n")
+    _, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
+    assert ("f.txt had changed since you saw it" in model.told) == by_user
+
+
+def test_search_results_keep_their_indentation(repo: GitRepo) -> None:
+    repo.commit(**{"f.py": "if a:\n    one\n\ttwo\n"})
+    _, model, _ = go(repo, '<search pattern="one|two"/>', DONE)
+    assert "\nf.py:2:    one\nf.py:3:\ttwo\n" in model.told
+
+
 def test_a_check_that_is_put_right(repo: GitRepo) -> None:
     before = repo.commit(**{"f.txt": "one\n"})
     _outcome, _model, _ = go(repo, EDIT, DONE, diff("f.txt", "two", "three"), DONE, check="grep three f.txt")

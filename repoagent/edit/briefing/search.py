@@ -24,9 +24,9 @@ _COSTLY = re.compile(r"\\[1-9]|\)\{|\{\d{3}|\{\d*,\d{3}")
 
 
 def search(top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None) -> list[str]:
-    """Matching lines as `path:line: text`, of tracked and untracked files that may be shown, at most MATCH_LIMIT; of
-    the one file `path`, ignored or not, where that is given. Of a long line the text around the match. `at` is a commit
-    whose files are meant, or "" for those of the index.
+    """Matching lines as `path:line:text`, with their indentation, of tracked and untracked files that may be shown, at
+    most MATCH_LIMIT; of the one file `path`, ignored or not, where that is given. Of a long line the text around the
+    match. `at` is a commit whose files are meant, or "" for those of the index.
 
     Raises UsageError for a pattern that would take too long.
     """
@@ -58,7 +58,7 @@ def search(top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str 
         if len(found) == MATCH_LIMIT:
             late = True
             break
-        found.append(f"{name}:{number}: {text}")
+        found.append(f"{name}:{number}:{text}")
     if late:
         found.append("… more matches left out: search for something narrower")
     return found

@@ -100,8 +100,8 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
 
 def search_tool(bench: Workbench) -> Tool:
     def perform(action: Action) -> Observation:
-        pattern = (action.args.get("pattern") or action.body).strip()
-        if not pattern:
+        pattern = action.args.get("pattern") or action.body.strip()
+        if not pattern.strip():
             return Observation("search", "Say what to search for.", ok=False)
         path = action.args.get("path", "").strip()
         path = known_or_read(bench, path).path if path else ""

@@ -22,7 +22,7 @@ from repoagent.store import Layout, Warn, set_aside
 VERSION = 1
 APPLICATION = 0x72705263  # "rpRc", in the header of the file
 # Whoever runs another Unicode would split some words otherwise; a stamp is read as numbers of this machine.
-_MADE_BY = f"{VERSION} {unicodedata.unidata_version} {sys.byteorder}"
+_MADE_BY = f"{VERSION}.1 {unicodedata.unidata_version} {sys.byteorder}"
 _BESIDE = ("-wal", "-shm", "-journal")
 _OUTSIDE = ("database is locked", "attempt to write", "disk I/O", "database or disk", "unable to open")
 _MAKE = f"""

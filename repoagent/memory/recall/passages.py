@@ -19,6 +19,8 @@ _LOOKED_UP = {
     "neighbors",
     "recall",
 }  # what these show stands elsewhere
+# What a model asked for with them: a search would find itself.
+_ASKED = re.compile(rf"<({'|'.join(sorted(_LOOKED_UP))})\b[^<>]{{0,2000}}?(?:/>|>[^<]{{0,2000}}</\1>)")
 _STAMPED = re.compile(r"[-*+] (\d{4}-\d\d-\d\d)(?: ([0-9a-f]{7,64}))?(?: by .{1,80}?)?: ")
 _FIELDS = re.compile(r"(?m)^([a-z]+):[ \t]*(.*)$")
 
@@ -100,7 +102,10 @@ def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
     for number, turn in enumerate(turns):
         line = starts[number] if exact else max(1, line)
         if not (turn.role == "observation" and turn.meta.get("kind", "") in _LOOKED_UP):
-            for at, piece in _pieces(turn.text):
+            said = turn.text
+            if turn.role == "assistant":
+                said = _ASKED.sub(lambda asked: "\n" * asked[0].count("\n"), said)
+            for at, piece in _pieces(said):
                 first = turn.role == "user" and at == 0
                 title = len(piece.split("\n", 1)[0]) if first else 0
                 yield Passage(

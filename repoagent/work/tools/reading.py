@@ -116,7 +116,7 @@ def _output_matches(desk: Desk, path: str, action: Action) -> Observation:
     if not wanted:
         raise UsageError("Say what to search for.")
     rows = enumerate(_output(desk, path).split("\n"), 1)
-    found = [f"{number}: {row[:300]}" for number, row in rows if wanted in row.casefold()][: MATCH_LIMIT + 1]
+    found = [f"{number}:{row[:300]}" for number, row in rows if wanted in row.casefold()][: MATCH_LIMIT + 1]
     if not found:
         return Observation("search", "No line holds that text; outputs are searched for plain text.")
     more = "\n(there are more)" if len(found) > MATCH_LIMIT else ""

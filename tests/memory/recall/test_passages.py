@@ -70,6 +70,18 @@ def test_turns_have_their_lines_and_what_was_looked_up_is_left_out() -> None:
     assert found[0].date == "2026-11-01" and found[0].title == len("make it faster")
 
 
+def test_what_a_model_searched_for_is_not_found_by_it() -> None:
+    said = 'I look.\n<recall query="zanzibar"/>\n<recall>\nzanzibar\n</recall>\n<search pattern="zanzibar"/>\nDone: <run>make</run>'
+    text = dumps([Turn("user", "ask"), Turn("assistant", said)], "0" * 8)
+    found = list(passages.conversation(text, "a.py"))
+    assert "zanzibar" not in "".join(one.text for one in found)
+    last = next(one for one in found if "Done: <run>make</run>" in one.text)
+    lines = text.split("\n")
+    assert (
+        lines[last.line - 1 + last.text.split("\n").index("Done: <run>make</run>")] == "Done: <run>make</run>"
+    )
+
+
 def test_a_mangled_conversation_is_text_and_a_newer_one_is_left_alone() -> None:
     assert [one.text for one in passages.conversation("what I wrote\nby hand", "", "talk")] == [
         "what I wrote\nby hand"

@@ -182,7 +182,7 @@ class Sight:
         if not tried or tried[-1].seen is None:
             raise Say(f'<search pattern="{escape(pattern)}"/>')
         rows = "".join(quoted(tried[-1].seen, "matches")).splitlines()
-        split = (re.match(r"(.+?):(\d+): ?(.*)", row) for row in rows)
+        split = (re.match(r"(.+?):(\d+):(.*)", row) for row in rows)
         return [(match[1], int(match[2]), match[3]) for match in split if match]
 
     def ran(self, command: str, *, again: bool = True, **args: str) -> Done:

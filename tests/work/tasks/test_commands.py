@@ -167,7 +167,7 @@ def test_five_megabytes_of_output(stage: Make) -> None:
             return f"<reject>all {len(result.output)} characters are here?</reject>"
         pattern = "the answer is"
         found = see.once("search", f'<search path="{rest[1]}" pattern="{pattern}"/>', path=rest[1])
-        line = re.search(r"^(\d+): the answer is (\w+)", found, re.MULTILINE)
+        line = re.search(r"^(\d+):the answer is (\w+)", found, re.MULTILINE)
         if not line:
             return f"<reject>not found: {found[:200]}</reject>"
         around = see.once("read", f'<read path="{rest[1]}" lines="{line[1]}-{line[1]}"/>', path=rest[1])

@@ -1,0 +1,70 @@
+"""What the model says last, and what it says on the way, is shown however the edit ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+
+def test_words_beside_the_edit_and_messages_come_in_a_pipe(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(f"<message>b.txt has to change too\nand c.txt</message>\nOnly a half.\n\n{GREET}")
+    done = run("edit", "src/app.py", "greet", "--yes")
+    assert done.code == 0
+    assert "b.txt has to change too\nand c.txt\n" in done.err and "Only a half.\n" in done.err
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    script.replies(f"<message>b.txt too</message>\nOnly a half.\n\n{GREET}")
+    found = json.loads(run("edit", "src/app.py", "greet once more", "--yes", "--json").out)
+    assert (found["outcome"], found["answer"]) == ("committed", "")
+    assert (found["words"], found["messages"]) == ("Only a half.", ["b.txt too"])
+
+
+@pytest.mark.parametrize(
+    "last", ["<finish>b.txt would have to change</finish>", "b.txt would have to change"]
+)
+def test_nothing_after_a_failed_check_is_exit_6_with_the_words(
+    repo: GitRepo, run: Run, script: Script, last: str
+) -> None:
+    before = repo.head(), repo.read("src/app.py")
+    check = "echo x >> .git/checked; false"
+    script.replies(GREET, last)
+    done = run("edit", "src/app.py", "greet", "--yes", "--check", check, "--check-unconfined")
+    assert (done.code, repo.head(), repo.read("src/app.py"), repo.status()) == (6, *before, "")
+    assert "b.txt would have to change\n" in done.err and "failed with exit code 1" in done.err
+    assert repo.read(".git/checked") == b"x\n"  # once
+    script.replies(GREET, last)
+    done = run("edit", "src/app.py", "greet it", "--yes", "--check", check, "--check-unconfined", "--json")
+    error = json.loads(done.out)["error"]
+    assert (error["exit"], error["words"]) == (6, "b.txt would have to change")
+
+
+def test_a_finish_after_a_refused_edit_goes_back_and_is_no_success(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    bad = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@\n-no such line\n+x\n```\n"
+    script.replies(bad, "<finish>all done</finish>", "<finish>all done</finish>")
+    done = run("edit", "src/app.py", "greet", "--yes")
+    assert done.code == 3 and "the model's edit was refused, and it sent no other" in done.err
+    assert "all done" in done.err
+    assert "Your last edit was refused and is no part of the change." in script.prompts[2]
+
+
+def test_an_edit_that_fits_is_not_dropped_by_words(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(f'{GREET}\n<read path="README.md"/>', "That is all.", "<finish>done</finish>")
+    assert run("edit", "src/app.py", "greet", "--yes").code == 0
+    assert "Your edit fits and is not committed" in script.prompts[2]
+
+
+@pytest.mark.parametrize(
+    "reply", ["<bash>ls</bash>", "```bash\nls\n```", '{"name": "run", "arguments": {"command": "ls"}}']
+)
+def test_where_nothing_is_run_the_tools_there_are_are_named(
+    repo: GitRepo, run: Run, script: Script, reply: str
+) -> None:
+    script.replies(reply, "Then I can't say.")
+    assert run("edit", "src/app.py", "what is here?", "--yes").code == 1
+    assert "Nothing of your last reply was done" in script.prompts[1]
+    assert "read, search, outline" in script.prompts[1] and "and patches" not in script.prompts[1]
