@@ -1,0 +1,49 @@
+"""What a run says last, and on the way, is shown however it ends; what is half done is not reported as done."""
+
+from __future__ import annotations
+
+import json
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+LOOK = '<message>half way\nthere</message>\nb.py comes next.\n<read path="src/app.py"/>'
+
+
+def test_at_a_limit_the_words_are_shown_and_in_the_json(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(LOOK)
+    done = run("run", "greet", "--mode", "auto-edit", "--max-turns", "1")
+    assert (done.code, done.out) == (5, "")
+    assert "half way\nthere\n" in done.err and "\nb.py comes next.\n" in done.err
+    script.replies(LOOK)
+    found = json.loads(run("run", "greet", "--mode", "auto-edit", "--max-turns", "1", "--json").out)["error"]
+    assert (found["words"], found["messages"]) == ("b.py comes next.", ["half way\nthere"])
+    script.replies(LOOK)
+    done = run("run", "greet", "--mode", "auto-edit", "--max-turns", "1", "--json-stream")
+    last = json.loads(done.out.splitlines()[-1])
+    assert (last["event"], last["words"], last["messages"]) == (
+        "error",
+        "b.py comes next.",
+        ["half way\nthere"],
+    )
+
+
+def test_words_after_a_change_are_exit_1(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET, "Half of it.", "I stop here.")
+    done = run("run", "greet", "--mode", "auto-edit")
+    assert (done.code, done.out) == (1, "I stop here.\n")
+    assert "not finished: the model stopped with words." in done.err
+    assert "unfinished" in run("runs", "show", "last").out
+    script.replies("<commit>\nGreet\n</commit>\nb.py is left.\n<finish>greets</finish>")
+    found = json.loads(run("run", "--continue", "finish", "--mode", "auto-edit", "--json").out)
+    assert (found["outcome"], found["text"], found["words"]) == ("done", "greets", "b.py is left.")
+
+
+def test_a_child_without_a_tool_hands_no_tag_to_its_parent(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(
+        '<delegate kind="explore">Do the tests pass?</delegate>', "I run them.\n<run>make test</run>",
+        "I can't run them.", "So be it.",
+    )  # fmt: skip
+    assert run("run", "test", "--mode", "auto-edit").code == 0
+    assert "there is no tool `run` here; there are think, message" in script.prompts[2]
+    assert "I can't run them." in script.prompts[3] and "I run them." not in script.prompts[3]
