@@ -153,7 +153,8 @@ def test_the_conversation_that_asks_is_left_out(
 ) -> None:
     monkeypatch.setattr("repoagent.memory.recall.ask.has_fts5", lambda: fts5)
     asking = shelf.conversation(
-        "conversations/run-1.md", Turn("assistant", '<recall query="why is the cache shared"/>')
+        "conversations/run-1.md",
+        Turn("assistant", 'the cache is shared <recall query="is the cache shared"/>'),
     )
     shelf.conversation("conversations/run-2.md", Turn("user", "the cache is shared"))
     how = Search(without=asking)
