@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from repoagent.config import Settings
     from repoagent.history import Past
     from repoagent.llm import Model
-    from repoagent.memory.recall import Answer, Kind
+    from repoagent.memory.recall import Answer as Recalled
+    from repoagent.memory.recall import Kind
     from repoagent.repo import WorkTree
     from repoagent.review.finding import Report
     from repoagent.split.symbols.files import Outline
+    from repoagent.uses import Answer
     from repoagent.work.answers.neighbors import Neighbors
     from repoagent.work.answers.segments import Split
 
@@ -60,6 +62,15 @@ class Looking:
         return neighbors_of(
             self._worktree, paths, revision=revision, limit=_limit(limit), min_score=min_score
         )
+
+    def uses(self, what: str | os.PathLike[str], *, limit: int = 20) -> Answer:
+        """Where a symbol is used: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, for all that it defines and
+        other files use. At most `limit` files of a symbol, and symbols of a file. It matches by name; withheld files
+        are left out. Raises UsageError for what is no symbol and no file, Refused for a file that may not be read."""
+        from repoagent.work.answers.uses import uses_of
+
+        top = self._worktree
+        return uses_of(top, os.fspath(what), limit=_limit(limit), path_of=lambda path: from_top(top, path))
 
     def history(self, file: str | os.PathLike[str], *, revision: str = "HEAD", limit: int = 20) -> Past:
         """Who works on a file or folder, and what each of its last `limit` commits did to it, newest first.
@@ -103,7 +114,7 @@ class Looking:
         limit: int = 10,
         files: Sequence[str | os.PathLike[str]] = (),
         kinds: Sequence[Kind] = (),
-    ) -> Answer:
+    ) -> Recalled:
         """What was noted, asked, said and summarized that fits `query`, best first, in the `hits` of the answer. Only
         about `files` (folders too) and of `kinds` ("note", "edit", "conversation", "commit", "summary"), where given.
 

@@ -27,6 +27,7 @@ _SOURCES = {
     "subjects": "git",
     "history": "git log",
     "neighbors": "git log",
+    "uses": "git grep",
     "memory": ".repoagent/memory",
     "earlier": ".repoagent/memory",
     "request": "you",

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "review": ("repoagent.cli.review.command:command", "Find what is wrong or missing in a change."),
     "hook": ("repoagent.cli.hook.command:command", "Review each commit or push through git's hooks."),
     "neighbors": ("repoagent.cli.neighbors.command:command", "Show which files change together with a file."),
+    "uses": ("repoagent.cli.uses.command:command", "Show where a symbol is used, file by file."),
     "history": (
         "repoagent.cli.history.command:command",
         "Show who works on a file, and what each commit did.",

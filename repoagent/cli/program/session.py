@@ -36,6 +36,7 @@ PAGED = frozenset(
         "runs list",
         "runs show",
         "split",
+        "uses",
     }
 )
 

@@ -14,7 +14,7 @@ _DATA = {"commit", "note", "think"}  # their bodies are no words to the person, 
 # Said in other words when they are done.
 _ACTIONS = {
     "browse", "delegate", "history", "keep", "kill", "message", "neighbors", "outline", "python", "read", "recall",
-    "restore", "run", "search", "skill", "task", "wait", "write",
+    "restore", "run", "search", "skill", "task", "uses", "wait", "write",
 }  # fmt: skip
 _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
 

@@ -29,6 +29,7 @@ from repoagent.edit.briefing.tools import (
     read_tool,
     recall_tool,
     search_tool,
+    uses_tool,
 )
 from repoagent.edit.draft import Draft
 from repoagent.edit.request import EditRequest
@@ -174,5 +175,5 @@ def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[
 
 
 def _tools(bench: Workbench) -> tuple[Tool, ...]:
-    looking = (read_tool, search_tool, outline_tool, history_tool, neighbors_tool, recall_tool)
+    looking = (read_tool, search_tool, outline_tool, history_tool, neighbors_tool, uses_tool, recall_tool)
     return edit_tool(bench), *(tool(bench) for tool in looking)

@@ -39,6 +39,7 @@ class Gathered:
     neighbors: str
     remembered: str
     earlier: str = ""
+    uses: str = ""
     recent: Mapping[str, tuple[Touched, ...]] = field(
         default_factory=dict
     )  # lines, of files that may be too long
@@ -78,6 +79,7 @@ def prompt_for(
         gathered.remembered,
         subjects,
         gathered.earlier,
+        gathered.uses,
         rules,
         request.instruction,
         note,
@@ -117,6 +119,7 @@ def prompt_for(
         grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
         note=note,
         earlier=gathered.earlier,
+        uses=gathered.uses,
     )
     return masked_prompt(prompt)
 

@@ -114,6 +114,7 @@ def build(
     note: str = "",
     about_files: str = "",
     earlier: str = "",
+    uses: str = "",
 ) -> Prompt:
     """Order the blocks, what changes least first: the repository, files for reading, what belongs to the edited files
     and these, then what each commit or the request changes. Empty ones are left out; breakpoints stand where the next
@@ -146,6 +147,7 @@ def build(
         ),
         Part(subjects, "subjects"),
         Part(_quoted("Earlier", earlier), "earlier"),
+        Part(_quoted("Uses", uses), "uses"),
         Part(rules, "rules"),
         Part(request_block(request) + note + reminder, "request"),
     ]

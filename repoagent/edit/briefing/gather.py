@@ -27,6 +27,7 @@ from repoagent.memory.prompt import notes_block
 from repoagent.memory.turns import told
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
 from repoagent.store.masking import mask
+from repoagent.uses import uses_block
 
 if TYPE_CHECKING:
     from repoagent.history.cochange.score import Neighbor
@@ -71,10 +72,12 @@ def prepare(
             if commits
         }
         request = _with_places(request, sources)
+        uses = asking.submit(_uses, worktree, request, sources, why_not, short=short)
         memories = _memories(worktree, request, sources, settings)
         histories = {path: found.result() for path, found in changes.items()}
         neighbors = around.result()
         recent = {path: found.result() for path, found in touched.items()}
+        used = uses.result()
     rows = neighbors.rows if neighbors is not None else ()
     editable = set(request.paths)
     if request.scope == "neighbors":
@@ -96,6 +99,7 @@ def prepare(
         neighbors="\n".join(map(context.named, beside)) + purposes(worktree, beside),
         remembered=_join(_remembered(worktree, request, sources, memories, short=short)),
         earlier="" if short else _join(_earlier(request, memories)),
+        uses=used,
         recent=recent,
         asked=asked or Asked(),
         context_files=Found() if short else _context(worktree, request, settings, why_not),
@@ -131,6 +135,17 @@ def _beside(rows: Sequence[Neighbor], why_not: WhyNot) -> list[str]:
     read."""
     paths = [os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons]
     return [path for path in paths if not why_not(path)][:NEIGHBORS_SHOWN]
+
+
+def _uses(
+    worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source], why_not: WhyNot, *, short: bool
+) -> str:
+    """Where the symbols that the request names are used in other files, and in which tests."""
+    files = {path: data for path in request.paths if (data := sources[path].data) is not None}
+    if short or not files:
+        return ""
+    targets = [(target.path, target.symbol) for target in request.targets if target.symbol]
+    return uses_block(worktree, request.instruction, files, targets, why_not)
 
 
 def _join(values: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from repoagent.repo import Source, WorkTree, layout, read_source
 from repoagent.repo.paths import check_path, is_ignored
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
+USES_SHOWN = 20  # files of a symbol, or symbols of a file
 GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."
 
 
@@ -164,6 +165,21 @@ def neighbors_tool(bench: Workbench) -> Tool:
         _reporting("neighbors", perform),
         needs="nothing",
     )
+
+
+def uses_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.uses import answer, told
+
+        named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
+        wanted = ":".join(filter(None, map(str.strip, named)))
+        if not wanted:
+            return Observation("uses", 'Say which: symbol="NAME", or path="FILE".', ok=False)
+        text = told(answer(bench.worktree, wanted, bench.why_not, limit=USES_SHOWN))
+        return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
+
+    text = '<uses symbol="NAME"/> shows where a name is used, file by file; path="FILE" the names that it defines.'
+    return Tool("uses", text, _reporting("uses", perform))
 
 
 def recall_tool(bench: Workbench) -> Tool:

@@ -17,6 +17,7 @@ _LOOKED_UP = {
     "search",
     "history",
     "neighbors",
+    "uses",
     "recall",
 }  # what these show stands elsewhere
 # What a model asked for with them: a search would find itself.

@@ -7,7 +7,9 @@ from typing import Literal
 
 from repoagent.agent.approval import Mode
 
-EXPLORE = frozenset({"read", "search", "outline", "neighbors", "history", "recall"})  # tools that only look
+EXPLORE = frozenset(
+    {"read", "search", "outline", "neighbors", "uses", "history", "recall"}
+)  # tools that only look
 
 Source = Literal["built-in", "user", "repository"]
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from repoagent.agent import fence
+from repoagent.errors import UsageError
 from repoagent.work.mcp import shape
 from repoagent.work.mcp.bench import bench, clipped
 from repoagent.work.mcp.offer import Call, Offer, Told
@@ -15,6 +16,7 @@ _PLACE = "Path of a file or folder, from the top of the repository."
 _SYMBOL = shape.gives(
     name="text", kind="text", first_line="whole", last_line="whole", signature="text", depth="whole"
 )
+_DEFINITION = shape.gives(path="text", name="text", kind="text", first_line="whole", last_line="whole")
 _COMMIT = (
     "commit",
     "date",
@@ -52,6 +54,22 @@ def neighbors(call: Call) -> Told:
         else f"Nothing has changed with {paths[0]}."
     )
     return Told(f"{text}\n{found.note}".rstrip(), asdict(found))
+
+
+def uses(call: Call) -> Told:
+    from repoagent.uses import answer, told
+
+    here = bench(call)
+    file, symbol = call.arguments["path"], call.arguments["symbol"]
+    if not (file or symbol):
+        raise UsageError("name a symbol, a path, or both")
+    wanted = ":".join(filter(None, (here.path(file) if file else "", symbol)))
+    found = answer(here.worktree, wanted, here.why_not, limit=call.arguments["limit"])
+    text = told(found)
+    return Told(
+        fence(clipped(text), "uses") if text else f"No file has {wanted}.",
+        {**asdict(found), "file": found.file or ""},
+    )
 
 
 def history(call: Call) -> Told:
@@ -128,6 +146,35 @@ OFFERS = (
             ),
         ),
         neighbors,
+    ),
+    Offer(
+        "uses",
+        "Where a symbol is used",
+        "Lists the files and lines that use a function, method, class or constant, and the functions they are in, "
+        "tests marked; or, for a path, what other files use of it. Use it before you change or rename something: it "
+        "leaves out comments, strings and local variables. It matches by name: two methods of one name are one.",
+        shape.takes(
+            [],
+            symbol=shape.text("A name, or Class.method.", default="", least=0),
+            path=shape.text("The file that defines it; alone, all that it defines.", default="", least=0),
+            limit=shape.whole("At most so many files of a symbol, or symbols of a file.", 1, 100, 20),
+        ),
+        shape.gives(
+            asked="text", file="text", unused="text*", more="whole", left_out="text*",
+            symbols=shape.listed(
+                shape.gives(
+                    symbol="text", definitions=shape.listed(_DEFINITION), elsewhere=shape.listed(_DEFINITION),
+                    files=shape.listed(
+                        shape.gives(
+                            path="text", lines={"type": "array", "items": {"type": "integer"}}, text="yes", test="yes",
+                            within="text*",
+                        )
+                    ),
+                    more="whole",
+                )
+            ),
+        ),
+        uses,
     ),
     Offer(
         "history",

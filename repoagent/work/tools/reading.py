@@ -19,6 +19,7 @@ from repoagent.edit.briefing.tools import (
     read_tool,
     recall_tool,
     search_tool,
+    uses_tool,
 )
 from repoagent.edit.large.reading import read_part
 from repoagent.errors import RepoagentError, UsageError
@@ -32,7 +33,7 @@ NOTES_TOKENS = 800
 
 
 def reading_tools(desk: Desk) -> tuple[Tool, ...]:
-    """`read`, `search`, `outline`, `history`, `neighbors` and `recall`."""
+    """`read`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     bench = desk.bench
     looking = [
         _reads_outputs(desk, _noting(desk, read_tool(bench, with_blob=True))),
@@ -40,6 +41,7 @@ def reading_tools(desk: Desk) -> tuple[Tool, ...]:
         outline_tool(bench),
         history_tool(bench),
         neighbors_tool(bench),
+        uses_tool(bench),
         recall_tool(bench),
     ]
     return tuple(replace(masked_tool(_afresh(desk, tool), bench), replay=False) for tool in looking)

@@ -1,0 +1,1 @@
+"""`repoagent uses`: where symbols are used."""
