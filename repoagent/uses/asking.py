@@ -22,8 +22,8 @@ _LINE = re.compile(r"(.+):\d+")
 
 @dataclass(frozen=True)
 class Asked:
-    """A symbol: as it is called in the answer, its last name alone, its path of names ("" where a bare name was given),
-    and the file that defines it ("" for any)."""
+    """A symbol: as it is called in the answer, its last name alone, its path of names ("" where a bare name was given of
+    no file), and the file that defines it ("" for any)."""
 
     text: str
     name: str
@@ -48,23 +48,19 @@ def asked_symbol(text: str, file: str = "", data: bytes | None = None) -> Asked:
     ):
         find_symbol(file, data or b"", text)  # says what there is
         raise UsageError(f"{file} has no {name}")
-    return Asked(text, name, ".".join(parts) if len(parts) > 1 else "", file)
+    return Asked(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
 
 
 def symbols_of_file(worktree: WorkTree, path: str) -> list[Asked]:
-    """What a file defines for others, each name once: not what is inside of functions, nor names that Python itself
-    calls. Raises UsageError for a file that is not there, or defines nothing."""
+    """What a file defines for others, each once: not what is inside of functions, nor names that Python itself calls.
+    Raises UsageError for a file that is not there, or defines nothing."""
     data = read_source(worktree, path).data
     if data is None:
         raise UsageError(f"there is no file {path}")
-    found: dict[str, Asked] = {}
-    for symbol in outer(outline(path, data)):
-        known = found.get(symbol.name)
-        text = symbol.qualified_name if known is None else symbol.name
-        found[symbol.name] = Asked(text, symbol.name, "", path)
+    found = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
     if not found:
         raise UsageError(f"{path} defines nothing that repoagent can read: name a symbol instead")
-    return list(found.values())[:SYMBOLS]
+    return [Asked(text, name, text, path) for text, name in list(found.items())[:SYMBOLS]]
 
 
 def outer(symbols: Iterable[Symbol]) -> list[Symbol]:

@@ -121,6 +121,8 @@ def _uses(worktree: WorkTree, asked: Asked, scans: Mapping[str, Scan], scores: M
     solid = list(dict.fromkeys(one.path for one in every if one.kind in CODE - _LOOSE)) or definers
     home = asked.file or (solid[0] if len(solid) == 1 else "")
     meant = [one for one in every if not home or one.path == home]
+    if asked.file:  # a function before a method of the same name
+        meant = [one for one in meant if one.name == asked.qualified] or meant
     meant.sort(key=lambda one: (definers.index(one.path), one.first_line))
     wanted = wanted_roles(meant, scans)
     modules = modules_of(worktree, home) if home else frozenset()

@@ -72,7 +72,7 @@ def named_symbols(
     found: dict[str, Asked] = {}
     for file, symbol in targets:
         if parts := [part for part in re.split(r"::|#|->|\.", re.sub(r":\d+$|\(.*\)$", "", symbol)) if part]:
-            found.setdefault(parts[-1], Asked(parts[-1], parts[-1], ".".join(parts[:-1] and parts), file))
+            found.setdefault(parts[-1], Asked(parts[-1], parts[-1], ".".join(parts), file))
     defined: dict[str, str] = {}
     for file, data in files.items():
         if not is_prose(file):

@@ -173,6 +173,10 @@ def test_what_it_finds_is_what_the_commands_print(repo: GitRepo) -> None:
     assert printed("neighbors", "a.txt") == {
         "version": 1, **found, "paths": ["a.txt"], "note": found["note"] or None,
     }  # fmt: skip
+    used = opened.uses("greet")
+    assert json.loads(json.dumps(asdict(used))) | {"version": 1} == printed("uses", "greet")
+    assert [row.path for row in used.symbols[0].files] == ["src/app.py"]
+    assert [one.symbol for one in opened.uses(repo.top / "src/app.py").symbols] == []
     assert [step.commit.subject for step in opened.history("a.txt", limit=2).steps] == ["both 3", "both 2"]
     assert [symbol.name for symbol in opened.outline(repo.top / "src/app.py").symbols] == ["greet", "main"]
     split = opened.split("src/app.py", natural=True)

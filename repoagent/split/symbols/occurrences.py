@@ -148,7 +148,16 @@ def _imported_through(node: tree_sitter.Node, text: bytes, language: str) -> fro
 @lru_cache(maxsize=4)  # it is asked for each member in a file
 def _imports(text: bytes, language: str) -> tuple[frozenset[bytes], ...]:
     """The words of each import: `import os.path`, `from . import a, b`, `"net/http"`, `fs = require("fs")`."""
-    return tuple(frozenset(_WORD.findall(found)) for found in _IMPORTS[language].findall(text))
+    statements = _IMPORTS[language].findall(text)
+    if language == "python":
+        statements = [part for statement in statements for part in _each_import(statement)]
+    return tuple(frozenset(_WORD.findall(statement)) for statement in statements)
+
+
+def _each_import(statement: bytes) -> list[bytes]:
+    """`import a, b as c` and `from m import a, b` as one import for each name."""
+    module, _, names = statement.rpartition(b"import")
+    return [module + b" " + name for name in names.split(b",")]
 
 
 _PYTHON_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t][^\n(]*(?:\([^)]{0,10000})?", re.MULTILINE)

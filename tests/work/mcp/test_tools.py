@@ -61,6 +61,25 @@ def test_what_looks_gives_what_is_there(repo: GitRepo, use: Use) -> None:
     assert text["blob"] == repo.git("hash-object", "src/app.py").strip()
 
 
+def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
+    repo.write("cli.py", "from src.app import greet\n\n\ndef hello():\n    greet('x')\n")
+    repo.write("secret.py", "from src.app import greet\n")
+    repo.write(".repoagentignore", "secret.py\n")
+    found = use()
+    told = found.told("uses", symbol="greet")
+    assert "cli.py: 2 lines: 1, 5, in hello" in told.text and "secret.py" not in told.text
+    assert {row["path"]: row["lines"] for row in told.data["symbols"][0]["files"]} == {
+        "src/app.py": [6],
+        "cli.py": [1, 5],
+    }
+    whole = found.data("uses", path="src/app.py", limit=1)
+    assert [one["symbol"] for one in whole["symbols"]] == ["greet"] and whole["unused"] == ["main"]
+    with pytest.raises(Refused, match="repoagentignore"):
+        found.told("uses", path="secret.py", symbol="greet")
+    with pytest.raises(UsageError, match="name a symbol"):
+        found.told("uses")
+
+
 def test_segments_are_the_file(repo: GitRepo, use: Use) -> None:
     text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
     repo.write("long.py", text)

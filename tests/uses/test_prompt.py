@@ -1,0 +1,113 @@
+"""The lines of an edit's prompt that say where the symbols of the request are used, and the tool that says more."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.repo import open_worktree
+from repoagent.uses import uses_block
+from repoagent.uses.naming import named_symbols
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, run, script
+
+__all__ = ["run", "script"]
+
+CODE = b"""\
+class Option:
+    show_default: bool
+    def run(self, max_size=1):
+        count = 2
+        return self.show_default, count
+
+def parse(text):
+    return other_thing(text)
+"""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "expected"),
+    [
+        ("make show_default accept a callable", ["show_default"]),
+        ("rename `parse`", ["parse"]),
+        ("parse() must not fail", ["parse"]),
+        ("let the function parse fail", ["parse"]),
+        ("let Option.run take a name", ["run"]),
+        ("Option has a new field", ["Option"]),
+        ("see other_thing and not_here", ["other_thing"]),
+        ("run the tests and parse what comes", []),  # plain English
+        ("set max_size and `count` to 3", []),  # of one function alone
+        ("see src/show_default.py", []),  # a path
+    ],
+)
+def test_which_words_of_a_request_are_symbols(instruction: str, expected: list[str]) -> None:
+    assert [one.name for one in named_symbols(instruction, {"a.py": CODE}, [])] == expected
+
+
+def test_what_was_pointed_at_comes_first() -> None:
+    asked = named_symbols("like show_default", {"a.py": CODE}, [("a.py", "Option.run")])
+    assert [(one.name, one.qualified, one.file) for one in asked] == [
+        ("run", "Option.run", "a.py"),
+        ("show_default", "", ""),
+    ]
+
+
+@pytest.fixture
+def code(repo: GitRepo) -> GitRepo:
+    repo.write("lib/cli.py", "from src.app import greet\n\ngreet('a')\n")
+    repo.write("lib/many.py", "from src.app import greet\n" + "greet('b')\n" * 5)
+    repo.write("tests/test_app.py", "from src.app import greet\n\ndef test_greet():\n    assert greet('c')\n")
+    repo.write("secret/key.py", "from src.app import greet\ngreet('d')\n")
+    repo.write("notes.md", "greet\n")
+    repo.write(".repoagentignore", "secret/\n")
+    repo.commit("code")
+    return repo
+
+
+def test_the_lines_are_few_and_the_same_each_time(code: GitRepo) -> None:
+    worktree = open_worktree(code.top)
+    files = {"src/app.py": code.read("src/app.py")}
+
+    def block(instruction: str) -> str:
+        return uses_block(worktree, instruction, files, [], lambda path: "no" if "secret" in path else None)
+
+    assert block("greet() with a comma") == (
+        "`greet` elsewhere: lib/many.py (6 lines: 1, 2, 3, ...), lib/cli.py (2 lines: 1, 3)\n"
+        "Tests that use it: tests/test_app.py: test_greet\n"
+    )
+    assert block("greet() with a comma") == block("greet() with a comma")
+    assert block("make it nicer") == ""
+    names = " ".join(f"`name_{number}`" for number in range(50))
+    code.write("src/app.py", "".join(f"def name_{number}(): pass\n" for number in range(50)))
+    files["src/app.py"] = code.read("src/app.py")
+    for number in range(40):
+        code.write(f"{'long' * 20}/{number}.py", "".join(f"name_{n}()\n" for n in range(50)))
+    text = block(names)
+    assert 1 <= text.count("\n") <= 8 and len(text) <= 4 * 320 + 200
+
+
+def test_a_model_finds_the_other_files_by_the_prompt(code: GitRepo, run: Run, script: Script) -> None:
+    """It reads the file that the prompt names first, so without the lines it would read nothing."""
+    script.replies("", '<uses symbol="greet"/>', GREET)
+    folder = script.folder
+    script.act(
+        0,
+        f"""sed -n 's|^`greet` elsewhere: \\([^ ]*\\) .*|<read path="\\1"/>|p' {folder}/prompt-00 > {folder}/reply-00""",
+    )
+    done = run("edit", "src/app.py::greet", "say it with a comma", "--yes")
+    assert done.code == 0, done.err
+    first, second, third = script.prompts
+    assert "tests/test_app.py: test_greet" in first and "secret/key.py" not in first
+    assert first.index("<file path=") < first.index("`greet` elsewhere") < first.index("say it with a comma")
+    assert "greet('b')" in second
+    assert "lib/cli.py: 2 lines: 1, 3" in third and "tests/test_app.py (test)" in third
+    assert "secret/key.py" not in third
+
+
+def test_a_withheld_file_tells_nothing(code: GitRepo, run: Run, script: Script) -> None:
+    code.write("secret/other.py", "def hidden_name():\n    pass\n")
+    tries = ('path="secret/other.py"', 'symbol="secret/other.py:nothing"', 'path="./secret/other.py" symbol="hidden"')
+    script.replies(*(f"<uses {one}/>" for one in tries), GREET)
+    done = run("edit", "src/app.py", "say it with a comma", "--yes")
+    assert done.code == 0, done.err
+    assert all("hidden_name" not in prompt for prompt in script.prompts)
+    assert script.prompts[-1].count("is listed in .repoagentignore") == len(tries)
