@@ -18,9 +18,9 @@ Examples:
 
 \b
 It speaks the Model Context Protocol on standard input and output, for a client
-that starts it in a repository: see docs/mcp.md. Tools: neighbors, history,
-outline, segments, recall, read, review, apply. Without --write `apply` only
-says whether and where a patch would fit."""
+that starts it in a repository: see docs/mcp.md. Tools: neighbors, uses,
+history, outline, segments, recall, read, review, apply. Without --write
+`apply` only says whether and where a patch would fit."""
 
 
 @click.command(epilog=EXAMPLES)

@@ -105,7 +105,11 @@ def test_a_model_finds_the_other_files_by_the_prompt(code: GitRepo, run: Run, sc
 
 def test_a_withheld_file_tells_nothing(code: GitRepo, run: Run, script: Script) -> None:
     code.write("secret/other.py", "def hidden_name():\n    pass\n")
-    tries = ('path="secret/other.py"', 'symbol="secret/other.py:nothing"', 'path="./secret/other.py" symbol="hidden"')
+    tries = (
+        'path="secret/other.py"',
+        'symbol="secret/other.py:nothing"',
+        'path="./secret/other.py" symbol="hidden"',
+    )
     script.replies(*(f"<uses {one}/>" for one in tries), GREET)
     done = run("edit", "src/app.py", "say it with a comma", "--yes")
     assert done.code == 0, done.err

@@ -113,7 +113,9 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
     found = data(code.top, "utils.py:load")
     assert "new.py" in rows(found)
     assert not {"build/out.py", "secret/key.py", ".env"} & set(rows(found))
-    assert found["left_out"] == ["2 files withheld by .repoagentignore or for a name that usually holds secrets"]
+    assert found["left_out"] == [
+        "2 files withheld by .repoagentignore or for a name that usually holds secrets"
+    ]
     done = uses(code.top, "secret/key.py:load")
     assert done.returncode == 3 and ".repoagentignore" in done.stderr and "line" not in done.stdout
 
@@ -131,7 +133,9 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
         (["../x:load"], 2, "../x:load is outside the work tree"),
     ],
 )
-def test_what_is_not_found_is_one_sentence(code: GitRepo, arguments: list[str], code_: int, sentence: str) -> None:
+def test_what_is_not_found_is_one_sentence(
+    code: GitRepo, arguments: list[str], code_: int, sentence: str
+) -> None:
     done = uses(code.top, *arguments)
     assert (done.returncode, done.stdout) == (code_, "")
     assert sentence in done.stderr
@@ -175,7 +179,9 @@ def test_a_hostile_repository(repo: GitRepo) -> None:
     repo.write("lib.py", "def load():\n    pass\n")
     for name in ("new\nline.py", "esc\x1b[31m.py", "-dash.py", ":colon.py"):
         repo.write(name, "from lib import load\nload()\n")
-    Path(os.fsdecode(os.fsencode(repo.top) + b"/b\xffd.py")).write_bytes(b"# \xff\nfrom lib import load\nload()\n")
+    Path(os.fsdecode(os.fsencode(repo.top) + b"/b\xffd.py")).write_bytes(
+        b"# \xff\nfrom lib import load\nload()\n"
+    )
     repo.write("long.py", "load;" * 20_000)
     repo.write("huge.py", "load()\n" * 200_000)
     repo.write("deep.js", "[" * 30_000 + "load" + "]" * 30_000)
@@ -201,5 +207,3 @@ def test_no_commit_and_no_grammar(make_repo: Any) -> None:
     assert rows(found) == {"a.zzz": [1, 2], "b.zzz": [1]}
     assert all(row["text"] for row in found["symbols"][0]["files"])
     assert found["symbols"][0]["definitions"] == []
-
-

@@ -121,14 +121,21 @@ def test_words_where_there_is_no_grammar() -> None:
     for path in ("a.unknown", "README.md", "a.json"):
         seen = occurrences(path, text.encode(), ["load"])
         assert not seen.parsed
-        assert [(one.line, one.role) for one in seen.found] == [(1, "text"), (1, "text"), (2, "text"), (2, "text")]
+        assert [(one.line, one.role) for one in seen.found] == [
+            (1, "text"),
+            (1, "text"),
+            (2, "text"),
+            (2, "text"),
+        ]
 
 
 def test_other_encodings_and_binary_files() -> None:
     assert [one.line for one in occurrences("a.py", "# é\nload()\n".encode("latin-1"), ["load"]).found] == [2]
     assert [one.line for one in occurrences("a.py", "x\nload()\n".encode("utf-16"), ["load"]).found] == [2]
     assert occurrences("a.py", b"load()\0", ["load"]).found == ()
-    assert [one.name for one in occurrences("a.py", "größe = größer\n".encode(), ["größe"]).found] == ["größe"]
+    assert [one.name for one in occurrences("a.py", "größe = größer\n".encode(), ["größe"]).found] == [
+        "größe"
+    ]
 
 
 def test_hostile_text_is_bounded() -> None:
