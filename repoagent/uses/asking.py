@@ -22,8 +22,8 @@ _LINE = re.compile(r"(.+):\d+")
 
 @dataclass(frozen=True)
 class Asked:
-    """A symbol: as it is called in the answer, its last name alone, its path of names ("" where a bare name was given of
-    no file), and the file that defines it ("" for any)."""
+    """A symbol: as it is called in the answer, its last name alone, its path of names ("" for a bare name of no file),
+    and the file that defines it ("" for any)."""
 
     text: str
     name: str

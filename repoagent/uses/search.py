@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from repoagent.repo.run import GitError, git_stream
+from repoagent.repo.run import OFFLINE, GitError, git_stream
 
 LARGEST = 4 << 20  # bytes of paths that git prints
 UNTRACKED = 1_000  # files that git does not know and that are read
@@ -25,7 +25,7 @@ class Holding(NamedTuple):
 
 def files_with(top: Path, names: Collection[str]) -> Holding:
     """The files that have one of `names` as a word, as they are in the work tree; ignored files are left out."""
-    found = ["grep", "-a", "-l", "-z", "--full-name", "--no-color"]
+    found = ["grep", "-a", "-l", "-z", "--full-name", "--no-color", "--no-recurse-submodules"]
     if all(map(_PLAIN.fullmatch, names)):  # one pattern: five times as fast as one for each name
         how: list[str | bytes] = [*found, "-w", "-E", "-e", "|".join(sorted(names)), "--"]
     else:  # git's idea of a word is that of ASCII
@@ -39,7 +39,7 @@ def files_with(top: Path, names: Collection[str]) -> Holding:
 
 def _grepped(top: Path, args: list[str | bytes]) -> tuple[list[str], bool]:
     try:
-        with git_stream(top, *args) as stream:
+        with git_stream(top, *args, env=OFFLINE) as stream:
             found, cut = _paths(stream)
     except GitError as error:
         if error.returncode != 1:  # no file has it

@@ -89,6 +89,7 @@ def looks_everywhere(see: Sight) -> str:
         ('<history path="docs/guide.md"/>', "history", {"path": "docs/guide.md"}),
         ('<outline path="docs/guide.md"/>', "outline", {"path": "docs/guide.md"}),
         ('<neighbors path="README.md"/>', "neighbors", {"path": "README.md"}),
+        (f'<uses symbol="{MARK}"/>', "uses", {"symbol": MARK}),
         (f'<recall query="{MARK}"/>', "recall", {"query": MARK}),
     ):
         see.once(kind, reply, **args)
