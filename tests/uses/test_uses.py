@@ -44,7 +44,7 @@ def code(repo: GitRepo) -> GitRepo:
     repo.write("other.py", "def load():\n    pass\n\nload()\n")
     repo.write("local.py", "def f(load):\n    return load\n")
     repo.write("tests/test_utils.py", "from utils import load\n\ndef test_load():\n    assert load(1)\n")
-    repo.write("docs.md", "Call load.\n")
+    repo.write("docs.md", "Call `load` to load.\n")
     repo.commit("code")
     return repo
 

@@ -13,6 +13,7 @@ from repoagent.split.symbols.names import PAGES
 from repoagent.split.symbols.outlines import SHEETS, symbols_of
 from repoagent.split.symbols.roles import Role, owner_of, role_of
 from repoagent.split.symbols.symbol import Symbol
+from repoagent.split.symbols.underlined import is_plain_text
 from repoagent.split.trees import parse_bytes, source_text
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def is_prose(path: str) -> bool:
 
 
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
-    """Where `names` stand in a file. Without a grammar, without `parse`, and in what can't be parsed, each word counts;
-    else comments and strings are left out. Nothing for a binary file."""
+    """Where `names` stand in a file. Without a grammar, without `parse`, and in what can't be parsed, each word counts,
+    in a document what looks like code; else comments and strings are left out. Nothing for a binary file."""
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)
@@ -60,6 +61,8 @@ def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool =
     if language is not None and language not in PROSE and len(places) <= MOST:
         tree = parse_bytes(text, language)
     if tree is None or language is None:
+        if written_in(path, b"") in PROSE or is_plain_text(path):
+            places = [place for place in places if _is_code(text, *place)]
         return Occurrences(tuple(_as_text(text, places)))
     found = tuple(_as_nodes(text, places, tree.root_node, language))
     return Occurrences(found, symbols_of(tree, text, language), parsed=True)
@@ -88,6 +91,18 @@ def _found(text: bytes, word: bytes) -> Iterator[int]:
         if not (start and _PART.match(text, start - 1)) and not _PART.match(text, end):
             yield start
         start = text.find(word, end)
+
+
+def _is_code(text: bytes, start: int, word: bytes) -> bool:
+    """Whether a word of a document is meant as a name: it is no plain word, or called, quoted or looked up."""
+    if not (word.isalpha() and word.islower()):
+        return True
+    end = start + len(word)
+    return text[max(start - 1, 0) : start] in _CODE_BEFORE or text[end : end + 1] in _CODE_AFTER
+
+
+_CODE_BEFORE = (b".", b"`", b":", b"#", b'"', b"'")
+_CODE_AFTER = (b"(", b"`")
 
 
 def _as_text(text: bytes, places: list[tuple[int, bytes]]) -> Iterator[Occurrence]:

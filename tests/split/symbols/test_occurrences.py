@@ -117,16 +117,21 @@ def test_a_qualified_name_tells_its_import() -> None:
 
 
 def test_words_where_there_is_no_grammar() -> None:
-    text = "load # load\n'load' reload load_it load-it\n"
-    for path in ("a.unknown", "README.md", "a.json"):
-        seen = occurrences(path, text.encode(), ["load"])
-        assert not seen.parsed
-        assert [(one.line, one.role) for one in seen.found] == [
-            (1, "text"),
-            (1, "text"),
-            (2, "text"),
-            (2, "text"),
-        ]
+    seen = occurrences("a.unknown", b"load # load\n'load' reload load_it load-it\n", ["load"])
+    assert not seen.parsed
+    assert [(one.line, one.role) for one in seen.found] == [
+        (1, "text"),
+        (1, "text"),
+        (2, "text"),
+        (2, "text"),
+    ]
+
+
+def test_a_plain_word_of_a_document_is_no_name() -> None:
+    text = b"We load what\nyou `load`, x.load, load() or load_it.\n"
+    for path in ("README.md", "a.rst", "a.txt", "a.yml"):
+        assert [one.line for one in occurrences(path, text, ["load"]).found] == [2, 2, 2]
+        assert [one.line for one in occurrences(path, text, ["load_it"]).found] == [2]
 
 
 def test_other_encodings_and_binary_files() -> None:
