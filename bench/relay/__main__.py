@@ -1,0 +1,110 @@
+"""A Messages API server whose answers are written by hand, by a person or by an assistant.
+
+    python -m bench.relay serve DIR         listen; prints what to set in the program's environment
+    python -m bench.relay wait DIR          block until a request waits; print the path of its text
+    python -m bench.relay answer DIR FILE   answer the request that waits longest with FILE (- is standard input)
+    python -m bench.relay status DIR        which requests wait
+    python -m bench.relay report DIR        calls, tokens, refusals of each run
+
+docs/judging.md says how to judge a prompt with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from bench.relay.report import report
+from bench.relay.server import ANSWERS, MODEL, listening, waiting
+
+
+def main() -> None:
+    given = _options()
+    folder: Path = given.folder
+    if given.verb == "serve":
+        _serve(folder, given.port)
+    elif given.verb == "wait":
+        _wait(folder, given.run, given.seconds)
+    elif given.verb == "answer":
+        _answer(folder, given.run, given.number, given.answer)
+    elif given.verb == "status":
+        found = waiting(folder, given.run)
+        print("\n".join(f"{path} waits" for path in found) or "no request waits")
+    else:
+        print(report(folder, given.run, whole=given.whole))
+
+
+def _serve(folder: Path, port: int) -> None:
+    server = listening(folder, port)
+    print(
+        f"export ANTHROPIC_BASE_URL=http://127.0.0.1:{server.server_address[1]}/NAME  # each NAME is a run of its own\n"
+        f"export ANTHROPIC_API_KEY=sk-ant-relay\n"
+        f"# and use --model {MODEL}, or any other name; the requests are in {folder}/NAME",
+        flush=True,
+    )
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+
+
+def _wait(folder: Path, run: str, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not (found := waiting(folder, run)):
+        if time.monotonic() > until:
+            raise SystemExit(f"no request came within {seconds:g} s")
+        time.sleep(0.1)
+    print(found[0])
+
+
+def _answer(folder: Path, run: str, number: int | None, answer: str) -> None:
+    found = [path for path in waiting(folder, run) if number is None or path.name.startswith(f"{number:03}.")]
+    if not found:
+        raise SystemExit("no such request waits: `status` lists those that do")
+    if number is not None and len(found) > 1:
+        raise SystemExit(f"request {number} waits in several runs: use --run NAME")
+    stem = found[0].name.partition(".")[0]
+    suffix = ".json" if answer.endswith(".json") else ".txt"
+    new = found[0].with_name(f"{stem}.new")
+    if answer == "-":
+        new.write_bytes(sys.stdin.buffer.read())
+    else:
+        shutil.copyfile(answer, new)
+    new.rename(found[0].with_name(stem + ANSWERS[suffix]))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.relay",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for name in ("serve", "wait", "answer", "status", "report"):
+        verb = verbs.add_parser(name)
+        verb.add_argument("folder", type=Path, metavar="DIR")
+        if name == "serve":
+            verb.add_argument("--port", type=int, default=0, help="default: one that is free")
+        else:
+            verb.add_argument("--run", default="", metavar="NAME", help="only this run")
+        if name == "wait":
+            verb.add_argument(
+                "--seconds", type=float, default=3600.0, help="give up after so long (default 3600)"
+            )
+        if name == "answer":
+            verb.add_argument("answer", metavar="FILE", help="text, or blocks of content as .json")
+            verb.add_argument(
+                "--number", type=int, metavar="N", help="of the request (default: the first that waits)"
+            )
+        if name == "report":
+            verb.add_argument(
+                "--whole", action="store_true", help="print each refusal whole, not its first line"
+            )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
