@@ -60,7 +60,7 @@ def text_of(content: Any) -> str:
     return "".join(block.get("text", "") for block in content or ())
 
 
-def _events(answer: str) -> bytes:
+def events(answer: str) -> bytes:
     """The answer as the API streams it."""
     message = {**_message(""), "content": []}
     events: list[dict[str, Any]] = [
@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = self.server.answers[min(self.server.given, len(self.server.answers) - 1)]
             self.server.given += 1
             if asked.get("stream"):
-                self._send("text/event-stream", _events(answer))
+                self._send("text/event-stream", events(answer))
             else:
                 self._send("application/json", json.dumps(_message(answer)).encode())
             answered = time.monotonic_ns()

@@ -90,6 +90,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
             "GOOGLE_",
             "CLOUD_ML_",
             "XDG_STATE",
+            "XDG_CACHE",
         )
         if (
             name.startswith(mine)

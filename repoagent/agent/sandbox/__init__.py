@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from repoagent.door import door
 
 if TYPE_CHECKING:
-    from repoagent.agent.sandbox.finding import Sandbox, find, why_none
+    from repoagent.agent.sandbox.finding import Sandbox, find, likely, tried, why_none
     from repoagent.agent.sandbox.policy import Policy, default_hidden
     from repoagent.agent.sandbox.scrubbing import scrubbed
     from repoagent.agent.sandbox.wrapping import supervised, unconfined, why_ended
@@ -21,8 +21,10 @@ _HOME = {
     "Sandbox": "finding",
     "default_hidden": "policy",
     "find": "finding",
+    "likely": "finding",
     "scrubbed": "scrubbing",
     "supervised": "wrapping",
+    "tried": "finding",
     "unconfined": "wrapping",
     "why_ended": "wrapping",
     "why_none": "finding",
@@ -33,8 +35,10 @@ __all__ = [
     "Sandbox",
     "default_hidden",
     "find",
+    "likely",
     "scrubbed",
     "supervised",
+    "tried",
     "unconfined",
     "why_ended",
     "why_none",

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from repoagent.agent.sandbox.bubblewrap import Bubblewrap
 from repoagent.agent.sandbox.policy import Policy
+from repoagent.errors import Refused
 
 _PATIENCE = 20.0  # seconds; it takes some hundredths
 
@@ -35,8 +36,43 @@ class Sandbox(Protocol):
 
 @lru_cache(maxsize=1)
 def find() -> Sandbox | None:
-    """The best sandbox that works here; None for none. Tried once for the process."""
-    return next((sandbox for sandbox in candidates() if works(sandbox)), None)
+    """The best sandbox that works here; None for none. Tried once for the process, and remembered for the next."""
+    found = next((sandbox for sandbox in candidates() if works(sandbox)), None)
+    if sys.platform == "linux":
+        from repoagent.agent.sandbox.remembering import remember
+
+        remember(found, _bubblewrap())
+    return found
+
+
+def likely() -> Sandbox | None:
+    """The sandbox that worked here last, without a try; else `find`. Give it to `tried` before anything runs in it."""
+    return _guess() or find()
+
+
+def tried(sandbox: Sandbox) -> Sandbox:
+    """What to run a command in that was to run in `sandbox`: where that is a guess, the best that works now.
+
+    Raises Refused where none does: nothing that was allowed in a sandbox runs without one.
+    """
+    if sandbox is not _guess():
+        return sandbox
+    found = find()
+    if found is None:
+        raise Refused(
+            f"no command was run: the sandbox {sandbox.name} worked here before and does not now. {why_none()} "
+            "Run it again to go on without one."
+        )
+    return found
+
+
+@lru_cache(maxsize=1)
+def _guess() -> Sandbox | None:
+    if sys.platform != "linux":
+        return None
+    from repoagent.agent.sandbox.remembering import remembered
+
+    return remembered(_bubblewrap())
 
 
 def candidates() -> Iterator[Sandbox]:

@@ -13,7 +13,9 @@ from repoagent.agent.sandbox import (
     Sandbox,
     default_hidden,
     find,
+    likely,
     scrubbed,
+    tried,
     unconfined,
 )
 from repoagent.config import Settings, user_file
@@ -60,7 +62,7 @@ class Confinement:
             unseen = (one.worktree.top / path for one in looked for path in hidden_from(one, may))
             hide = (*policy.hide, *unseen)
             policy = replace(policy, hide=hide, read_only=policy.read_only or may == "read")
-        return self.sandbox.wrap(argv, policy, report)
+        return tried(self.sandbox).wrap(argv, policy, report)
 
 
 def hidden_from(withheld: Withheld, may: May) -> list[str]:
@@ -87,7 +89,7 @@ def confinement(
     )
     if request.allow_sensitive:
         policy = replace(policy, shield=())
-    return _place(worktree, policy, find() if request.confine else None)
+    return _place(worktree, policy, likely() if request.confine else None)
 
 
 def confined_check(
