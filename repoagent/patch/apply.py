@@ -1,21 +1,21 @@
-"""An answer and its files -> the changes: parse, locate, apply, verify. All hunks of all files, or none."""
+"""An answer and its files -> the changes: parse, locate, apply, verify. All hunks of all files, or none.
+
+What does it is imported when it is called: a request is sent before there is an answer to read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from repoagent.patch.canonical import canonical_diff
-from repoagent.patch.files import Files, Outcome
-from repoagent.patch.hunk import FilePatch
-from repoagent.patch.locate.fit import Placement
-from repoagent.patch.parse.answer import parse
 from repoagent.patch.problems import Misfit, NoPatch, PatchRefused, Problem
-from repoagent.patch.readings import outcomes
-from repoagent.patch.target import targets
-from repoagent.patch.text import SourceText
-from repoagent.patch.withdrawn import without_withdrawn
-from repoagent.repo.change import FileChange
+
+if TYPE_CHECKING:
+    from repoagent.patch.hunk import FilePatch
+    from repoagent.patch.locate.fit import Placement
+    from repoagent.patch.text import SourceText
+    from repoagent.repo.change import FileChange
 
 LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some forty times the memory
 
@@ -61,6 +61,8 @@ def apply_answer(
 def read_answer(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
     """The patches of an answer as written; `loose` as in `patch_spans`, `known` the names of files. Raises
     PatchRefused for a broken one, and for one of more than LARGEST characters."""
+    from repoagent.patch.parse.answer import parse
+
     if len(answer) > LARGEST:
         text = f"it has {len(answer):,} characters, and at most {LARGEST:,} are read: send it in parts."
         raise PatchRefused([Problem("", 0, "too-large", text)])
@@ -80,6 +82,12 @@ def apply_patches(
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
 ) -> Applied:
     """As `apply_answer`, of patches that were read before."""
+    from repoagent.patch.canonical import canonical_diff
+    from repoagent.patch.files import Files, Outcome
+    from repoagent.patch.readings import outcomes
+    from repoagent.patch.target import targets
+    from repoagent.patch.withdrawn import without_withdrawn
+
     files = Files(
         sources, frozenset(sources if scope is None else scope), may_create or _none, strict, parses_worse
     )

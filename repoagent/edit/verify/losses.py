@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from repoagent.edit.briefing.context import shown
 from repoagent.edit.small.unasked import changes_to_frozen
-from repoagent.patch import Applied, differing, patch_spans
+from repoagent.patch import Applied, differing
 from repoagent.repo.change import FileChange
 
 _SHORTER = re.compile(r"\b(remov|delet|drop|cut|trim|shorten|truncat|strip)", re.IGNORECASE)
@@ -180,6 +180,8 @@ def _lost_tail(old: Sequence[str], new: Sequence[str]) -> int:
 
 def _prose(answer: str, *, loose: bool) -> str:
     """The answer without its patches: what the model says in words."""
+    from repoagent.patch import patch_spans
+
     words, at = [], 0
     for span in patch_spans(answer, loose=loose):
         words.append(answer[at : span.start])

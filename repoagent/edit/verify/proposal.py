@@ -11,8 +11,6 @@ from repoagent.edit.briefing.tools import Workbench, is_ignored_here
 from repoagent.edit.draft import Draft
 from repoagent.edit.large.guessed import guessed
 from repoagent.edit.request import names_file
-from repoagent.edit.small.fitting import Shown
-from repoagent.edit.small.replies import understood
 from repoagent.edit.small.windows import rows_now
 from repoagent.edit.verify.losses import Part, unasked_losses
 from repoagent.errors import NothingDone, Refused
@@ -96,6 +94,9 @@ def _read(bench: Workbench, draft: Draft, answer: str) -> list[FilePatch]:
     patches = list(read_answer(answer, loose=bench.loose, known=draft.texts()))
     if not bench.loose:
         return patches
+    from repoagent.edit.small.fitting import Shown
+    from repoagent.edit.small.replies import understood
+
     texts = draft.texts()
     files = {}
     for path in bench.editable & set(texts):

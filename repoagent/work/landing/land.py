@@ -13,7 +13,6 @@ from repoagent.edit.landing.commit import Landed, NotNow, SentBack, commit
 from repoagent.edit.landing.land import Unasked, Unwanted, agreed, land
 from repoagent.edit.landing.message import compose, with_trailers
 from repoagent.edit.remembering.pending import pending, to_remember
-from repoagent.edit.remembering.record import model_of_record, trailers_of
 from repoagent.edit.remembering.remember import Story, done_of, remember_done
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import RepoagentError
@@ -223,6 +222,8 @@ def _remembered(
 
 
 def _message(desk: Desk, changes: Sequence[FileChange], edit_id: str, said: str) -> str:
+    from repoagent.edit.remembering.record import model_of_record, trailers_of
+
     state = desk.state
     words, _ = account(desk.tools, state)
     asked = desk.request.prompt or _asked(state.turns)
@@ -234,6 +235,8 @@ def _message(desk: Desk, changes: Sequence[FileChange], edit_id: str, said: str)
 
 def _story(desk: Desk, edit_id: str, said: str, landed: Landed | None) -> Story:
     """The run as each of its files remembers it: what was asked, and what came of it."""
+    from repoagent.edit.remembering.record import model_of_record
+
     state = desk.state
     words, notes = account(desk.tools, state)
     who = model_of_record(desk.means.model.spec, state.turns)
