@@ -8,7 +8,7 @@ SHELL := /bin/bash
 # of bytecode; what is not imported is never compiled (--no-compile).
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint unit soak bench bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-window reference docs clean
+.PHONY: demo test lint unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-window reference docs clean
 
 test: lint unit
 
@@ -29,6 +29,10 @@ demo: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench.edit
+
+# make bench-first-byte ARGS="--runs 15"
+bench-first-byte: $(VENV)/.ready
+	$(BIN)/python -m bench.first_byte $(ARGS)
 
 # make bench-local ARGS="--model local/PATH.gguf"
 bench-local: $(VENV)/.ready

@@ -60,7 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     samples = measure(commands, repository, given.runs)
     print(f"{repository.describe()}: {given.runs} turns, load {os.getloadavg()[0]:.1f}")
     print(table(samples))
-    print({n: [(round(t.wall), round(t.cpu)) for t in v] for n, v in samples.items()})
 
 
 def measure(

@@ -7,7 +7,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
+from importlib.util import cache_from_source, find_spec
 
 from repoagent import __version__
 from repoagent.doctor.check import Check, error, ok, warning
@@ -34,7 +34,22 @@ def check_program() -> Iterator[Check]:
         yield error("python", python, "install repoagent with Python 3.10 or newer")
     else:
         yield ok("python", python)
+    if slow := without_bytecode():
+        yield ok("start", slow)
     yield check_git()
+
+
+def without_bytecode() -> str:
+    """What to do where each start compiles the package `anthropic` again, as in images that set
+    PYTHONDONTWRITEBYTECODE; "" where that is not so."""
+    spec = find_spec("anthropic")
+    if spec is None or spec.origin is None or os.path.exists(cache_from_source(spec.origin)):  # noqa: PTH110
+        return ""
+    packages = os.path.dirname(os.path.dirname(spec.origin))  # noqa: PTH120
+    command = f"PYTHONDONTWRITEBYTECODE= {sys.executable} -m compileall -q {packages}"
+    return (
+        f"about 2 s of each are spent on compiling the package anthropic; run `{command}` once to save them"
+    )
 
 
 def check_git() -> Check:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from repoagent.doctor.check import guarded, halves
+from repoagent.doctor.program import without_bytecode
 from repoagent.errors import Refused
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -218,3 +221,15 @@ def test_a_sentence_has_what_is_wrong_and_what_to_do() -> None:
         raise Refused("the folder is a link: remove it")
 
     assert [(check.level, check.advice) for check in guarded("x", fails)] == [("error", "remove it")]
+
+
+def test_a_package_without_bytecode_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = Path(str(find_spec("anthropic").origin))  # type: ignore[union-attr]
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    assert f"-m compileall -q {origin.parents[1]}" in without_bytecode()
+    compiled = Path(cache_from_source(str(origin)))
+    compiled.parent.mkdir(parents=True)
+    compiled.touch()
+    assert without_bytecode() == ""

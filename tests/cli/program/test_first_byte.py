@@ -1,0 +1,74 @@
+"""What `edit` and `run` do before their first request: little, each thing once, and the SDK's import first."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from repoagent.agent.sandbox import find
+from tests.conftest import GitRepo
+
+# Prints what was done up to the request, and ends there.
+TRACED = """
+import json, sys, threading
+events, start = [], threading.Thread.start
+def started(thread):
+    events.append(thread.name)
+    start(thread)
+threading.Thread.start = started
+def heard(name, arguments):
+    if name == "subprocess.Popen":
+        events.append(" ".join(map(str, arguments[1])))
+sys.addaudithook(heard)
+from repoagent.llm.providers.anthropic.api import AnthropicModel
+def complete(*arguments):
+    loaded = [name for name in list(sys.modules) if name.startswith("repoagent.")]
+    print(json.dumps({"events": events, "loaded": loaded}))
+    sys.stdout.flush()
+    raise SystemExit(0)
+AnthropicModel.complete = complete
+from repoagent.cli import main
+main()
+"""
+MODEL = ("--model", "anthropic/claude-sonnet-5-5")
+COMMANDS = {
+    "edit": ["edit", "--yes", *MODEL, "a.py", "set x to 2"],
+    "run": ["run", "--mode", "auto", *MODEL, "set x to 2"],
+}
+# Today 302 and 394 modules; they were 350 and 475, a third of them to read and land an answer.
+MOST_PROCESSES, MOST_MODULES = 19, {"edit": 340, "run": 440}
+OF_ANSWERS = ("repoagent.patch.parse.answer", "repoagent.patch.locate.fits", "repoagent.patch.splice")
+
+
+def before_request(command: str, repo: GitRepo) -> Any:
+    env = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-0", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-c", TRACED, *COMMANDS[command]],
+        cwd=repo.top,
+        env=env,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_little_stands_before_the_first_request(repo: GitRepo, command: str) -> None:
+    repo.commit("start", **{"a.py": "x = 1\n"})
+    tries = []
+    for _ in range(2):
+        done = before_request(command, repo)
+        processes = [event for event in done["events"] if " " in event]
+        assert done["events"].index("anthropic-preload") < done["events"].index(processes[0])
+        assert len([one for one in processes if one.startswith("git ")]) <= MOST_PROCESSES
+        assert not {name for name in done["loaded"] if name.startswith(OF_ANSWERS)}
+        assert len(done["loaded"]) <= MOST_MODULES[command]
+        tries.append(sum("launcher.py" in event for event in processes))
+    if command == "run" and find() is not None:
+        assert tries[0] > 0 == tries[1]  # the sandbox that worked is remembered
