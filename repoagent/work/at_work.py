@@ -17,7 +17,7 @@ from repoagent.agent.tool import EDIT
 from repoagent.agent.window.units import tokens
 from repoagent.edit.remembering.remember import now
 from repoagent.errors import NothingDone, Refused, RepoagentError
-from repoagent.llm import Part, Turn
+from repoagent.llm import Part, Request, Turn
 from repoagent.memory import search_memory
 from repoagent.store import ensure
 from repoagent.store.masking import mask
@@ -65,7 +65,7 @@ class AtWork:
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
             adopted = adopt(desk) if self.state.turns and not desk.request.parent else ""
-            self.state = begun(desk, self.state, adopted)
+            self.state = begun(desk, self.state, self.place, adopted)
             self.sending = sending = Sending(desk, system_parts(desk, desk.tools, blocks))
             desk.shown.update(shown_in(self.state, written_by(desk)))
             for turn in since_words(self.state):
@@ -100,6 +100,14 @@ class AtWork:
             self._say_committed()
             raise NothingDone(f"the model declined: {outcome.text}")
         return outcome
+
+    def first(self) -> Request:
+        """The first request as `go` would send it; nothing is sent."""
+        with ExitStack() as open_things:
+            blocks = self._lay_out_tools(open_things)
+            state = begun(self.desk, self.state, self.place)
+            (request,) = Sending(self.desk, system_parts(self.desk, self.desk.tools, blocks)).render(state)
+        return request
 
     def compact(self) -> State:
         """The state with a checkpoint now, which stands for what is older from the next call on. Raises NothingDone

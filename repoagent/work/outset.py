@@ -28,6 +28,7 @@ from repoagent.work.desk import Desk
 from repoagent.work.ground.footing import place_of_person
 from repoagent.work.home import Home
 from repoagent.work.request import RunRequest
+from repoagent.work.sending.environment import ENVIRONMENT, environment_text
 from repoagent.work.sending.prompt import repository_text
 from repoagent.work.talk import Talk
 from repoagent.work.tools.confinement import Confinement
@@ -73,9 +74,9 @@ def lay_table(  # noqa: PLR0917  (what a run is made of)
     )  # fmt: skip
 
 
-def begun(desk: Desk, state: State, adopted: str = "") -> State:
-    """The state with what the person says, and what there is to know of the repository where that has changed;
-    before that, what was `adopted` of children.
+def begun(desk: Desk, state: State, place: Confinement, adopted: str = "") -> State:
+    """The state with what the person says, and what there is to know of the repository and of `place`, where that has
+    changed; before that, what was `adopted` of children.
 
     Raises UsageError where there is neither a conversation nor a prompt.
     """
@@ -91,18 +92,17 @@ def begun(desk: Desk, state: State, adopted: str = "") -> State:
             continue
         state = state.with_turn(beside("observation", mask(said), "notice"))
     own = {name for change in desk.ledger.changes for name in (change.path, change.old_path)}
-    text = mask(
-        repository_text(
-            gather(desk.worktree),
-            sorted(path for path in read_status(desk.worktree).changed if path not in own),
-            linked=bool(request.worktree),
-            inside=place_of_person(desk.worktree.top),
-        )
+    repository = repository_text(
+        gather(desk.worktree),
+        sorted(path for path in read_status(desk.worktree).changed if path not in own),
+        linked=bool(request.worktree),
+        inside=place_of_person(desk.worktree.top),
     )
-    told = [turn.text for turn in state.turns if turn.meta.get("kind") == "repository"]
-    if told and told[-1] == text:
-        return state
-    return state.with_turn(beside("observation", text, "repository"))
+    for kind, text in ((ENVIRONMENT, mask(environment_text(desk, place))), ("repository", mask(repository))):
+        told = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
+        if not told or told[-1] != text:
+            state = state.with_turn(beside("observation", text, kind))
+    return state
 
 
 def _meanwhile(desk: Desk, state: State) -> list[str]:

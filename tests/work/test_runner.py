@@ -95,7 +95,7 @@ def test_nothing_is_written_where_nothing_may_be(repo: GitRepo, mode: str) -> No
     assert repo.status() == ""
     for word in ("patch", "commit message"):
         assert word not in model.told
-    assert "Nothing is changed" in model.told
+    assert "Change nothing" in model.told
 
 
 def test_words_alone_are_an_answer(repo: GitRepo) -> None:

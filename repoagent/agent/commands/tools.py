@@ -34,13 +34,10 @@ def command_tools(shop: Shop) -> tuple[Tool, ...]:
 
 def run_tool(shop: Shop) -> Tool:
     text = (
-        "<run>SHELL COMMAND</run> runs it with bash in the work tree, without a terminal or input, for at most "
-        f'{shop.timeout:g} s; timeout="600" for longer, cwd="sub/dir", background="yes" for a server.'
+        "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
+        f'{shop.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is cut to head and '
+        "tail by itself. An exit code other than 0, of any part of a pipe, is a failure."
     )
-    if shop.gate.mode == "read-only":
-        text += " Only commands that do nothing but read pass."
-    elif shop.gate.sandbox:
-        text += " It can't write to .git: repoagent makes the commit itself."
 
     def needs(action: Action) -> Needs:
         asked = Asked("command", action.body.strip(), cwd=action.args.get("cwd", ""))

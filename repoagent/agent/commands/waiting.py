@@ -34,8 +34,8 @@ def wait_tool(shop: Shop) -> Tool:
             return Observation("wait", str(error), ok=False)
 
     text = (
-        '<wait command="b1"/> waits for a background command to end, and shows what it printed since; for="REGULAR '
-        'EXPRESSION" waits for a line, port="8000" until it listens; seconds="30" is how long.'
+        '<wait command="b1" seconds="30"/> waits for a background command: until it ends, prints a line for="REGEX" '
+        'or listens at port="8000".'
     )
     return Tool("wait", text, perform, needs="nothing")
 

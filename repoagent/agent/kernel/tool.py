@@ -89,9 +89,8 @@ def python_tool(room: Room) -> Tool:
             return Observation("python", str(error), ok=False)
 
     text = (
-        "<python>CODE</python> runs it in a Python kernel that keeps its variables from call to call, in the work "
-        f"tree, without input, for at most {room.shop.timeout:g} s; what it prints and the value of its last line are "
-        'shown as text. timeout="600" for longer; restart="yes" begins anew.'
+        "<python>CODE</python> runs it in a Python kernel that keeps its variables, as `run` runs commands; shows what "
+        'it prints and the value of its last line. restart="yes" starts again.'
     )
     return Tool("python", text, perform)
 

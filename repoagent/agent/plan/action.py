@@ -13,10 +13,9 @@ from repoagent.errors import UsageError
 from repoagent.llm.quoting import fence, printable
 
 TEXT = (
-    '<task add="Title" under="1" after="2">note</task> adds a task to the plan (under, after, note can be left out); '
-    '<task n="1.2" state="done">note</task> changes one: state= open, active, done, blocked, dropped; title=, after=, '
-    "under=, before=; <task/> shows the plan. Plan work of several steps, and keep it true: the person reads it, and "
-    "may edit it."
+    '<task add="TITLE" under="1" after="2">note</task> adds to the plan, which the user reads; <task n="1.2" '
+    'state="done"/> changes it (open, active, done, blocked, dropped; title=, under=, after=, before=); <task/> shows '
+    "it. Only for work of several steps."
 )
 SHOWN = 14  # tasks of an answer; of a longer plan what is open
 

@@ -48,9 +48,13 @@ class Bubblewrap:
         }
         return launched(argv, policy, specification, report)
 
+    def narrows(self, policy: Policy) -> tuple[str, ...]:
+        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+        return (NARROW,) if plan(policy).narrow else ()
+
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
         """What can't be confined of `policy` here, in sentences."""
-        found = [NARROW] if plan(policy).narrow else []
+        found = [*self.narrows(policy)]
         if not self.sizes:
             found.append("Shared memory (/dev/shm) is not limited by this old bubblewrap.")
         if policy.network and not (self._may_scope() and abi() >= 6):

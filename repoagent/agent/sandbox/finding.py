@@ -30,6 +30,9 @@ class Sandbox(Protocol):
         """What to run instead of `argv`. Standard streams, exit code (128+n for signal n) and signals pass through;
         killing it ends all that it started. `report`: see `why_ended`."""
 
+    def narrows(self, policy: Policy) -> tuple[str, ...]:
+        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
         """What this machine can't confine of `policy`, in sentences; nothing where all of it holds."""
 

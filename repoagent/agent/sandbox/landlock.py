@@ -17,6 +17,7 @@ from repoagent.agent.sandbox.wrapping import launched
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 _WITH_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
 _UNIX = 1
+_CLOSED = "At the very top of the work tree no new files or folders can be made, only in its folders."
 _NO_MOVES = "Files can't be moved or linked from one folder to another (an old Landlock)."
 
 
@@ -47,6 +48,14 @@ class Landlock:
         }
         return launched(argv, policy, specification, report)
 
+    def narrows(self, policy: Policy) -> tuple[str, ...]:
+        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+        if self.mounting:
+            return (NARROW,) if plan(policy).narrow else ()
+        top = os.path.realpath(policy.top)
+        closed = not policy.read_only and any(within(path, top) for path in kept_names(policy))
+        return (_CLOSED,) if closed else ()
+
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
         """What can't be confined of `policy` here, in sentences."""
         return tuple(self._limits_with_mounts(policy) if self.mounting else self._limits_without(policy))
@@ -73,17 +82,14 @@ class Landlock:
                 yield "/proc", READ_FILE | WRITE_FILE, []
 
     def _limits_with_mounts(self, policy: Policy) -> Iterator[str]:
-        if plan(policy).narrow:
-            yield NARROW
+        yield from self.narrows(policy)
         if self.abi < 2:
             yield _NO_MOVES
         if policy.network and self.abi < 6:
             yield "With the network, abstract Unix sockets of other programs can be reached (an old Landlock)."
 
     def _limits_without(self, policy: Policy) -> Iterator[str]:
-        top = os.path.realpath(policy.top)
-        if not policy.read_only and any(within(path, top) for path in kept_names(policy)):
-            yield "At the very top of the work tree no new files or folders can be made, only in its folders."
+        yield from self.narrows(policy)
         if policy.hide:
             yield "The names of hidden files can be seen, their content can't."
         yield "The mode, owner and times of files outside of the work tree can be changed where the user may do that."

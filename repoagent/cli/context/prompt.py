@@ -128,7 +128,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
     from repoagent.llm import Part, estimate_tokens
     from repoagent.llm.naming import shown
 
-    spec = _spec(settings)
+    spec = spec_of(settings)
     asked = asked_for(settings, spec)
     prepared = prepare(worktree, request, settings, asked)
     if prepared.question:
@@ -237,7 +237,7 @@ def _by_provider(settings: Settings, blocks: list[Block]) -> int | None:
     return counted(open_model(settings), Request(system, (message,)))
 
 
-def _spec(settings: Settings) -> str:
+def spec_of(settings: Settings) -> str:
     """The model whose prompt is shown: nothing is sent, so it needs no key."""
     from repoagent.llm import DEFAULT_MODEL, chosen
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.landing.options import Committing
-from repoagent.cli.program.model_options import file_path
+from repoagent.cli.landing.options import Committing, refuse_conflicts
+from repoagent.cli.program.model_options import file_path, show_prompt_option
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.program.signals import Ended
 from repoagent.cli.run import options as run_options
@@ -27,6 +27,10 @@ Examples:
   repoagent run --mode auto-edit --check "pytest -q" -F task.md
   git log -1 --format=%B | repoagent run "write the test that this commit lacks" -
 """
+
+CONFLICTS = {  # of options: by their parameters
+    "show_prompt": ("continues", "resume", "conversation", "branch", "worktree", "json_stream")
+}
 
 
 @click.command(cls=Committing, epilog=EPILOG)
@@ -51,6 +55,7 @@ Examples:
 @click.option("--no-sandbox", is_flag=True, help="Commands run without a sandbox; each is asked about.")
 @run_options.landing("run")
 @run_options.limiting()
+@show_prompt_option
 @click.option("--child", hidden=True)
 @json_option
 @run_options.stream_option
@@ -65,6 +70,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.repo import layout, open_worktree
 
     given = SimpleNamespace(**options)
+    refuse_conflicts(given, CONFLICTS)
     session = session._replace(verbose=session.verbose or given.verbose)
     preload(given.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
@@ -73,6 +79,8 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.cli.program.settle import settle
 
     settle(worktree, terminal)
+    if given.show_prompt:
+        return _show_prompt(given, worktree, settings, terminal)
     if not given.json_stream:
         return _for_a_person(given, worktree, settings, terminal)
     from repoagent.cli.run.events import emit_error
@@ -82,6 +90,22 @@ def command(session: Session, /, **options: Any) -> Exit:
     except RepoagentError as error:
         emit_error(error)
         return error.exit_code
+
+
+def _show_prompt(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:
+    from repoagent.cli.context.prompt import Shown, blocks_of, show_texts, spec_of
+    from repoagent.cli.run.asked import request_of
+    from repoagent.llm.naming import shown
+    from repoagent.work.sending.preview import first_request
+    from repoagent.work.silent import SilentTalk
+
+    request, _ = request_of(given, worktree, settings)
+    spec = spec_of(settings)
+    talk = SilentTalk()
+    blocks = blocks_of(first_request(worktree, request, settings, talk, spec))
+    found = Shown(shown(spec), None, blocks, tuple(talk.said))
+    show_texts(found, terminal, as_json=given.as_json, count=False)
+    return Exit.DONE
 
 
 def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:

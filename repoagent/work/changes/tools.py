@@ -49,10 +49,10 @@ def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) 
     return (
         Tool(
             "keep",
-            '<keep path="FILE"/> makes a file that a command made, or all in a folder, a part of your change.',
+            '<keep path="FILE"/> adds a file that a command made, or a folder of them, to your change.',
             keep,
         ),
-        Tool("restore", '<restore path="FILE"/> takes all of your changes of a file back.', restore),
+        Tool("restore", '<restore path="FILE"/> takes back all your changes of a file.', restore),
     )
 
 

@@ -172,8 +172,8 @@ class Nursery:
 def delegate_tools(nursery: Nursery, wait: Tool | None) -> tuple[Tool, ...]:
     """`delegate`, and `wait` (that of commands, where there is one) for children too."""
     text = (
-        '<delegate kind="explore">QUESTION OR TASK</delegate> gives a part of the work to a child that sees nothing of '
-        'this conversation; its answer comes back. background="yes" for several at once, then <wait child="c1"/>.'
+        '<delegate kind="explore">QUESTION OR TASK</delegate> asks a sub-agent, which sees nothing of this '
+        'conversation; background="yes" for several at once, then <wait child="c1"/>.'
     )
 
     def waiting(action: Action) -> Observation:

@@ -14,6 +14,7 @@ from repoagent.llm import Part, Reply, Request, Turn, complete
 from repoagent.llm.naming import shown
 from repoagent.work.desk import Desk
 from repoagent.work.outset import first_words
+from repoagent.work.sending.environment import ENVIRONMENT
 from repoagent.work.sending.prompt import request_of
 
 WINDOW = 128_000  # tokens, of a model of which nobody knows how much it takes in
@@ -49,6 +50,8 @@ class Sending:
             state, lambda turns: self._checkpoint(state, turns), self._known, force=force
         )
         if len(state.turns) > known:
+            told = [turn for turn in state.turns if turn.meta.get("kind") == ENVIRONMENT]
+            state = state.with_turn(told[-1]) if told else state  # a checkpoint leaves it out
             self.desk.talk.progress("checkpoint", {"file": str(self.desk.home.checkpoint)})
         return state
 

@@ -1,0 +1,168 @@
+"""What a run is told of its environment: the confinement of its commands, in words, and what the top folder shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from repoagent.agent.approval import Gate
+from repoagent.agent.sandbox.launch.paths import within
+from repoagent.agent.sandbox.plan import writable_roots
+from repoagent.agent.tool import EDIT
+from repoagent.errors import RepoagentError
+from repoagent.repo.paths import is_ignored
+from repoagent.store.atomic import read_regular
+from repoagent.work.desk import Desk
+from repoagent.work.tools.confinement import Confinement
+from repoagent.work.tools.names import named
+
+ENVIRONMENT = "environment"  # the kind of its turn
+LISTED = 600  # characters of the listing of the top folder
+MOST = 2  # commands that run tests
+_LARGEST = 1 << 20  # bytes of a file that says how tests are run
+_OURS = frozenset({".git", ".repoagent"})
+_INSTALLED = frozenset({"node_modules"})
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_TARGET = re.compile(rb"^(test|tests|check)[ \t]*:(?!=)", re.MULTILINE)
+_PYTEST = (
+    ("pytest.ini", re.compile(rb"")),
+    ("pyproject.toml", re.compile(rb"^\[tool\.pytest[.\]]", re.MULTILINE)),
+    ("tox.ini", re.compile(rb"^\[pytest\]", re.MULTILINE)),
+    ("setup.cfg", re.compile(rb"^\[tool:pytest\]", re.MULTILINE)),
+)
+
+
+def environment_text(desk: Desk, place: Confinement) -> str:
+    """What holds for this run. All of it comes from the values that it is run with."""
+    tools = {tool.name for tool in desk.tools}
+    lines = [f"work tree: {named(str(desk.worktree.top))}; system: {_system()}"]
+    if "run" in tools:
+        lines += [f"commands: {sentence}" for sentence in confined_text(place, desk.gate.why_none)]
+    if asks := _asks(desk.gate, runs="run" in tools, edits=EDIT in tools):
+        lines.append(asks)
+    if desk.request.check and EDIT in tools:
+        lines.append(f"check: the run is done only when `{desk.request.check}` passes")
+    names = tuple(_top(desk))
+    if "run" in tools and (tests := list(_tests(desk.worktree.top, names))):
+        lines.append("tests: " + ", ".join(f"`{command}` ({file})" for command, file in tests[:MOST]))
+    lines.append(f"top folder: {_listing(names)}")
+    return "This run:\n" + "\n".join(lines)
+
+
+def confined_text(place: Confinement, why_none: str = "") -> Iterator[str]:
+    """What commands can't do where they are run, a sentence each."""
+    policy = place.policy
+    if place.sandbox is None:
+        yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
+        return
+    roots = writable_roots(policy)
+    top = os.path.realpath(policy.top)
+    written = ["the work tree" if root == top else named(root) for root in roots]
+    home = os.path.realpath(Path.home())
+    rest = "" if any(within(home, root) for root in roots) else ", HOME too,"
+    network = "network" if policy.network else "no network (so no `pip install`)"
+    yield (
+        f"in a sandbox: {network}; they can write {_and([*written, '$TMPDIR'])}; all else{rest} is read-only, `.git` "
+        "too; files with secrets are hidden or empty"
+    )
+    yield from place.sandbox.narrows(policy)
+
+
+def _and(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else f"{words[0]} only"
+
+
+def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
+    """When somebody is asked, or what is refused without a question."""
+    mode = gate.mode
+    if mode == "read-only":
+        return "mode read-only: only commands that do nothing but read are run" if runs else ""
+    if mode == "auto":
+        return "mode auto: commands are refused, for there is no sandbox" if runs and not gate.sandbox else ""
+    asked = ["each edit"] if edits and mode == "ask" else []
+    asked += ["each command that does more than read"] if runs else []
+    rules = ", but for what their rules allow" if gate.allow else ""
+    return f"mode {mode}: the user is asked about {' and '.join(asked)}{rules}" if asked else ""
+
+
+def _system() -> str:
+    """The system, and the version of Python where the name of its program tells it."""
+    try:
+        name = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        name = platform.system()
+    python = re.search(r"python(3\.\d+)$", os.path.realpath(shutil.which("python3") or ""))
+    return f"{name} ({os.uname().machine})" + (f", Python {python[1]}" if python else "")
+
+
+def _top(desk: Desk) -> Iterator[str]:
+    """The names in the top folder, a folder's with a slash: without those that no model is to see, caches, and what
+    git ignores but environments and installed packages."""
+    top = desk.worktree.top
+    with os.scandir(top) as entries:
+        found = {
+            entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if entry.name not in _OURS
+        }
+    ignored = is_ignored(desk.worktree, list(found))
+    for name in sorted(found, key=lambda name: (name.startswith("."), name)):
+        shown = f"{name}/" if found[name] else name
+        if desk.bench.why_not(shown) is not None or _is_file(top / name / "CACHEDIR.TAG"):
+            continue
+        if name not in ignored or name in _INSTALLED or _is_file(top / name / "pyvenv.cfg"):
+            yield shown
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113  (false for what can't be looked at)
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown: list[str] = []
+    left = LISTED
+    for name in map(named, names):
+        left -= len(name) + 1
+        if left < 0:
+            break
+        shown.append(name)
+    more = len(names) - len(shown)
+    return " ".join([*shown, *([f"and {more} more"] if more else [])]) or "empty"
+
+
+def _tests(top: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The commands that run the project's tests, each with the file that says so. Of what a file says nothing is
+    repeated, for it is data."""
+
+    def text_of(name: str) -> bytes:
+        try:
+            return (read_regular(top / name, most=_LARGEST) or b"") if name in names else b""
+        except RepoagentError:  # a link, or too long: it says nothing here
+            return b""
+
+    for name in _MAKEFILES:
+        if target := _TARGET.search(text_of(name)):
+            yield f"make {target[1].decode()}", name
+            break
+    if _has_test_script(text_of("package.json")):
+        yield "npm test", "package.json"
+    for name, pattern in _PYTEST:
+        if name in names and pattern.search(text_of(name)):
+            own = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
+            yield own if own and os.access(top / own, os.X_OK) else "pytest", name
+            break
+    if "Cargo.toml" in names:
+        yield "cargo test", "Cargo.toml"
+    if "go.mod" in names:
+        yield "go test ./...", "go.mod"
+
+
+def _has_test_script(data: bytes) -> bool:
+    try:
+        script = json.loads(data or b"{}").get("scripts", {}).get("test", "")
+    except (ValueError, AttributeError, RecursionError):
+        return False
+    return isinstance(script, str) and script != "" and "no test specified" not in script
