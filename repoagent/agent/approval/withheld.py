@@ -46,6 +46,8 @@ _DEEP = re.compile(r"-[A-Za-z]*[rRd]|--(rec|deref|dir)")
 _PATTERN_APART = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file)")
 _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|glob|iglob)")
 
+_AS_TEXT = frozenset({"--text", "-a"})
+
 
 def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]) -> bool:
     """Whether `command`, which only reads, may show one of `withheld`: paths from the top, and how git knows each.
@@ -73,6 +75,8 @@ def git_names(
     if not any(text in _CONTENT_OF_GIT for text in texts[:3]):
         return False
     names = tuple(path.rpartition("/")[2] for path in withheld)
+    if names and _AS_TEXT.intersection(texts):  # git is told that these files are binary
+        return True
     for text in texts:
         path = text.rpartition(":")[2]
         if (names and text.endswith(names)) or any(map(off_limits, _paths(path, cwd))):

@@ -6,9 +6,11 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.agent.sandbox.installed import environments
 from repoagent.agent.sandbox.launch.paths import around, within
 from repoagent.agent.sandbox.policy import Policy
 
@@ -20,6 +22,7 @@ Step = tuple[str, str, str]
 _SHARED = ("/tmp", "/var/tmp")
 _RUNNING = "/run"  # sockets of the system's and the user's services
 _STILL_NEEDED = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/resolve")
+_HOMES = (("config", "XDG_CONFIG_HOME", ".config"), ("data", "XDG_DATA_HOME", ".local/share"))
 _SOCKETS = Path("/proc/net/unix")
 
 
@@ -55,9 +58,23 @@ def shielded_names(policy: Policy) -> list[str]:
 
 
 def prepare_scratch(policy: Policy) -> Path:
-    """Make the scratch folder. Nothing in it is taken for anything: a command may have put a link there."""
+    """Make the scratch folder, and in it those that programs have as XDG_CONFIG_HOME and XDG_DATA_HOME, with a link to
+    each entry of the user's own. Nothing in it is taken for anything: a command may have put a link there."""
     scratch = Path(_real(policy.scratch))
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, variable, usual in _HOMES:
+        own = os.environ.get(variable) or Path.home() / usual
+        try:
+            (scratch / name).mkdir(mode=0o700)
+            folder = os.open(scratch / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:  # it is there
+            continue
+        try:
+            with suppress(OSError), os.scandir(own) as entries:
+                for entry in entries:
+                    os.symlink(entry.path, entry.name, dir_fd=folder)
+        finally:
+            os.close(folder)
     return scratch
 
 
@@ -76,7 +93,10 @@ def plan(policy: Policy) -> Plan:
         add("write", scratch, folder)
     for folder in {_real(Path(_RUNNING)), _real(Path("/var/run"))}:
         add("folder", "", folder)
-    for path in [*_STILL_NEEDED, *_tools(), *map(str, policy.also_read), str(policy.top)]:
+    hidden = [_real(path) for path in policy.hide]
+    data = [scratch, _real(policy.top), *map(_real, policy.also_write)]
+    needed = [*_STILL_NEEDED, *_tools(), *environments(os.environ, data, hidden)]
+    for path in [*needed, *map(str, policy.also_read), str(policy.top)]:
         real = _real(Path(path))
         if any(within(real, covered) and real != covered for covered in list(steps)) and os.path.exists(real):  # noqa: PTH110
             add("keep", real, real)
@@ -108,7 +128,7 @@ def plan(policy: Policy) -> Plan:
             add("keep", path, path)
             for folder in _between(path, [root for root in roots if within(path, root)]):
                 steps.setdefault(folder, ("pin", folder, folder))
-    for path in [*(_real(path) for path in policy.hide), *_open_sockets(roots)]:
+    for path in [*hidden, *_open_sockets(roots)]:
         if mode := _mode(path):
             covered = max((target for target in steps if within(path, target)), key=len, default="/")
             if steps.get(covered, ("", "", ""))[0] == "folder" or (covered in _SHARED and covered != path):

@@ -29,6 +29,7 @@ _KEPT_ALWAYS = ("PATH", "HOME", "PWD", "USER", "LOGNAME", "SHELL", "TERM", "LANG
 # Where tools keep what they can make again: in the scratch folder, since the home folder is not writable.
 _CACHES = {
     "TMPDIR": "", "TMP": "", "TEMP": "", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state",
+    "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data",
     "PIP_CACHE_DIR": "cache/pip", "UV_CACHE_DIR": "cache/uv", "npm_config_cache": "cache/npm",
     "YARN_CACHE_FOLDER": "cache/yarn", "GOCACHE": "cache/go-build", "CCACHE_DIR": "cache/ccache",
     "SCCACHE_DIR": "cache/sccache", "GRADLE_USER_HOME": "cache/gradle", "MPLCONFIGDIR": "cache/matplotlib",
@@ -50,8 +51,9 @@ def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
     Kept is all else: PATH, LANG, TERM, a virtual environment, JAVA_HOME, GOPATH, CARGO_HOME, NODE_PATH ... HOME stays,
     so that tools find their settings and what they have downloaded, to read: the packages of Cargo (~/.cargo/registry),
     Go (~/go/pkg/mod), Maven (~/.m2) and npm (node_modules). What they write beside the work tree goes to the scratch
-    folder: TMPDIR, XDG_CACHE_HOME, the build cache of Go, logs of npm, Gradle's home (with the downloaded files as its
-    read-only cache). `pytest`, `make`, `cargo test`, `go test` and `npm test` run so without the network; the first
+    folder: TMPDIR, XDG_CACHE_HOME, XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_DATA_HOME (the last two hold links to what
+    there is, see `prepare_scratch`), the build cache of Go, logs of npm, Gradle's home (with the downloaded files as
+    its read-only cache). `pytest`, `make`, `cargo test`, `go test` and `npm test` run so without the network; the first
     build of Go is a cold one. git takes no locks that it can do without, and trusts the work tree if another user owns
     it: that it was opened at all was decided before.
     """

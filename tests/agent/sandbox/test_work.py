@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from repoagent.agent.sandbox import Policy, Sandbox, scrubbed
+from repoagent.agent.sandbox.landlock import Landlock
 from tests.conftest import GitRepo
 
 from .world import WORKING, params
@@ -44,6 +46,22 @@ def test_git_can_be_read(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(" M a.txt\n1\n")
     assert run(sandbox, policy_of(repo, tmp_path / "scratch"), "git add a.txt").returncode == 128
+
+
+@every_sandbox
+def test_git_takes_a_hidden_file_for_a_changed_one(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+    if isinstance(sandbox, Landlock) and not sandbox.mounting:
+        pytest.skip("what is hidden can't be covered, only be kept from being opened")
+    repo.write("a.txt", "changed\n")
+    repo.write(".env", "correct-horse\n")
+    repo.git("add", "-f", ".env")
+    policy = replace(policy_of(repo, tmp_path / "scratch"), hide=(repo.top / ".env",))
+    done = run(
+        sandbox, policy, "test -f .env; cat .env; git status --short; git diff --stat; (echo x >.env) || true"
+    )
+    assert done.stdout.startswith("AM .env\n M a.txt\n .env")
+    assert "Read-only" in done.stderr and "git" not in done.stderr and "fatal" not in done.stderr
+    assert repo.read(".env") == b"correct-horse\n"
 
 
 @every_sandbox

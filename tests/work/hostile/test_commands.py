@@ -16,6 +16,7 @@ from repoagent.agent.approval import Asked, Gate, Verdict, rules
 from repoagent.agent.approval.proposing import propose
 from repoagent.agent.approval.shell import read
 from repoagent.agent.sandbox import Policy, find
+from repoagent.agent.sandbox.landlock import Landlock
 from repoagent.config import load
 from repoagent.config.kinds import texts
 from repoagent.edit.verify.scope import gate
@@ -150,6 +151,22 @@ def test_what_a_command_in_a_sandbox_does_not_see(repo: GitRepo) -> None:
     assert "correct-horse" not in model.told
     assert any("commands do not see" in text and ".env" in text for text in person.said)
     assert (repo.top / ".env").read_text() == "correct-horse\n"
+
+
+@confined
+def test_git_says_that_a_tracked_secret_differs_and_not_what_it_holds(repo: GitRepo) -> None:
+    repo.write(".env", "correct-horse\n")
+    repo.write("a.txt", "one\n")
+    repo.git("add", "-f", ".env", "a.txt")
+    repo.git("commit", "-qm", "Secrets")
+    repo.write("a.txt", "two\n")
+    steps = [f"<run>{text}</run>" for text in ("git diff", "git diff --text", "git diff -a -- .")]
+    ends = ("<finish>a</finish>", "<finish>b</finish>")
+    _, model, person = go(repo, *steps, *ends, mode="auto", person=Person(allows=nobody))
+    assert "correct-horse" not in model.told
+    assert [asked.what for asked in person.asked] == ["git diff --text", "git diff -a -- ."]
+    if not isinstance(sandbox := find(), Landlock) or sandbox.mounting:
+        assert person.seen[0].ok and "+two" in person.seen[0].text
 
 
 def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitRepo, tmp_path: Path) -> None:

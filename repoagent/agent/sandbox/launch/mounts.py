@@ -31,6 +31,7 @@ from .kernel import (
 from .supervise import FAILED, exit_code
 
 _SAFE = MS_NOSUID | MS_NODEV
+_SHARED_MEMORY = "/dev/shm"
 
 
 def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int) -> None:
@@ -51,8 +52,8 @@ def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory
         os.close(descriptor)
     mount("none", "/", "", MS_REC | MS_PRIVATE)
     sources = {source: open_plainly(source) for _, source, _ in steps if source}
-    sources[""] = open_plainly("/dev/null")
     set_read_only("/", True, below=True)
+    sources[""] = _nothing()
     for what, source, target in steps:
         _step(what, sources[source], target)
     for what, _, target in steps:
@@ -67,6 +68,18 @@ def enter(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory
     prctl(PR_SET_PDEATHSIG, 9)
     mount("proc", "/proc", "proc", _SAFE | MS_NOEXEC)
     _wait_for_child()
+
+
+def _nothing() -> int:
+    """A descriptor of an empty file that nobody can write: a plain one, so that git takes it for a changed file and
+    not for a kind that it can't read. It stands on a mount that `_devices` covers."""
+    try:
+        mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, "size=4k,mode=755")
+    except FileNotFoundError:
+        return open_plainly("/dev/null")
+    name = f"{_SHARED_MEMORY}/empty"
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
+    return open_plainly(name)
 
 
 def _step(what: str, source: int, target: str) -> None:
@@ -110,7 +123,7 @@ def _devices(shared_memory: int) -> None:
         mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
         mount("/dev/pts/ptmx", "/dev/ptmx", "", MS_BIND)
     with suppress(FileNotFoundError):
-        mount("tmpfs", "/dev/shm", "tmpfs", _SAFE, f"size={shared_memory},mode=1777")
+        mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, f"size={shared_memory},mode=1777")
 
 
 def _wait_for_child() -> None:
