@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.agent.approval.asked import May
+from repoagent.agent.commands.pipes import CLOSED
 from repoagent.repo.run import uninterrupted
 
 GRACE = 0.5  # seconds that output is waited for when the command has ended and something holds its pipe
@@ -89,9 +90,11 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code; of one that a signal ended, 128 and its number; None while it runs."""
+        """The exit code; of one that a signal ended, 128 and its number; None while it runs. Of a pipe whose reader
+        had enough it is 0."""
         code = self.process.poll()
-        return code if code is None or code >= 0 else 128 - code
+        code = code if code is None or code >= 0 else 128 - code
+        return 0 if code == CLOSED and "|" in self.job.text else code
 
     def how(self) -> str:
         """How it ended, in words."""

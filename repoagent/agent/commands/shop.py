@@ -37,7 +37,8 @@ class Shop:
     what that file says. unshown: further variables of a command that may not see all. seconds_left: of the run, None
     without a limit. watch: called before a command in the foreground, with whether one in the background may have
     written since the last call; what it returns is called after it, and says which files changed. audit: is told of
-    each command. shown_as: how a model can name a file of `folder`. timeout, longest: seconds that a command has by
+    each command. shown_as: how a model can name a file of `folder`. explain: says which of the confinement's limits an
+    output is about. timeout, longest: seconds that a command has by
     itself, and that may be asked for. budget: bytes of output that are shown. keep: bytes of output that are kept in a
     file; keep_in_all: in all files of the run, but for the end of each.
     """
@@ -53,6 +54,7 @@ class Shop:
     watch: Callable[[bool], Callable[[], str]] = _nothing_changed
     audit: Callable[[Mapping[str, object]], None] = _nothing
     shown_as: Callable[[Path], str] = str
+    explain: Callable[[str], str] = lambda output: ""
     timeout: float = 120.0
     longest: float = 3600.0
     budget: int = 8 * 1024

@@ -12,6 +12,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approval.asked import Asked
 from repoagent.agent.approval.shell import read
 from repoagent.agent.commands.environment import environment
+from repoagent.agent.commands.pipes import bash_options, was_cut_off
 from repoagent.agent.commands.running import Command, Job, start
 from repoagent.agent.commands.shop import Shop
 from repoagent.agent.commands.shown import Shown, show
@@ -127,7 +128,9 @@ def _started(shop: Shop, job: Job, name: str = "") -> Command:
     env = environment(shop.env)
     if job.may != "all":
         env |= shop.unshown()
-    argv = [_shell(env.get("PATH")), "-c", job.text]
+    shell = _shell(env.get("PATH"))
+    options = bash_options(read(job.text)) if shell.endswith("/bash") else []
+    argv = [shell, *options, "-c", job.text]
     try:
         file = shop.next_file(f"{name}-{job.text}" if name else job.text)
         report = file.with_name(f".{file.stem}.why")
@@ -176,10 +179,13 @@ def _begin(shop: Shop, job: Job) -> Observation:
 def _ended(shop: Shop, command: Command, shown: Shown, more: str, name: str = "") -> Observation:
     """What came of a command that has ended."""
     nothing = unmatched(command.job.text, command.exit, shown.text)
+    more = "\n".join(filter(None, [more, shop.explain(shown.text)]))
     return Observation(
         "run",
         told(command, shown, more, nothing),
-        ok=command.exit == 0 or bool(nothing),
+        ok=command.exit == 0
+        or bool(nothing)
+        or was_cut_off(read(command.job.text), command.exit, shown.text),
         data=data_of(shop, command, name),
         blocks=False,
     )

@@ -101,7 +101,7 @@ def _state(
         "exit": command.exit,
         "output": shop.shown_as(command.file),
     }
-    return "\n".join(filter(None, [head, output, changed])), good, False, data
+    return "\n".join(filter(None, [head, output, changed, shop.explain(shown.text)])), good, False, data
 
 
 def _named(shop: Shop, action: Action) -> tuple[str, Command]:

@@ -89,8 +89,8 @@ def python_tool(room: Room) -> Tool:
             return Observation("python", str(error), ok=False)
 
     text = (
-        "<python>CODE</python> runs it in a Python kernel that keeps its variables, as `run` runs commands; shows what "
-        'it prints and the value of its last line. restart="yes" starts again.'
+        "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it prints and the "
+        'value of its last line; restart="yes" starts again.'
     )
     return Tool("python", text, perform)
 
@@ -126,7 +126,8 @@ def _perform(room: Room, action: Action) -> Observation:
     room.shop.audit({**record, "how": cell.ending, "seconds": round(cell.seconds, 3)})
     how = _how(room, cell, seconds)
     shown = show(file, room.shop.shown_as(file), room.shop.budget)
-    text = _told(cell, how, shown, [said, output.trouble, look_again()])
+    further = (look_again(), room.shop.explain(shown.text))
+    text = _told(cell, how, shown, [said, output.trouble, "\n".join(filter(None, further))])
     return Observation(
         "python",
         text,

@@ -60,14 +60,11 @@ def confined_text(place: Confinement, why_none: str = "") -> Iterator[str]:
     if place.sandbox is None:
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
         return
-    roots = writable_roots(policy)
-    top = os.path.realpath(policy.top)
-    written = ["the work tree" if root == top else named(root) for root in roots]
     home = os.path.realpath(Path.home())
-    rest = "" if any(within(home, root) for root in roots) else ", HOME too,"
+    rest = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
     network = "network" if policy.network else "no network (so no `pip install`)"
     yield (
-        f"in a sandbox: {network}; they can write {_and([*written, '$TMPDIR'])}; all else{rest} is read-only, `.git` "
+        f"in a sandbox: {network}; they can write {_and(place.writable())}; all else{rest} is read-only, `.git` "
         "too; files with secrets are hidden or empty"
     )
     yield from place.sandbox.narrows(policy)

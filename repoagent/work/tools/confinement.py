@@ -18,6 +18,7 @@ from repoagent.agent.sandbox import (
     tried,
     unconfined,
 )
+from repoagent.agent.sandbox.plan import writable_roots
 from repoagent.config import Settings, user_file
 from repoagent.edit.verify.scope import KEY_SUFFIXES
 from repoagent.edit.verify.scope import gate as off_limits
@@ -25,6 +26,7 @@ from repoagent.repo import WorkTree, layout
 from repoagent.store import Layout
 from repoagent.store.folders import folder
 from repoagent.work.request import RunRequest
+from repoagent.work.tools.names import named
 from repoagent.work.tools.obeyed import acting_on_opening, kept_for_git
 from repoagent.work.tools.withheld import Withheld
 
@@ -52,6 +54,12 @@ class Confinement:
         if self.sandbox is None:
             return None
         return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
+
+    def writable(self) -> list[str]:
+        """What commands may write, in words."""
+        top = os.path.realpath(self.policy.top)
+        roots = writable_roots(self.policy)
+        return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
 
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
         if self.sandbox is None:

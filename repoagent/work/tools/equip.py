@@ -37,6 +37,7 @@ from repoagent.work.plugins import plugin_tools
 from repoagent.work.request import RunRequest
 from repoagent.work.skills import Skill, find_skills, skill_places
 from repoagent.work.tools.confinement import Confinement, hidden_from
+from repoagent.work.tools.explaining import Explainer
 from repoagent.work.tools.names import named
 from repoagent.work.tools.reading import output_name
 from repoagent.work.tools.unshown import are_blobs, unshown
@@ -101,6 +102,7 @@ def shop_of(desk: Desk, place: Confinement) -> Shop:
         ),
         audit=partial(_record, desk.layout, desk.home.name),
         shown_as=output_name,
+        explain=Explainer(place),
         timeout=desk.settings.number("run.timeout"),
     )
 

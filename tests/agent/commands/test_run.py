@@ -55,6 +55,31 @@ def test_a_call_that_is_wrong_is_told_and_runs_nothing(
     assert not seen.ok and said in seen.text and not bench.shop.folder.exists()
 
 
+@pytest.mark.parametrize(
+    ("body", "ok", "said"),
+    [
+        ("false | tail -1", False, "exit 1"),
+        ("(exit 3) | cat | wc -l", False, "exit 3"),
+        ("false | tail -1 && echo passed", False, "exit 1, no output"),
+        ("yes | head -1", True, "exit 0\n"),
+        ("yes | head -1 && echo after", True, "after"),
+        ("yes | grep -q y && echo there || echo not there", True, "\nthere"),
+        ("if yes | sed 1q; then echo there; fi", True, "\nthere"),
+        ("grep -rn nothing . | sort | head", True, "exit 1: no match"),
+        ("grep nothing missing | wc -l", False, "exit 2"),
+        ("cat missing | grep nothing", False, "exit 1"),
+        (f"{sys.executable} -c 'for i in range(99999): print(i)' | head -1", True, "BrokenPipe"),
+        (f"{sys.executable} -c 'raise BrokenPipeError' | tail -1", False, "exit 1"),
+    ],
+)
+def test_each_part_of_a_pipe_counts_but_one_whose_reader_had_enough(
+    bench: Bench, body: str, ok: bool, said: str
+) -> None:
+    bench.shop.env = {**bench.shop.env, "PYTHONUNBUFFERED": "1"}
+    seen = bench.run(body)
+    assert seen.ok is ok and said in seen.text, seen.text
+
+
 def test_a_no_is_told_with_its_reason_and_runs_nothing(bench: Bench) -> None:
     bench.shop.gate.asker = lambda asked: Verdict(False, reason="the person said no: use make")
     seen = bench.run("touch x")

@@ -1,0 +1,56 @@
+"""Why a command failed, where that is its confinement and its output does not say so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from repoagent.agent.sandbox.landlock import Landlock
+from repoagent.work.tools.confinement import Confinement
+
+# What programs print where they miss the network: pip, libc, Node, Go, Rust; and those that are told to stay offline.
+_NETWORK = re.compile(
+    r"from versions: none|could(?: not|n't) resolve|temporary failure in name resolution|name or service not known"
+    r"|network is unreachable|no address associated with hostname|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b"
+    r"|no such host|failed to lookup address|GOPROXY=off|\bENOTCACHED\b|--offline was specified"
+    r"|network connectivity is disabled",
+    re.IGNORECASE,
+)
+_WRITE = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
+_DENIED = re.compile(r"permission denied|\bEACCES\b", re.IGNORECASE)  # without mounts
+
+
+@dataclass
+class Explainer:
+    """Gives a line for an output that tells of a limit of `place`, once for each limit."""
+
+    place: Confinement
+    said: set[str] = field(default_factory=set)
+
+    def __call__(self, output: str) -> str:
+        return "\n".join(filter(None, [self._network(output), self._writing(output)]))
+
+    def _network(self, output: str) -> str:
+        confined = self.place.sandbox is not None and not self.place.policy.network
+        if not confined or not _NETWORK.search(output) or not self._first("network"):
+            return ""
+        return (
+            "Commands have no network in this run, so nothing can be installed or fetched: do without, or say that it "
+            "needs `--network`, which only the user can give."
+        )
+
+    def _writing(self, output: str) -> str:
+        sandbox = self.place.sandbox
+        bare = isinstance(sandbox, Landlock) and not sandbox.mounting
+        told = _WRITE.search(output) or (bare and _DENIED.search(output))
+        if sandbox is None or not told or not self._first("writing"):
+            return ""
+        return (
+            f"The sandbox lets commands write nothing but {' and '.join(self.place.writable())}, and not `.git`: write "
+            "there, or say what is missing: only the user can allow a folder, with `run.write`."
+        )
+
+    def _first(self, kind: str) -> bool:
+        first = kind not in self.said
+        self.said.add(kind)
+        return first
