@@ -287,7 +287,7 @@ def test_all_of_it_is_in_the_conversation(repo: GitRepo) -> None:
     found = read(file)
     assert found is not None
     assert [turn.role for turn in found.turns] == [
-        "user", "observation", "assistant", "observation", "assistant", "observation", "assistant",
+        "user", "observation", "observation", "assistant", "observation", "assistant", "observation", "assistant",
     ]  # fmt: skip
     assert open_state(file).turns == found.turns
 

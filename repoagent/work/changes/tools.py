@@ -49,7 +49,7 @@ def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) 
     return (
         Tool(
             "keep",
-            '<keep path="FILE"/> adds a file that a command made, or a folder of them, to your change.',
+            '<keep path="FILE"/> adds a file or folder that a command made to your change.',
             keep,
         ),
         Tool("restore", '<restore path="FILE"/> takes back all your changes of a file.', restore),

@@ -173,7 +173,7 @@ def delegate_tools(nursery: Nursery, wait: Tool | None) -> tuple[Tool, ...]:
     """`delegate`, and `wait` (that of commands, where there is one) for children too."""
     text = (
         '<delegate kind="explore">QUESTION OR TASK</delegate> asks a sub-agent, which sees nothing of this '
-        'conversation; background="yes" for several at once, then <wait child="c1"/>.'
+        'conversation; background="yes" for several, then <wait child="c1"/>.'
     )
 
     def waiting(action: Action) -> Observation:

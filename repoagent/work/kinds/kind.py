@@ -44,7 +44,7 @@ BUILT_IN = {
     for kind in (
         Kind(
             "explore",
-            "looks around and answers a question; changes nothing",
+            "answers a question; changes nothing",
             "Find out what you are asked, with the tools that look. Answer with what the one who asks has to know: "
             "paths, lines and names first, then what follows from them. Say what you did not find.",
             EXPLORE,
@@ -52,14 +52,14 @@ BUILT_IN = {
         ),
         Kind(
             "edit",
-            "makes one change that is described to it, and says what it changed",
+            "makes one change",
             "Make the change that is described, no other. Look before you change. Answer with what you changed, how "
             "you know that it is right, and what is left to do.",
             EXPLORE | {"edit", "write", "run", "wait", "kill", "task", "skill"},
         ),
         Kind(
             "review",
-            "reviews the change so far and answers with findings; changes nothing",
+            "reviews the change so far; changes nothing",
             tools=EXPLORE,
             mode="read-only",
         ),

@@ -48,7 +48,7 @@ class Finishing:
             done = "the plan in a few sentences, and what is uncertain in it"
         elif self.desk.gate.mode == "read-only":
             done = "the answer, and what shows that it is so"
-        text = f'<finish>{done}</finish> ends the task; open="why" if tasks of the plan stay open.'
+        text = f'<finish>{done}</finish> ends the task; open="why" if planned tasks stay open.'
         return Tool("finish", text, self.perform, needs="all")
 
     def perform(self, action: Action) -> Observation:
