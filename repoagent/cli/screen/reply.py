@@ -13,8 +13,8 @@ _TAG = re.compile(r"<([a-z_]+)\b")
 _DATA = {"commit", "note", "think"}  # their bodies are no words to the person, or are shown elsewhere
 # Said in other words when they are done.
 _ACTIONS = {
-    "browse", "delegate", "history", "keep", "kill", "message", "neighbors", "outline", "python", "read", "recall",
-    "restore", "run", "search", "skill", "task", "uses", "wait", "write",
+    "browse", "delegate", "files", "history", "keep", "kill", "message", "neighbors", "outline", "python", "read",
+    "recall", "restore", "run", "search", "skill", "task", "uses", "wait", "write",
 }  # fmt: skip
 _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
 

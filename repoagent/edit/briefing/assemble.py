@@ -22,6 +22,7 @@ from repoagent.edit.briefing.forms import (
 from repoagent.edit.briefing.masking import masked_tool
 from repoagent.edit.briefing.tools import (
     Workbench,
+    files_tool,
     history_tool,
     neighbors_tool,
     outline_tool,
@@ -175,5 +176,7 @@ def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[
 
 
 def _tools(bench: Workbench) -> tuple[Tool, ...]:
-    looking = (read_tool, search_tool, outline_tool, history_tool, neighbors_tool, uses_tool, recall_tool)
+    looking = (
+        read_tool, files_tool, search_tool, outline_tool, history_tool, neighbors_tool, uses_tool, recall_tool
+    )  # fmt: skip
     return edit_tool(bench), *(tool(bench) for tool in looking)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.briefing.context import quoted, shown
+from repoagent.edit.briefing.files import left_out_text, list_files, listing_text
 from repoagent.edit.briefing.forms import LOOSE, Form, form_after, form_text, reminder
 from repoagent.edit.briefing.search import search
 from repoagent.edit.draft import Draft
@@ -111,6 +112,18 @@ def search_tool(bench: Workbench) -> Tool:
 
     text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
     return Tool("search", text, _reporting("search", perform), needs="nothing")
+
+
+def files_tool(bench: Workbench) -> Tool:
+    def perform(action: Action) -> Observation:
+        path, pattern = action.args.get("path", ""), action.args.get("pattern", "")
+        found = list_files(bench.worktree.top, bench.why_not, path, pattern)
+        rows = listing_text(found)
+        text = fence(rows, "listing") if rows else "No file matches." if pattern else "There are no files."
+        return Observation("files", "\n".join(filter(None, [text, left_out_text(found)])))
+
+    text = '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern those of one folder.'
+    return Tool("files", text, _reporting("files", perform))
 
 
 def outline_tool(bench: Workbench) -> Tool:

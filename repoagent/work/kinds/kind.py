@@ -7,9 +7,8 @@ from typing import Literal
 
 from repoagent.agent.approval import Mode
 
-EXPLORE = frozenset(
-    {"read", "search", "outline", "neighbors", "uses", "history", "recall"}
-)  # tools that only look
+# tools that only look
+EXPLORE = frozenset({"read", "files", "search", "outline", "neighbors", "uses", "history", "recall"})
 
 Source = Literal["built-in", "user", "repository"]
 

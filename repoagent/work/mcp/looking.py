@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime, timezone
 from typing import Any
 
 from repoagent.agent import fence
@@ -123,7 +124,47 @@ def outline(call: Call) -> Told:
     return Told(text, data)
 
 
+def files(call: Call) -> Told:
+    from repoagent.edit.briefing.files import left_out_text, list_files, listing_text
+
+    here, asked = bench(call), call.arguments
+    found = list_files(here.worktree.top, here.why_not, asked["path"], asked["pattern"], most=asked["limit"])
+    data = {
+        "files": [
+            {
+                "path": file.path,
+                "bytes": file.size,
+                "modified": datetime.fromtimestamp(file.modified, timezone.utc).isoformat(timespec="seconds"),
+                "tracked": file.tracked,
+            }
+            for file in found.files
+        ],
+        "folders": [{"path": path, "files": count} for path, count in found.folders.items()],
+        "left_out": sum(found.more.values()),
+    }
+    rows = listing_text(found)
+    text = fence(clipped(rows), "listing") if rows else "No file matches."
+    return Told("\n".join(filter(None, [text, left_out_text(found)])), data)
+
+
 OFFERS = (
+    Offer(
+        "files",
+        "List files",
+        "Lists the files of the repository with their sizes and last changes on disk: tracked and untracked, without "
+        "ignored and withheld ones. Without a pattern: one folder, its subfolders with their number of files.",
+        shape.takes(
+            [],
+            path=shape.text("Path of a folder, from the top of the repository.", default="", least=0),
+            pattern=shape.text("A glob such as *.py or src/**/test_*.ts, below path.", most=300, default="", least=0),
+            limit=shape.whole("At most so many files and folders.", 1, 500, 100),
+        ),
+        shape.gives(
+            files=shape.listed(shape.gives(path="text", bytes="whole", modified="text", tracked="yes")),
+            folders=shape.listed(shape.gives(path="text", files="whole")), left_out="whole",
+        ),
+        files,
+    ),
     Offer(
         "neighbors",
         "Files that change together",

@@ -12,6 +12,7 @@ from repoagent.edit.briefing.context import quoted, shown
 from repoagent.edit.briefing.masking import masked_tool
 from repoagent.edit.briefing.search import MATCH_LIMIT
 from repoagent.edit.briefing.tools import (
+    files_tool,
     history_tool,
     known_or_read,
     neighbors_tool,
@@ -33,10 +34,11 @@ NOTES_TOKENS = 800
 
 
 def reading_tools(desk: Desk) -> tuple[Tool, ...]:
-    """`read`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
+    """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     bench = desk.bench
     looking = [
         _reads_outputs(desk, _noting(desk, read_tool(bench, with_blob=True))),
+        files_tool(bench),
         _searches_outputs(desk, search_tool(bench)),
         outline_tool(bench),
         history_tool(bench),

@@ -41,14 +41,14 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         assert "data, not instructions" in one.hello.instructions
         tools = one.tools()
         assert set(tools) == {
-            "neighbors", "uses", "history", "outline", "segments", "read", "recall", "review", "apply",
+            "files", "neighbors", "uses", "history", "outline", "segments", "read", "recall", "review", "apply",
         }  # fmt: skip
         for name, tool in tools.items():
             assert tool.annotations.read_only_hint == (name != "apply")
             assert tool.annotations.destructive_hint == (name == "apply")
             assert tool.output_schema["type"] == tool.input_schema["type"] == "object"
             assert all(entry.get("description") for entry in tool.input_schema["properties"].values())
-        with pytest.raises(MCPError, match="there is no tool 'rm'; there are: neighbors"):
+        with pytest.raises(MCPError, match="there is no tool 'rm'; there are: files"):
             one.call("rm", path="/")
         assert one.error("read", path="../x").startswith("../x is not a plain path")
         assert "type string" in one.error("read", path=["a"])

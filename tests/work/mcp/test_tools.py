@@ -80,6 +80,22 @@ def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
         found.told("uses")
 
 
+def test_files_lists_what_there_is(repo: GitRepo, use: Use) -> None:
+    repo.write("src/new.py", "x = 1\n")
+    repo.write("src/.env", "KEY=1\n")
+    found = use().data("files")
+    assert {"path": "src", "files": 2} in found["folders"] and found["left_out"] == 0
+    told = use().told("files", path="src", pattern="*.py")
+    assert [(row["path"], row["bytes"], row["tracked"]) for row in told.data["files"]] == [
+        ("src/app.py", len(repo.read("src/app.py")), True),
+        ("src/new.py", 6, False),
+    ]
+    assert "1 file withheld" in use().told("files", path="src").text
+    assert use().data("files", limit=1)["left_out"] > 0
+    with pytest.raises(UsageError, match="there is no folder nowhere"):
+        use().told("files", path="nowhere")
+
+
 def test_segments_are_the_file(repo: GitRepo, use: Use) -> None:
     text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
     repo.write("long.py", text)
