@@ -64,7 +64,7 @@ class AtWork:
         desk = self.desk
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
-            adopted = adopt(desk) if self.state.turns and not desk.request.parent else ""
+            adopted = adopt(desk, self.live.adopted) if self.state.turns and not desk.request.parent else ""
             self.state = begun(desk, self.state, self.place, adopted)
             self.sending = sending = Sending(desk, system_parts(desk, desk.tools, blocks))
             desk.shown.update(shown_in(self.state, written_by(desk)))

@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.cli.run.options import chosen_name
 from repoagent.errors import Refused, UsageError
-from repoagent.llm import Request, Turn
+from repoagent.llm import Request, Turn, Usage
 from repoagent.llm.conversation import append, read
 from repoagent.repo import FileChange, Moved, layout, open_worktree
 from repoagent.repo.change import REGULAR
@@ -293,11 +293,16 @@ def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long:
         write_order(place, Order(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
         append(place.conversation, Turn("user", "where?"), Turn("assistant", answer))
         with living(place, About("where?", kind="explore", parent=NAME)) as live:
+            live.turn(turns=2, doing="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
             live.ended(state, answer)
-    _, model, _ = go(repo, DONE, prompt="")
-    assert model.told.count("The end.") == 1 and "(run-20260101-000000-abcde0)" in model.told
-    _, model, _ = go(repo, "So.", prompt="and now?")
+    used = record(repo)["tokens"]
+    outcome, model, _ = go(repo, DONE, prompt="")
     assert model.told.count("The end.") == 1
+    assert "The child answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:" in model.told
+    assert "A child was ended (run-20260101-000001-abcde1), 2 calls, 2,200 tokens" in model.told
+    assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
+    _, model, _ = go(repo, "So.", prompt="and now?")
+    assert model.told.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500
 
 
 def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:

@@ -167,10 +167,12 @@ def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[
 
 
 def _last(place: Layout, kind: str) -> str:
-    """The name of the newest run or chat, each of its own kind; never one that a run delegated."""
+    """The name of the newest run or chat, each of its own kind; never one that a run delegated, or that is still
+    starting."""
     from repoagent.work.home import runs
 
-    fitting = (run.name for run in runs(place) if run.record.kind == kind and not run.record.parent)
+    begun = (run for run in runs(place) if not run.starting)
+    fitting = (run.name for run in begun if run.record.kind == kind and not run.record.parent)
     if (last := next(fitting, None)) is None:
         begins = "`repoagent chat`" if kind == "chat" else '`repoagent run "TASK"`'
         raise NothingDone(f"there is no {kind} here yet to go on with: {begins} begins one")

@@ -130,9 +130,8 @@ class _Page:
         if unread:
             yield from self._pair("unread", f"{unread:,} message{'s' * (unread != 1)} in its inbox")
         for child in below:
-            about = (
-                f"{state_of(child, utf8=self._utf8, color=False)}  {cost_of(child)}  {child.record.prompt}"
-            )
+            now = state_of(child, utf8=self._utf8, color=False)
+            about = f"{now}  {child.record.tokens:,} tokens  {cost_of(child)}  {child.record.prompt}"
             yield from self._pair("child", one_line(f"{child.short}  {about}"))
         if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
             yield from self._pair("go on", one_line(goes_on(run.name, record.kind)))

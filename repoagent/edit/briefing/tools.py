@@ -123,7 +123,7 @@ def files_tool(bench: Workbench) -> Tool:
         return Observation("files", "\n".join(filter(None, [text, left_out_text(found)])))
 
     text = '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern those of one folder.'
-    return Tool("files", text, _reporting("files", perform))
+    return Tool("files", text, _reporting("files", perform), needs="nothing")
 
 
 def outline_tool(bench: Workbench) -> Tool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from repoagent.agent import fence
 from repoagent.errors import Busy, RepoagentError, UsageError
 from repoagent.llm.conversation import read
@@ -39,14 +41,25 @@ def known_by(name: str) -> str:
     return f"({name})"
 
 
-def answered(name: str, text: str) -> str:
-    """What a child has answered, for its parent's conversation."""
-    return f"The child has answered {known_by(name)}:\n{fence(text.strip(), 'answer')}"
+ENDED = {"done": "finished", "answered": "answered", "limit": "reached a limit", "rejected": "declined"}
+GOOD = ("done", "answered")
 
 
-def adopt(desk: Desk) -> str:
-    """After a kill: take over what children have left, and say so to the model; "" where there is nothing. The answer
-    of one that was done is told unless the conversation has it."""
+def ended(run: Run, text: str, *, ok: bool) -> str:
+    """How a child has ended, what it used, and its answer or why it has none: for its parent's conversation."""
+    head = f"The child {ENDED.get(run.state, 'failed')} {known_by(run.name)}, {spent(run.record)}:"
+    return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
+
+
+def spent(record: Record) -> str:
+    """What a run has used, in a few words: "3 calls, 12,345 tokens, $0.0210"."""
+    calls = f"{record.turns} call{'s' * (record.turns != 1)}, {record.tokens:,} tokens"
+    return calls if record.cost is None else f"{calls}, ${record.cost:.4f}"
+
+
+def adopt(desk: Desk, count: Callable[[Record], None]) -> str:
+    """After a kill: take over what children have left, and say so to the model; "" where there is nothing. How a child
+    ended is told, and `count` gets the record of what it used, unless the conversation has its result already."""
     said = []
     told = "\n".join(turn.text for turn in desk.state.turns if turn.role == "observation")
     for name in sorted(names_of_folders(desk.layout)):
@@ -57,12 +70,17 @@ def adopt(desk: Desk) -> str:
         try:
             with locked(home.lock, timeout=_WAIT, what=f"the run {name}"):
                 changed = take_over(desk, home)
-                answer = "" if known_by(name) in told else _answer(home)
         except Busy:
             desk.talk.say(f"warning: the child {name} is still at work: `repoagent runs stop {name}` ends it")
             continue
-        if answer:
-            said.append(answered(name, mask(answer)))
+        run = refreshed(Run(home, Record(), ""))  # its lock is free: it has ended
+        if known_by(name) not in told and run.record.begun:
+            count(run.record)
+            said.append(
+                ended(run, _answer(run), ok=True)
+                if run.state in GOOD
+                else f"A child was ended {known_by(name)}, {spent(run.record)}."
+            )
         if changed:
             said.append(
                 f"A child that was ended had changed {', '.join(changed)}: a part of your change now."
@@ -70,14 +88,11 @@ def adopt(desk: Desk) -> str:
     return "\n".join(said)
 
 
-def _answer(home: Home) -> str:
-    """The last word of a child that was done; "" of any other."""
-    run = refreshed(Run(home, Record(), ""))
-    if run.state not in {"done", "answered"}:
-        return ""
+def _answer(run: Run) -> str:
+    """The last word of a child that was done."""
     if len(run.record.text) < LONGEST:
         return run.record.text
-    conversation = read(home.conversation)  # which has all of it
+    conversation = read(run.home.conversation)  # which has all of it
     return conversation.turns[-1].text if conversation and conversation.turns else run.record.text
 
 

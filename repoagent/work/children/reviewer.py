@@ -41,9 +41,11 @@ def review(top: str, model: str, budget: Budget, seconds: float | None) -> Obser
     lines = [_line(finding) for finding in findings[:MOST]]
     notes = [str(note) for note in report.get("notes") or ()]
     text = fence("\n".join(lines), "findings") if lines else "The review found nothing."
-    return Observation(
-        "delegate", "\n".join([text, *notes]), data={"kind": "review", "findings": len(findings)}
-    )
+    tokens, cost = report.get("tokens") or 0, report.get("cost")
+    price = f", ${cost:.4f}" if isinstance(cost, (int, float)) else ""
+    head = f"The child finished, {tokens:,} tokens{price}:"
+    data = {"kind": "review", "findings": len(findings), "ended": "done", "tokens": tokens, "cost": cost}
+    return Observation("delegate", "\n".join([head, text, *notes]), data=data)
 
 
 def _line(finding: dict[str, Any]) -> str:

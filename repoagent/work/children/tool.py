@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,12 +12,12 @@ from repoagent.agent.tool import Needs
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm import Usage
 from repoagent.store.masking import mask
-from repoagent.work.children.adopting import answered, known_by, take_over
+from repoagent.work.children.adopting import ended, take_over
 from repoagent.work.children.order import Order, write_order
 from repoagent.work.children.process import Child, start
 from repoagent.work.children.reviewer import review
 from repoagent.work.desk import Desk
-from repoagent.work.home import Home, new_name
+from repoagent.work.home import Home, Record, Run, new_name, refreshed, requests
 from repoagent.work.kinds import Budget, Kind, instructions_text, narrowed
 from repoagent.work.tools.names import named
 
@@ -67,7 +68,12 @@ class Nursery:
         model = child.model or self.model
         self.count += 1
         if kind.name == "review":
-            return review(str(desk.worktree.top), model, child.budget, child.budget.seconds)
+            seen = review(str(desk.worktree.top), model, child.budget, child.budget.seconds)
+            tokens, cost = seen.data.get("tokens"), seen.data.get("cost")
+            if isinstance(tokens, int) and tokens:
+                used = Usage(input=tokens, estimated=True)
+                desk.means.meter.add_child(used, 0, cost if isinstance(cost, (int, float)) else None)
+            return seen
         home = Home(desk.layout, new_name("run"))
         order = Order(
             desk.home.name, kind.name, mask(action.body.strip()), instructions_text(kind), child.tools, child.mode,
@@ -109,14 +115,20 @@ class Nursery:
         return f": {', '.join(self.living)}" if self.living else "."
 
     def _waited(self, number: str) -> Observation:
-        child = self.living[number]
+        child, meter = self.living[number], self.desk.means.meter
         try:
-            child.listen(self.desk.talk.approve)
+            while not child.listen(self.desk.talk.approve, until=self._is_paused):
+                began = time.monotonic()
+                child.listen(self.desk.talk.approve, until=lambda: not self._is_paused())
+                meter.started += time.monotonic() - began  # a pause counts for no limit on time
         except BaseException:
             child.end()
             del self.living[number]
             raise
         return self._over(number)
+
+    def _is_paused(self) -> bool:
+        return requests.is_there(self.desk.home.pause)
 
     def _has_ended(self, child: Child) -> bool:
         return child.process.poll() is not None and child.listen(self.desk.talk.approve)
@@ -129,17 +141,19 @@ class Nursery:
         last = child.last or {}
         self._count_usage(last)
         changed = take_over(self.desk, home)
-        data: dict[str, object] = {"child": child.name, "kind": child.kind, "files": changed}
-        if last.get("event") != "end":
-            why = str(last.get("error") or (child.errors[-1] if child.errors else "it ended without a word"))
-            return Observation(
-                "delegate",
-                _with_files(f"The child failed {known_by(child.name)}: {mask(why)[:1000]}", changed),
-                ok=False,
-                data=data,
+        run = refreshed(Run(home, Record(name=child.name), ""))
+        record = run.record
+        data: dict[str, object] = {
+            "child": child.name, "kind": child.kind, "files": changed,
+            "ended": run.state, "calls": record.turns, "tokens": record.tokens, "cost": record.cost,
+        }  # fmt: skip
+        ok = last.get("event") == "end"
+        text = str(last.get("text" if ok else "error") or "")
+        if not ok:
+            text = (
+                text or run.record.text or (child.errors[-1] if child.errors else "it ended without a word")
             )
-        text = answered(child.name, mask(str(last.get("text", ""))))
-        return Observation("delegate", _with_files(text, changed), data=data)
+        return Observation("delegate", _with_files(ended(run, text, ok=ok), changed), ok=ok, data=data)
 
     def _count_usage(self, last: Mapping[str, object]) -> None:
         used = last.get("usage")

@@ -61,6 +61,7 @@ class Live:
         self._written: deque[float] = deque(maxlen=_WRITES)
         self._stale = False
         self._lock = _identity(home)
+        self._asked = (home, Home(home.layout, about.parent)) if about.parent else (home,)
         self._earlier = earlier or Record()
         self._record = replace(
             self._earlier,
@@ -105,8 +106,17 @@ class Live:
             self._record, self._stale = fresh, True
         self._freshen()
 
+    def adopted(self, child: Record) -> None:
+        """Count what a child used whose end an earlier process of this run did not see."""
+        before = self._earlier
+        cost = None if before.cost is None or child.cost is None else before.cost + child.cost
+        turns, tokens = before.turns + child.turns, before.tokens + child.tokens
+        self._earlier = replace(before, turns=turns, tokens=tokens, cost=cost)
+
     def control(self) -> list[inbox.Message]:
         """What is wanted: to be asked before each call of a model, and once more before the run counts as finished.
+
+        What is asked of the run that delegated this one holds for it too: a child may begin after that was asked.
 
         The messages that came meanwhile, oldest first; to ask again says that those of the last time are in the
         conversation (their turns name them: see inbox.py). Stands still while somebody has it paused; a message alone
@@ -116,13 +126,13 @@ class Live:
         self._freshen()
         began = time.monotonic()
         while True:
-            if requests.is_there(self.home.stop):
+            if any(requests.is_there(each.stop) for each in self._asked):
                 raise Stopped(
                     f"the run {self.home.name} was asked to stop, and did: "
                     f"`{goes_on(self.home.name, self._record.kind)}` goes on with it",
                     "somebody asked it to stop",
                 )
-            if not requests.is_there(self.home.pause):
+            if not any(requests.is_there(each.pause) for each in self._asked):
                 break
             if self._record.state != PAUSED:
                 self._becomes(PAUSED)

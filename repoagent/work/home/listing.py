@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.memory.conversations.names import names
 from repoagent.store import Layout, Warn, document, to_stderr
-from repoagent.store.atomic import is_temporary, sweep
+from repoagent.store.atomic import is_temporary, read_regular, sweep
 from repoagent.store.folders import folder
 from repoagent.store.locks import held_by
 from repoagent.work.home import process
@@ -68,6 +68,11 @@ class Run:
         return self.state in (RUNNING, PAUSED)
 
     @property
+    def starting(self) -> bool:
+        """Whether its process has not written its record yet."""
+        return self.alive and not self.record.started
+
+    @property
     def exit_code(self) -> int:
         """What its process returned, or what stands for that."""
         if self.state not in ENDS:
@@ -115,7 +120,7 @@ def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
     """The run that a person names: by its name, the last part of it, the beginning of one of these if no other begins
-    so, or "last" for the newest that no run delegated. Raises UsageError, which names those that were near."""
+    so, or "last" for the newest that no run delegated and that has begun. Raises UsageError, which names those near."""
     return chosen(runs(layout, warn=warn), name)
 
 
@@ -127,7 +132,10 @@ def chosen(found: Sequence[Run], name: str) -> Run:
         if run.name == name:
             return run
     if name == LAST:
-        return next((run for run in found if not run.record.parent), found[0])
+        begun = [run for run in found if not run.starting]
+        if not begun:
+            raise UsageError(f"the run {found[0].name} is still starting: try again in a second")
+        return next((run for run in begun if not run.record.parent), begun[0])
     exact = [run for run in found if run.short == name]
     fits = exact or [
         run for run in found if name and (run.name.startswith(name) or run.short.startswith(name))
@@ -175,11 +183,13 @@ def _run(home: Home, warn: Warn | None) -> Run:
     except Refused as error:
         return _unreadable(home, str(error))
     if data is None:
-        if held_by(home.lock) is not None:  # it begins just now
-            return Run(home, Record(name=home.name), RUNNING, _changed(home))
+        parent, kind = _ordered(home)
+        young = parent and time.time() - _changed(home) < _YOUNG
+        if young or held_by(home.lock) is not None:  # it begins just now
+            return Run(home, Record(name=home.name, kind=kind, parent=parent), RUNNING, _changed(home))
         aside = any(home.folder.glob(f"{home.record.name}.broken-*"))
         return _unreadable(
-            home, "its run.json was broken, and is set aside" if aside else "it has no run.json"
+            home, "its run.json was broken, and is set aside" if aside else "it has no run.json", parent
         )
     value = document.parse(data)
     if value is None:
@@ -220,8 +230,18 @@ def _bytes(home: Home) -> bytes | None:
         os.close(descriptor)
 
 
-def _unreadable(home: Home, problem: str) -> Run:
-    record = Record(name=home.name, kind=_kind(home.name))
+def _ordered(home: Home) -> tuple[str, str]:
+    """The parent and the kind of a run whose record is not there yet; of a child its order says them."""
+    try:
+        order = document.parse(read_regular(home.folder / "child.json", most=MOST) or b"")
+    except Refused:
+        order = None
+    parent, kind = (str((order or {}).get(key) or "") for key in ("parent", "kind"))
+    return parent, kind or _kind(home.name)
+
+
+def _unreadable(home: Home, problem: str, parent: str = "") -> Run:
+    record = Record(name=home.name, kind=_kind(home.name), parent=parent)
     return Run(home, record, UNREADABLE, _from_name(home.name) or _changed(home), problem)
 
 

@@ -13,7 +13,7 @@ from repoagent.store import write_whole
 from repoagent.work.home import process, requests
 from repoagent.work.home.inbox import ENDING, LARGEST
 from repoagent.work.home.listing import ELSEWHERE, Run, children, refreshed, runs
-from repoagent.work.home.place import goes_on
+from repoagent.work.home.place import Home, goes_on
 from repoagent.work.home.record import PAUSED, RUNNING
 
 _POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
@@ -68,8 +68,11 @@ def pause(run: Run) -> list[Run]:
 
 def resume(run: Run) -> list[Run]:
     """End the pause of a run and of all that it has delegated; these. Raises NotAlive, NothingDone when it is not
-    paused, Refused."""
+    paused, or paused together with the run that delegated it, Refused."""
     _listening(run)
+    parent = run.record.parent
+    if parent and requests.is_there(Home(run.home.layout, parent).pause):
+        raise NothingDone(f"{run.name} is paused because {parent} is: `repoagent runs resume {parent}`")
     below = _living_below(run)
     if not requests.clear(run.home.pause):
         raise NothingDone(f"{run.name} is not paused")

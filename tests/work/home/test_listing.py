@@ -19,6 +19,7 @@ from repoagent.llm import Turn
 from repoagent.llm.conversation import append
 from repoagent.memory.conversations.names import is_reserved
 from repoagent.store import Layout
+from repoagent.work.children import Order, write_order
 from repoagent.work.home import (
     About,
     Home,
@@ -34,6 +35,7 @@ from repoagent.work.home import (
 )
 from repoagent.work.home.process import boot
 from repoagent.work.home.record import from_dict, to_dict
+from repoagent.work.kinds import Budget
 from tests.work.home.conftest import Worker
 
 Start = Callable[..., Worker]
@@ -221,6 +223,26 @@ def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Star
     with living(Home(worker.home.layout, "other"), About("x")) as live:
         live.ended("done", "")
     assert states(worker.home.layout)["other"] == "done"
+
+
+def test_last_is_no_run_that_is_still_starting(layout: Layout) -> None:
+    """Neither a child, of which its order alone is there, nor one that holds its lock and has no record."""
+    order = Order("parent", "explore", "x", "", frozenset(), "ask", Budget())
+    write_order(Home(layout, "run-20990101-000000-aaaaaa"), order)
+    with pytest.raises(UsageError, match="still starting"):
+        find(layout, "last")
+    past(layout, "parent", ago=1)
+    late = Home(layout, "run-20990101-000001-bbbbbb")
+    with living(late, About("x")) as live:
+        late.record.unlink()
+        found = {run.name: run for run in runs(layout)}
+        assert find(layout, "last").name == "parent"
+        assert found[late.name].starting and not found["parent"].starting
+        assert [run.state for run in children(found["parent"], found.values())] == ["running"]
+        live.ended("done", "")
+    os.utime(Home(layout, "run-20990101-000000-aaaaaa").folder, (1, 1))  # it never began
+    assert states(layout)["run-20990101-000000-aaaaaa"] == "unreadable"
+    assert find(layout, "last").name == late.name
 
 
 def test_a_folder_with_nothing_in_it_is_no_run(layout: Layout) -> None:

@@ -146,6 +146,23 @@ def test_what_a_run_has_delegated_is_asked_with_it(start: Start) -> None:
     assert child.control() == grandchild.control() == "Stopped" and other.control() == []
 
 
+def test_a_child_that_begins_in_a_pause_stands_still_too(start: Start) -> None:
+    parent = start("parent")
+    pause(of(parent))
+    child, other = start("child", parent="parent"), start("other")
+    assert other.control() == []
+    child.ask("control")
+    until("paused", child)
+    with pytest.raises(
+        NothingDone, match="child is paused because parent is: `repoagent runs resume parent`"
+    ):
+        resume(of(child))
+    resume(of(parent))
+    assert child.answer() == []
+    assert [run.name for run in stop(of(parent))] == ["parent", "child"]
+    assert start("late", parent="parent").control() == "Stopped"
+
+
 def test_nobody_is_there_to_be_asked(start: Start) -> None:
     worker = start()
     worker.kill()

@@ -64,6 +64,27 @@ def test_two_children_in_parallel(stage: Make) -> None:
     task.whole("README.md")
 
 
+def test_a_child_finds_a_file_by_its_name_and_says_what_it_used(stage: Make) -> None:
+    def rule(see: Sight) -> str:
+        if "CHILD:" in see.words:
+            if "files" not in see.tags:
+                return "I can't list files."
+            seen = see.once("files", '<files pattern="*round*"/>')
+            return f"<finish>{quoted(seen, 'listing')[0].split('  ')[0]}</finish>"
+        seen = see.once(
+            "delegate", '<delegate kind="explore">CHILD: which file is about rounding?</delegate>'
+        )
+        used = re.search(r"The child finished \((run-\S+)\), 2 calls, ([\d,]+) tokens, \$\d", seen)
+        return f"{quoted(seen, 'answer')} {used[1]} {used[2]}" if used else seen
+
+    task = stage("python")
+    outcome = task.go(rule, "Find it.")
+    answer, name, tokens = outcome.text.rsplit(" ", 2)
+    assert answer == "['convert/rounding.py\\n']"
+    assert f"{task.record(name)['tokens']:,}" == tokens
+    assert (task.record(name)["parent"], task.record(name)["state"]) == (task.name, "done")
+
+
 def test_a_child_that_edits(stage: Make) -> None:
     """What it changed is a part of the parent's change, committed by the parent and taken back with it."""
 
