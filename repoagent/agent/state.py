@@ -14,11 +14,19 @@ from repoagent.llm.conversation import Turn, append, read
 @dataclass(frozen=True)
 class State:
     """The turns so far. With a `file`, each new turn is in the file before it is here, so a killed run can be
-    continued and no reply is paid for twice. `nonce` marks what the program says in the prompt."""
+    continued and no reply is paid for twice. `nonce` marks what the program says in the prompt; `plan` is the text of
+    the run's plan as it is before a reply, "" where there is none."""
 
     turns: tuple[Turn, ...] = ()
     nonce: str = field(default_factory=lambda: os.urandom(4).hex())
     file: Path | None = None
+    plan: str = ""
+
+    @property
+    def news(self) -> tuple[Turn, ...]:
+        """The turns since the last reply: what came of its actions, what the user said, what has happened."""
+        last = max((n for n, turn in enumerate(self.turns) if turn.role == "assistant"), default=-1)
+        return self.turns[last + 1 :]
 
     def with_turn(self, turn: Turn) -> State:
         """The state after `turn`. Raises what appending to the file does (Busy, Refused)."""

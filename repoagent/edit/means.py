@@ -22,6 +22,7 @@ from repoagent.llm import (
     state_folder,
 )
 from repoagent.llm.catalogue import SMALL
+from repoagent.llm.select import Absent, NoModel
 
 HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
 OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
@@ -85,6 +86,7 @@ def means(
     *,
     model: Model | None = None,
     limits: Limits | None = None,
+    needed: bool = True,
 ) -> Means:
     """The model that the settings name, the built-in default only when there is a key for it, or the given `model`;
     and its meter.
@@ -92,14 +94,21 @@ def means(
     `limits` are those of the settings for one edit unless others are given. `reply` is the file with the reply for
     `manual`; `say` gets a sentence for each setting that the model has no use for; `on_progress` what a model on this
     machine is doing, and how much of that is done, 0 to 1. Nothing is sent yet. Raises ModelError when there is no such
-    model, UsageError for a limit that can't be kept.
+    model, or none is configured and one is `needed`; UsageError for a limit that can't be kept.
     """
     if record is not None:
         _refuse_unwritable(record)
     if model is None:
-        model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
+        try:
+            model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
+        except NoModel as error:
+            if needed:
+                raise
+            model = Absent(str(error))
 
     def price_of(spec: str) -> Price | None:
+        if isinstance(model, Absent):
+            return Price()
         price = known(settings, spec).price
         if price is not None and settings.text("cache") == "1h":  # all writes are to that one then
             return replace(price, cache_write=HOUR_CACHE * price.input)

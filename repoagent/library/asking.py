@@ -18,17 +18,29 @@ def named(model: str | Model | None) -> dict[str, object]:
 
 
 def ready(
-    settings: Settings, model: str | Model | None, said: list[str], limits: Limits | None = None
+    settings: Settings,
+    model: str | Model | None,
+    said: list[str],
+    limits: Limits | None = None,
+    *,
+    needed: bool = True,
 ) -> Means:
-    """The model and its meter; `said` gets what must be known of it. Raises ModelError, UsageError for a limit that
-    can't be kept and for `manual`, which asks at a terminal."""
+    """The model and its meter; `said` gets what must be known of it. Raises ModelError (also where one is `needed` and
+    none is configured), UsageError for a limit that can't be kept and for `manual`, which asks at a terminal."""
     from repoagent.edit.means import means
     from repoagent.llm import chosen
+    from repoagent.llm.select import NoModel
 
     own = None if model is None or isinstance(model, str) else model
-    if own is None and chosen(settings).spec == "manual":
+    try:
+        asks = own is None and chosen(settings).spec == "manual"
+    except NoModel:
+        if needed:
+            raise
+        asks = False
+    if asks:
         raise UsageError(
             "the model manual asks a person at a terminal, and a program has none: name another model, or give an "
             "object that has the methods of repoagent.llm.Model"
         )
-    return means(settings, say=said.append, model=own, limits=limits)
+    return means(settings, say=said.append, model=own, limits=limits, needed=needed)

@@ -194,7 +194,7 @@ class Repository(Looking):
         if commit_per_edit and request.commit.no_commit:
             raise UsageError("commit_per_edit and a commit that is not made can't be meant together")
         person = talk(decide, allow, on_event, on_note, on_text)
-        asked = ready(found, model, person.said, limits or limits_of(found))
+        asked = ready(found, model, person.said, limits or limits_of(found), needed=agent == "model")
         self._settle()
         return run(self._worktree, request, found, person, asked)
 

@@ -13,13 +13,31 @@ from repoagent.config import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalogue
 from repoagent.llm.call import ignore
-from repoagent.llm.model import Model, Request, Wishes
+from repoagent.llm.model import Model, OnText, Reply, Request, Wishes
 from repoagent.llm.providers.anthropic.client import Platform
 from repoagent.llm.providers.failures import WAYS
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 CLAUDES: tuple[Platform, ...] = ("anthropic", "bedrock", "vertex")
 _KINDS = "anthropic/NAME, openai/NAME, ollama/NAME, local/PATH.gguf, command:CMD, manual, replay:FILE"
+
+
+class NoModel(ModelError):
+    """No model is configured, and there is no key for the default."""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """In the place of a model where none is configured, for an agent that needs none."""
+
+    why: str
+    spec: str = "none"
+    context_tokens: int | None = None
+    takes: frozenset[str] = frozenset()
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        """Raises NoModel."""
+        raise NoModel(self.why)
 
 
 @dataclass(frozen=True)
@@ -33,7 +51,7 @@ class Chosen:
 
 
 def chosen(settings: Settings, role: str = "edit") -> Chosen:
-    """The model for edits, or for the role "summary". Raises ModelError when none is configured and there is no key
+    """The model for edits, or for the role "summary". Raises NoModel when none is configured and there is no key
     for the default; UsageError for aliases that lead nowhere."""
     if role == "summary" and settings.text_or_none("summary.model"):
         return _named(settings, settings.text("summary.model"), settings.origin("summary.model"))
@@ -42,7 +60,7 @@ def chosen(settings: Settings, role: str = "edit") -> Chosen:
         return _named(settings, settings.text("model"), origin)
     if _has_default():
         return Chosen(DEFAULT_MODEL, "default")
-    raise ModelError(f"no model is configured. {WAYS}")
+    raise NoModel(f"no model is configured. {WAYS}")
 
 
 def resolve(settings: Settings, name: str) -> str:

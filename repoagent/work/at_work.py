@@ -11,7 +11,7 @@ from repoagent.agent import run as run_loop
 from repoagent.agent.agents import load_agent
 from repoagent.agent.commands import Shop
 from repoagent.agent.kernel import Room, python_tool
-from repoagent.agent.plan import plan_news
+from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import beside
 from repoagent.agent.tool import EDIT
 from repoagent.agent.window.units import tokens
@@ -170,6 +170,7 @@ class AtWork:
         desk.talk.progress("turn", {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost})
         for turn in self._news(state):
             state = state.with_turn(turn)
+        state = replace(state, plan=mask(read_plan(desk.home.plan).text) if desk.home.plan.exists() else "")
         return self.sending.ready(state) if self.sending is not None else state
 
     def _news(self, state: State) -> Iterator[Turn]:

@@ -18,6 +18,7 @@ from repoagent.work.kinds import Budget, find_kinds
 from repoagent.work.plugins import Context, plugin_tools
 from repoagent.work.plugins.entry_points import tools_of
 from repoagent.work.skills import find_skills, skill_places
+from tests import program
 from tests.conftest import GitRepo
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -86,9 +87,46 @@ def test_the_agent_runs_through_the_loop_without_a_model(repo: GitRepo) -> None:
 
     made = names["Leftovers"]
     assert isinstance(made, type)
-    state = State((Turn("user", "what is left to do?"),))
+    state = State((Turn("user", "what is left to do?"),), plan="# Plan\n- [ ] 1. One\n- [x] 2. Two\n")
     outcome = run(made(model=None), [Tool("search", "<search/>", perform)], state)
-    assert (outcome.kind, outcome.text) == ("finished", "2 places are left to do.")
+    assert (outcome.kind, outcome.text) == ("finished", "2 places and 1 tasks are left to do.")
+
+
+AGENT = """
+from repoagent.agent import render, Action
+from repoagent.llm import Turn
+
+def counts(*args, **given):
+    return Counts()
+
+class Counts:
+    def step(self, state):
+        told = "; ".join(f"{turn.role} {turn.meta.get('kind', '')}" for turn in state.news)
+        if len(state.turns) < 3:
+            return Turn("assistant", '<task add="Look"/>\\n<delegate kind="explore">Where?</delegate>')
+        plan = "Look" if "- [ ] 1. Look" in state.plan else "no plan"
+        model = "no model" if "needs a model, and none" in state.news[-1].text else state.news[-1].text
+        return Turn("assistant", f'<task n="1" state="done"/>\\n<finish>news: {told}. plan: {plan}. {model}</finish>')
+"""
+
+
+def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> None:
+    """It sees what came since its last step, and the plan; a child, which needs a model, is refused."""
+    package = tmp_path / "site"
+    (package / "mine-1.dist-info").mkdir(parents=True)
+    (package / "my_agents.py").write_text(AGENT)
+    (package / "mine-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (package / "mine-1.dist-info" / "entry_points.txt").write_text(
+        "[repoagent.agents]\ncounts = my_agents:counts\n"
+    )
+    repo.commit(**{"a.py": "x = 1\n"})
+    asked = ["run", "--mode", "auto", "--max-cost", "1", "Count."]
+    none = program.run(asked, repo.top, env={"PYTHONPATH": str(package)})
+    assert none.returncode == 4 and b"no model is configured" in none.stderr
+    done = program.run([*asked, "--agent", "counts"], repo.top, env={"PYTHONPATH": str(package)})
+    assert done.returncode == 0, done.stderr
+    assert b"observation task; observation delegate" in done.stdout
+    assert b"plan: Look. no model" in done.stdout
 
 
 def test_the_files_of_the_pages_are_read_without_a_word(tmp_path: Path) -> None:

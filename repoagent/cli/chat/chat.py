@@ -110,7 +110,10 @@ def open_means(given: SimpleNamespace, settings: Settings, terminal: Terminal, l
     from repoagent.edit.means import means
 
     with terminal.working("opening the model") as working:
-        return means(settings, given.record, given.reply, terminal.warn, working.progress, limits=limits)
+        needed = given.agent == "model"
+        return means(
+            settings, given.record, given.reply, terminal.warn, working.progress, limits=limits, needed=needed
+        )
 
 
 def mode_of(text: str) -> Mode:

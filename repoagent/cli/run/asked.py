@@ -94,7 +94,9 @@ def means_of(
     from repoagent.edit.means import means
 
     limits = getattr(given, "limits", None) or run_options.limits(given, settings)
-    return means(settings, given.record, given.reply, say, on_progress, limits=limits)
+    return means(
+        settings, given.record, given.reply, say, on_progress, limits=limits, needed=given.agent == "model"
+    )
 
 
 def shown_name(ready: Means) -> str:

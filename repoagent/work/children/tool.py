@@ -11,6 +11,7 @@ from repoagent.agent.approval import Asked, Mode
 from repoagent.agent.tool import Needs
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm import Usage
+from repoagent.llm.select import Absent
 from repoagent.store.masking import mask
 from repoagent.work.children.adopting import ended, take_over
 from repoagent.work.children.order import Order, write_order
@@ -66,6 +67,8 @@ class Nursery:
         mode: Mode = "read-only" if desk.request.plan_only else desk.gate.mode
         child = narrowed(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
         model = child.model or self.model
+        if model == Absent.spec:
+            raise UsageError("a child needs a model, and none is configured")
         self.count += 1
         if kind.name == "review":
             seen = review(str(desk.worktree.top), model, child.budget, child.budget.seconds)
