@@ -42,6 +42,7 @@ class Observation:
     error: what the run ends with when this kind of observation has gone back to the model in vain too often.
     blocks: of a failure, whether it also holds back what may write; False for a command that ran and failed.
     once: shown only below the last observation of its kind in a reply, as it is about all of them.
+    attached: the image or PDF that goes along, as `llm.media.Attachments.keep` says it.
     """
 
     kind: str
@@ -52,9 +53,10 @@ class Observation:
     error: RepoagentError | None = field(default=None, compare=False)
     blocks: bool = True
     once: str = ""
+    attached: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but `error`, which belongs to the process it happened in."""
+        """Everything but `attached`, and `error`, which belongs to the process it happened in."""
         return {
             "version": VERSION,
             "kind": self.kind,

@@ -19,6 +19,7 @@ from repoagent.agent.state import State, Step, steps
 from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET, Tool
 from repoagent.errors import ModelError, Refused, RepoagentError
 from repoagent.llm import Turn
+from repoagent.llm.conversation import ATTACHED
 
 FOREIGN = "foreign"  # the reason of a correction: the reply is a tool call in a form of another program
 SKIPPED = "skipped"  # the kind of the observation in place of an action that was not performed
@@ -275,6 +276,7 @@ class _Run:
         meta |= {"final": "yes"} if seen.final else {}
         meta |= {"blocks": "no"} if not seen.ok and not seen.blocks else {}
         meta |= {"extra": extra} if extra else {}
+        meta |= {ATTACHED: seen.attached} if seen.attached else {}
         reasons = seen.data.get("reasons")
         meta |= {"reasons": " ".join(map(str, reasons))} if isinstance(reasons, list) and reasons else {}
         self.state = self.state.with_turn(Turn("observation", text, meta))

@@ -46,6 +46,8 @@ class Asking:
         replies = sum(turn.role == "assistant" for turn in state.turns)
         key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
         most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
+        shelf = prepared.bench.attachments
+        attached = shelf.of(state.turns) if shelf is not None else None
         prompts, alone, warm = next_prompts(prepared, state.turns)
         requests = []
         for number, prompt in enumerate(prompts):
@@ -53,7 +55,9 @@ class Asking:
             requests.append(
                 prompt.alone(key=part, max_output_tokens=most, temperature=warm)
                 if alone
-                else prompt.request(state.turns, state.nonce, key=part, max_output_tokens=most)
+                else prompt.request(
+                    state.turns, state.nonce, key=part, max_output_tokens=most, attached=attached
+                )
             )
         return tuple(requests)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.config import Settings
 from repoagent.edit.briefing.forms import FORMS, Asked
@@ -23,6 +24,9 @@ from repoagent.llm import (
 )
 from repoagent.llm.catalogue import SMALL
 from repoagent.llm.select import Absent, NoModel
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Attachments, Media
 
 HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
 OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
@@ -63,6 +67,17 @@ class Means:
             window // 2 if window else OUTPUT_TOKENS,
         ]
         return min(most)
+
+
+def attachments(ready: Means, folder: Path) -> Attachments:
+    """The images and PDFs of a conversation, with their copies in `folder`, for the model that is asked."""
+    from repoagent.llm.attached import why_not
+    from repoagent.llm.media import Attachments
+
+    def refusal(media: Sequence[Media]) -> str:
+        return why_not(ready.settings, ready.model.spec, media, ready.context_tokens)
+
+    return Attachments(folder, refusal)
 
 
 def asked_for(

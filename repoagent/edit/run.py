@@ -21,7 +21,7 @@ from repoagent.edit.landing.bench import new_edit_id
 from repoagent.edit.landing.commit import Landed, NoCommit, NotNow, SentBack
 from repoagent.edit.landing.land import land
 from repoagent.edit.landing.preflight import preflight, refuse_untracked
-from repoagent.edit.means import Means, means
+from repoagent.edit.means import Means, attachments, means
 from repoagent.edit.remembering.pending import Pending, pending
 from repoagent.edit.remembering.record import Record
 from repoagent.edit.remembering.remember import now
@@ -105,6 +105,7 @@ def edit(
         dialogue.say(sentence)
     place = layout(worktree)
     ensure(place)
+    prepared.bench.attachments = attachments(asked, place.sent)
     key = request_key(prepared.bench.request.instruction, prepared.blobs, 0)
     before = unfinished(place, key)
     if before and (

@@ -18,15 +18,19 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from repoagent.errors import Refused
 from repoagent.llm.model import Message, Part, Role
 
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
+
 VERSION = 1
+ATTACHED = "attached"  # in `meta`: the image or PDF that goes along with a turn; see llm/media/kept.py
 
 Speaker = Literal["user", "assistant", "observation"]
 
@@ -164,11 +168,14 @@ def _begun(text: str, blocks: str) -> int | None:
     return len(text) - len(line) if line and heading.startswith(line) else None
 
 
-def to_messages(turns: Iterable[Turn], nonce: str = "") -> tuple[Message, ...]:
+def to_messages(
+    turns: Iterable[Turn], nonce: str = "", attached: Mapping[str, Media | str] | None = None
+) -> tuple[Message, ...]:
     """Messages that alternate, the first of them the user's; neighbours of one role become one message.
 
     An observation is said by the user, in a tag that carries a nonce which no turn contains: text that came
-    from a file or a command can't end the tag, nor speak for anybody. Blank turns are left out.
+    from a file or a command can't end the tag, nor speak for anybody. Blank turns are left out. `attached` has the
+    image or PDF of a turn that refers to one, or says why it is not sent.
     """
     turns = [turn for turn in turns if turn.text.strip()]
     nonce = _unused(nonce, [turn.text for turn in turns])
@@ -177,11 +184,14 @@ def to_messages(turns: Iterable[Turn], nonce: str = "") -> tuple[Message, ...]:
         role: Role = "assistant" if turn.role == "assistant" else "user"
         if not messages and role == "assistant":
             messages.append(("user", [Part("(Earlier turns are left out.)", "left out")]))
+        held = (attached or {}).get(turn.meta.get(ATTACHED, ""))
+        if isinstance(held, str):
+            turn, held = replace(turn, text=f"{turn.text}\n{held}"), None
         text = _observed(turn, nonce) if turn.role == "observation" else turn.text
         if messages and messages[-1][0] == role:
-            messages[-1][1].append(Part("\n\n" + text, turn.role))
+            messages[-1][1].append(Part("\n\n" + text, turn.role, media=held))
         else:
-            messages.append((role, [Part(text, turn.role)]))
+            messages.append((role, [Part(text, turn.role, media=held)]))
     return tuple(Message(role, tuple(parts)) for role, parts in messages)
 
 

@@ -11,7 +11,7 @@ from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET
 from repoagent.config import Settings
 from repoagent.edit.briefing.tools import Workbench, read_limit
 from repoagent.edit.draft import Draft
-from repoagent.edit.means import Means
+from repoagent.edit.means import Means, attachments
 from repoagent.edit.remembering.remember import now
 from repoagent.edit.request import EditRequest
 from repoagent.edit.verify.scope import gate
@@ -62,7 +62,7 @@ def lay_table(  # noqa: PLR0917  (what a run is made of)
     bench = Workbench(
         worktree, edits, Draft({}), set(), gate(worktree.top, ()),
         form=form, read_limit=read_limit(ready.context_tokens), goes_on="",
-        conversation=home.conversation,
+        conversation=home.conversation, attachments=attachments(ready, home.output),
     )  # fmt: skip
     approval = approvals(home, settings, request, place, talk.approve)
     ledger = open_ledger(worktree, home.changes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from repoagent.agent.window.cutting import share, size, trimmed
 from repoagent.agent.window.superseded import without_superseded
-from repoagent.agent.window.units import BYTES, borders, is_checkpoint, tokens
+from repoagent.agent.window.units import BYTES, borders, is_checkpoint, tokens, without_attached
 from repoagent.llm import Turn
 
 # Shares of the budget, and of what the person's words leave of it.
@@ -118,6 +118,8 @@ def first_kept(turns: Sequence[Turn], budget: int, part: float = KEPT) -> int:
 
 def _within(turn: Turn, most: int) -> Turn:
     """`turn` in at most `most` tokens."""
+    if tokens([turn]) > most:
+        turn = without_attached(turn)
     around = tokens([turn]) - -(-size(turn.text) // BYTES)
     return replace(turn, text=trimmed(turn.text, max(0, most - around) * BYTES, _CUT))
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from repoagent.agent.window.cutting import Quoted, pieces
 from repoagent.agent.window.spill import spilled_to, unquoted
-from repoagent.agent.window.units import borders
+from repoagent.agent.window.units import borders, without_attached
 from repoagent.llm import Turn
+from repoagent.llm.conversation import ATTACHED
 
 _READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(\d+)-(\d+)"')
 _EDITED = re.compile(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", re.MULTILINE)
@@ -26,7 +27,7 @@ class _Read:
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """`turns` with one line in the place of a `read` whose lines were read again or whose file was edited since, and
-    of what was shortened and is in a file. What the newest unit holds stays."""
+    of what was shortened and is in a file, and of images and PDFs. What the newest unit holds stays."""
     newest = borders(turns)[-1] if turns else 0
     made = list(turns)
     later: list[_Read] = []
@@ -36,6 +37,9 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
         if turn.role == "assistant":
             edited |= set(_edits(turns, number))
         if turn.role != "observation":
+            continue
+        if number < newest and ATTACHED in turn.meta:
+            made[number] = without_attached(turn)
             continue
         reads = list(_reads(turn))
         if number < newest and len(turn.text) > _WORTH:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from repoagent.llm import Turn, estimate_tokens
+from repoagent.llm.conversation import ATTACHED
+from repoagent.llm.media.kept import reference
 
 BYTES = 3  # of a token, as `estimate_tokens` counts
 CHECKPOINT = "checkpoint"  # the kind of a turn that stands for those before it
@@ -21,7 +24,17 @@ def tokens(turns: Iterable[Turn]) -> int:
 
 def _tokens(turn: Turn) -> int:
     around = 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
-    return estimate_tokens(turn.text) + around
+    attached = reference(turn) if ATTACHED in turn.meta else None
+    return estimate_tokens(turn.text) + around + (attached.tokens if attached else 0)
+
+
+def without_attached(turn: Turn) -> Turn:
+    """`turn` without its image or PDF, and with a line that says so."""
+    said = reference(turn)
+    if said is None:
+        return turn
+    meta = {key: value for key, value in turn.meta.items() if key != ATTACHED}
+    return replace(turn, text=f"({said.path}: left out. Read it again where it matters.)", meta=meta)
 
 
 def borders(turns: Sequence[Turn]) -> list[int]:

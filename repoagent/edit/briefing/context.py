@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from repoagent.agent import fence
 from repoagent.edit.landing.check_output import start_of
@@ -16,6 +17,9 @@ from repoagent.patch import decode
 from repoagent.repo import Facts, Source
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
 
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
 NEIGHBORS = (
@@ -41,14 +45,23 @@ class Prompt:
     afresh: bool = False
     grammar: str = ""  # of an answer in the form that was asked for first
 
-    def request(self, turns: Sequence[Turn], nonce: str, *, key: str, max_output_tokens: int) -> Request:
-        """The request for the next reply after `turns` (which begin with the person's request)."""
+    def request(
+        self,
+        turns: Sequence[Turn],
+        nonce: str,
+        *,
+        key: str,
+        max_output_tokens: int,
+        attached: Mapping[str, Media | str] | None = None,
+    ) -> Request:
+        """The request for the next reply after `turns` (which begin with the person's request); `attached` are the
+        images and PDFs that they refer to."""
         if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
             message = self._anew(turns)
             same = message.parts[-1].text.endswith(self.reminder)
             grammar = self.grammar if same else ""
             return Request(self.system, (message,), max_output_tokens, key, grammar, warmth(turns))
-        first, *later = to_messages(turns, nonce)
+        first, *later = to_messages(turns, nonce, attached)
         messages = [Message("user", (*self.opening, *first.parts[1:])), *later]
         if len(turns) > 1:
             *before, last = messages[-1].parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.briefing.context import quoted, shown
@@ -17,9 +18,12 @@ from repoagent.edit.request import EditRequest
 from repoagent.edit.small.windows import Window
 from repoagent.edit.verify.scope import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.patch import Placement
+from repoagent.patch import Placement, decode
 from repoagent.repo import Source, WorkTree, layout, read_source
 from repoagent.repo.paths import check_path, is_ignored
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Attachments, Media
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 USES_SHOWN = 20  # files of a symbol, or symbols of a file
@@ -53,6 +57,7 @@ class Workbench:
     read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
     not_ignored: frozenset[str] = frozenset()  # of which git was asked already
     conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
+    attachments: Attachments | None = None  # None: images and PDFs can't be shown
     at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
 
     @property
@@ -80,6 +85,8 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "")
         source = known_or_read(bench, path)
+        if (media := _media(bench, source)) is not None:
+            return _attached(bench, media)
         text = current_text(bench, source)
         lines, name = action.args.get("lines", ""), action.args.get("symbol", "").strip()
         if name:
@@ -98,6 +105,33 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
 
     text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
     return Tool("read", text, _reporting("read", perform), replay=True, needs="nothing")
+
+
+def _media(bench: Workbench, source: Source) -> Media | None:
+    """The image or PDF that a file is; None for text. Raises UsageError for one that is broken or of another kind."""
+    from repoagent.llm.media import media_of
+    from repoagent.llm.media.kinds import type_of
+
+    present = bench.draft.texts().get(source.path)
+    data = present.data if present is not None else b""
+    if type_of(data) is None and decode(data) is not None:
+        return None
+    try:
+        return media_of(data, source.path)
+    except UsageError:
+        if data.isascii():  # a text that begins as a GIF or a PDF does
+            return None
+        raise
+
+
+def _attached(bench: Workbench, media: Media) -> Observation:
+    from repoagent.llm.media import in_words
+
+    shelf = bench.attachments
+    why = shelf.why_not([media]) if shelf is not None else "images and PDFs can't be shown here"
+    if shelf is None or why:
+        return Observation("read", f"{why}; {in_words(media)}.")
+    return Observation("read", f"{in_words(media)}; it follows.", attached=shelf.keep(media))
 
 
 def search_tool(bench: Workbench) -> Tool:

@@ -84,7 +84,7 @@ def forget_sent(place: Layout, days: int) -> None:
     if not place.sent.is_dir():
         return
     write_whole(looked, b"")
-    for path in place.sent.glob("*.txt*"):
+    for path in place.sent.glob("*.*"):  # requests, and the images and PDFs that went along
         try:
             if path.stat().st_mtime < present - days * DAY_SECONDS:
                 path.unlink()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from repoagent.agent import State, Tool, protocol_text
 from repoagent.agent.tool import EDIT
@@ -19,6 +20,9 @@ from repoagent.repo import Facts
 from repoagent.store.masking import mask
 from repoagent.work.desk import Desk
 from repoagent.work.tools.names import named
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
 
 
 def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
@@ -46,10 +50,18 @@ def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> 
     return (*parts[:-1], replace(parts[-1], cache=True))
 
 
-def request_of(system: Sequence[Part], state: State, turns: Sequence[Turn], asked: str, most: int) -> Request:
-    """The request for the next reply: `turns` are those of the conversation that are sent. What is secret in it is
+def request_of(  # noqa: PLR0917  (what a request is made of)
+    system: Sequence[Part],
+    state: State,
+    turns: Sequence[Turn],
+    asked: str,
+    most: int,
+    attached: Mapping[str, Media | str] | None = None,
+) -> Request:
+    """The request for the next reply: `turns` are those of the conversation that are sent, `attached` the images and
+    PDFs that they refer to. What is secret in it is
     masked where it is sent, and where that is kept."""
-    messages = to_messages(turns, state.nonce)
+    messages = to_messages(turns, state.nonce, attached)
     replies = sum(turn.role == "assistant" for turn in state.turns)
     return marked(Request(tuple(system), messages, most, request_key(asked, {}, replies)))
 

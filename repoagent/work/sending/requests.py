@@ -69,7 +69,12 @@ class Sending:
         self.desk.talk.note(f"{reason}; trying again in {seconds:.0f} s")
 
     def _request(self, state: State, turns: Sequence[Turn]) -> Request:
-        return request_of(self.system, state, turns, first_words(state), self.desk.means.max_output_tokens)
+        desk = self.desk
+        shelf = desk.bench.attachments
+        attached = shelf.of(turns) if shelf is not None else None
+        return request_of(
+            self.system, state, turns, first_words(state), desk.means.max_output_tokens, attached
+        )
 
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
         """What the model says when it is asked for a checkpoint."""

@@ -46,7 +46,7 @@ class Received:
     def turns(self) -> list[tuple[str, str]]:
         """(role, text) of each message."""
         return [
-            (message["role"], "".join(block["text"] for block in message["content"]))
+            (message["role"], "".join(block.get("text", "") for block in message["content"]))
             for message in self.body["messages"]
         ]
 
