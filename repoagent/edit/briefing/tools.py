@@ -85,7 +85,8 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "")
         source = known_or_read(bench, path)
-        if (media := _media(bench, source)) is not None:
+        present = bench.draft.texts().get(source.path)
+        if present is not None and (media := media_in(present.data, source.path)) is not None:
             return _attached(bench, media)
         text = current_text(bench, source)
         lines, name = action.args.get("lines", ""), action.args.get("symbol", "").strip()
@@ -107,17 +108,15 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
     return Tool("read", text, _reporting("read", perform), replay=True, needs="nothing")
 
 
-def _media(bench: Workbench, source: Source) -> Media | None:
+def media_in(data: bytes, path: str) -> Media | None:
     """The image or PDF that a file is; None for text. Raises UsageError for one that is broken or of another kind."""
     from repoagent.llm.media import media_of
     from repoagent.llm.media.kinds import type_of
 
-    present = bench.draft.texts().get(source.path)
-    data = present.data if present is not None else b""
     if type_of(data) is None and decode(data) is not None:
         return None
     try:
-        return media_of(data, source.path)
+        return media_of(data, path)
     except UsageError:
         if data.isascii():  # a text that begins as a GIF or a PDF does
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.agent import fence
 from repoagent.errors import UsageError
@@ -10,18 +11,29 @@ from repoagent.work.mcp import shape
 from repoagent.work.mcp.bench import MOST, bench, clipped
 from repoagent.work.mcp.offer import Call, Offer, Service, Told
 
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
+    from repoagent.repo import Source
+
 FINDINGS = 30
+IMAGE_BYTES = 5 * 1024 * 1024  # as it is sent, base64
+_NO_PDF = (
+    "this tool gives text and images. Make text of it (pdftotext), or images of its pages (pdftoppm -png)"
+)
 KINDS = ("note", "edit", "conversation", "commit", "summary")
 
 
 def read(call: Call) -> Told:
     from repoagent.edit.briefing.context import quoted, shown
+    from repoagent.edit.briefing.tools import media_in
     from repoagent.edit.large.reading import read_part
     from repoagent.work.answers.outlined import present
 
     here = bench(call)
     path = here.path(call.arguments["path"])
     source, data = present(here.worktree, path)
+    if (media := media_in(data, path)) is not None:
+        return _image(source, media)
     text = shown(data)
     first, last = call.arguments["first_line"], call.arguments.get("last_line")
     lines = "" if first == 1 and last is None else f"{first}-{last or 1_000_000_000}"
@@ -40,6 +52,18 @@ def read(call: Call) -> Told:
         "rest": part.rest,
     }
     return Told("\n".join(filter(None, [fence(part.text, label), part.rest])), content)
+
+
+def _image(source: Source, media: Media) -> Told:
+    """An image as the protocol has it; what else there is of it, and of a PDF, in words."""
+    from repoagent.llm import Message, Part, Request
+    from repoagent.llm.media import MediaLimits, in_words, refuse_over
+
+    request = Request((), (Message("user", (Part("", media=media),)),))
+    refuse_over(request, MediaLimits(image_bytes=IMAGE_BYTES, no_pdf=_NO_PDF), "an assistant")
+    lines = {"first_line": 1, "last_line": 1, "lines": 0}
+    content = {"path": source.path, "blob": source.blob, **lines, "text": "", "rest": ""}
+    return Told(f"{in_words(media)}; it follows.", content, media)
 
 
 def recall(call: Call) -> Told:
@@ -169,7 +193,7 @@ OFFERS = (
         "Read a file, with its blob id",
         "Gives the text of a file, or lines of it, and the blob id that `apply` needs to bind a patch to exactly this "
         "text. Keys and tokens in it are shown as placeholders <<secret ...>>; write them so in a patch. Long files "
-        "come in parts: `rest` says how to go on.",
+        "come in parts: `rest` says how to go on. Of a PNG, JPEG, GIF or WebP it gives the image.",
         shape.takes(
             ["path"],
             path=shape.text("Path of a file, from the top of the repository."),

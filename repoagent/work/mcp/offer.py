@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from repoagent.work.mcp.shape import Schema
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
 
 
 class Progress(Protocol):
@@ -41,10 +44,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Told:
-    """The answer, as text for a model and as data in the form of the tool's schema."""
+    """The answer, as text for a model and as data in the form of the tool's schema; and an image, where it is one."""
 
     text: str
     data: Mapping[str, Any]
+    image: Media | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -164,9 +165,11 @@ def _log_defect(name: str, error: Exception) -> None:
 
 
 def _result(told: Told) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=told.text)], structured_content=dict(told.data)
-    )
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=told.text)]
+    if (image := told.image) is not None:
+        data = b64encode(image.data).decode("ascii")
+        content.append(types.ImageContent(type="image", data=data, mime_type=image.type))
+    return types.CallToolResult(content=content, structured_content=dict(told.data))
 
 
 def _failed(sentence: str) -> types.CallToolResult:

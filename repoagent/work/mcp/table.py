@@ -24,4 +24,4 @@ def performed(offer: Offer, call: Call) -> Told:
     """The answer. Raises UsageError for arguments that are not as the schema says, and what the tool raises."""
     arguments = checked(offer.name, offer.takes, call.arguments)
     told = offer.perform(replace(call, arguments=arguments))
-    return Told(sent(told.text), sent(told.data))
+    return Told(sent(told.text), sent(told.data), told.image)

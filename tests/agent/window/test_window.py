@@ -15,6 +15,7 @@ from repoagent.agent.state import steps
 from repoagent.agent.window import Ask, Known, Window, known_from, marked, room
 from repoagent.agent.window.checkpoint import HEADINGS, body_of
 from repoagent.agent.window.shown import WORDS, newest
+from repoagent.agent.window.superseded import without_superseded
 from repoagent.agent.window.units import is_checkpoint, tokens
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm import Message, Part, Request, Turn, to_messages
@@ -349,3 +350,18 @@ def test_a_killed_run_sends_the_same(tmp_path: Path) -> None:
     assert resumed.turns == state.turns
     assert to_messages(window.turns(resumed), resumed.nonce) == to_messages(window.turns(state), state.nonce)
     assert sum(map(is_checkpoint, state.turns)) > 1
+
+
+def test_an_image_counts_and_is_left_out_as_other_long_results_are() -> None:
+    attached = f"{'a' * 32}.png 4000 shot.png"
+    plain, image = seen("read", "shot.png is a PNG"), seen("read", "shot.png is a PNG", attached=attached)
+    assert tokens([image]) == tokens([plain]) + 4000
+    turns = [user("look"), reply("<read/>"), image, *read("a.py", 1, 5), reply("<read/>"), image]
+    early, late = (turn for turn in without_superseded(turns) if "PNG" in turn.text or "shot" in turn.text)
+    assert early.text == "(shot.png: left out. Read it again where it matters.)"
+    assert "attached" not in early.meta and late == image
+    state = State(tuple(turns))
+    window = Window(20_000, TOOLS)
+    assert window.turns(state) == state.turns  # until a checkpoint is due, all of them, at their places
+    after = window.turns(window.ready(State((*turns, *long(40))), None))
+    assert not [turn for turn in after if "attached" in turn.meta]

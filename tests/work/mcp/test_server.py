@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from tests import program
 from tests.conftest import GitRepo
+from tests.llm.media.files import png
 from tests.work.mcp.test_tools import PATCH
 
 HELLO = {
@@ -51,6 +53,10 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         with pytest.raises(MCPError, match="there is no tool 'rm'; there are: files"):
             one.call("rm", path="/")
         assert one.error("read", path="../x").startswith("../x is not a plain path")
+        (repo.top / "shot.png").write_bytes(png())
+        _, image = one.call("read", path="shot.png").content
+        assert (image.type, image.mime_type, b64decode(image.data)) == ("image", "image/png", png())
+        (repo.top / "shot.png").unlink()
         assert "type string" in one.error("read", path=["a"])
         assert one.data("neighbors", paths=["a.txt"])["neighbors"]
         assert one.data("review")["findings"] == []

@@ -17,6 +17,7 @@ from repoagent.errors import Busy, CheckFailed, NothingDone, Refused, RepoagentE
 from repoagent.work.mcp.offer import Service
 from repoagent.work.mcp.table import offers
 from tests.conftest import GitRepo
+from tests.llm.media.files import pdf, png
 from tests.work.mcp.conftest import Use
 
 PATCH = """\
@@ -94,6 +95,19 @@ def test_files_lists_what_there_is(repo: GitRepo, use: Use) -> None:
     assert use().data("files", limit=1)["left_out"] > 0
     with pytest.raises(UsageError, match="there is no folder nowhere"):
         use().told("files", path="nowhere")
+
+
+def test_an_image_is_given_as_one(repo: GitRepo, use: Use) -> None:
+    for name, data in {"shot.png": png(), "large.png": png(noise=4_000_000), "paper.pdf": pdf()}.items():
+        repo.write(name, data)
+    told = use().told("read", path="shot.png")
+    assert told.text == "shot.png is a PNG of 30x20, 1 KB; it follows."
+    assert told.image is not None and told.image.data == png()
+    assert told.data["blob"] == repo.git("hash-object", "shot.png").strip()
+    with pytest.raises(UsageError, match=r"large\.png has .* make it smaller"):
+        use().told("read", path="large.png")
+    with pytest.raises(UsageError, match=r"paper\.pdf can't be sent .*pdftotext"):
+        use().told("read", path="paper.pdf")
 
 
 def test_segments_are_the_file(repo: GitRepo, use: Use) -> None:
