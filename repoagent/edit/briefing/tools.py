@@ -225,7 +225,7 @@ def uses_tool(bench: Workbench) -> Tool:
         return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
 
     text = '<uses symbol="NAME"/> shows where a name is used, file by file; path="FILE" the names that it defines.'
-    return Tool("uses", text, _reporting("uses", perform))
+    return Tool("uses", text, _reporting("uses", perform), needs="nothing")
 
 
 def recall_tool(bench: Workbench) -> Tool:
