@@ -15,6 +15,7 @@ from repoagent.store.journal import scratch
 _CONFLICTS = range(128)  # merge-file's exit code is the number of conflicts, at most 127
 _NO_TEXT = 255  # and this for binary files
 _Lines = tuple[int, int]
+_Hunk = tuple[_Lines, _Lines]
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,17 @@ class Conflict:
 
 
 def merge(
-    worktree: WorkTree, version: bytes, before: bytes, after: bytes, *, after_wins: bool = False
+    worktree: WorkTree,
+    version: bytes,
+    before: bytes,
+    after: bytes,
+    *,
+    after_wins: bool = False,
+    exact: bool = False,
 ) -> bytes | Conflict:
     """The three-way merge by lines of `version` with the change from `before` to `after`, which has the last word
-    where `after_wins`."""
+    where `after_wins`. Changes on neighboring lines are a conflict, as in git; with `exact` only those are that can't
+    be told apart (see `_meet`): for taking a change out of other work, where nobody has to make sense of the sum."""
     if version == before:
         return after
     if after in (before, version):
@@ -48,9 +56,9 @@ def merge(
             return done.stdout
         if done.returncode == _NO_TEXT:
             return Conflict()
-        return _meeting(
-            _hunks(worktree, before_file, after_file), _hunks(worktree, before_file, version_file)
-        )
+        ours, theirs = (_hunks(worktree, before_file, other) for other in (after_file, version_file))
+        merged = _exact(ours, theirs, before, after, version) if exact else None
+        return _meeting(ours, theirs) if merged is None else merged
 
 
 def carry(
@@ -63,7 +71,7 @@ def carry(
     elif now is None or was is None or becomes is None or now.is_link or was.is_link or becomes.is_link:
         return Conflict()
     else:
-        merged = merge(worktree, now.data, was.data, becomes.data)
+        merged = merge(worktree, now.data, was.data, becomes.data, exact=True)
         if isinstance(merged, Conflict):
             return merged
         target = Content(merged, becomes.mode)
@@ -81,7 +89,7 @@ def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int
         return tuple(_inclusive(here) for _, here in _hunks(worktree, old_file, new_file))
 
 
-def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[tuple[_Lines, _Lines]]:
+def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
     """The lines (first, one past the last) of the file `old` that `new` replaces, and those in their place; equal
     numbers for none."""
     out = git(
@@ -98,14 +106,57 @@ def _range(start: bytes, count: bytes) -> _Lines:
     return first, first + length
 
 
-def _meeting(changes: Sequence[tuple[_Lines, _Lines]], others: Sequence[tuple[_Lines, _Lines]]) -> Conflict:
-    """Where `changes` overlap or touch `others`, which begin at the same text."""
-    pairs = [
-        ((first, end), there)
-        for (first, end), _ in changes
-        for (other_first, other_end), there in others
-        if first <= other_end and other_first <= end
+def _meet(one: _Hunk, other: _Hunk) -> bool:
+    """Whether two changes of one text can't be told apart: they share a line, or they touch and neither replaces lines
+    by lines. Two insertions at one point have no order, and neither have two deletions when they are taken back."""
+    (first, end), (other_first, other_end) = one[0], other[0]
+    if first > other_end or other_first > end:
+        return False
+    if max(first, other_first) < min(end, other_end) or first < other_first == other_end < end:
+        return True
+    if other_first < first == end < other_end:
+        return True
+    return all(any(start == stop for start, stop in hunk) for hunk in (one, other))
+
+
+def _exact(
+    ours: Sequence[_Hunk], theirs: Sequence[_Hunk], before: bytes, after: bytes, version: bytes
+) -> bytes | None:
+    """`before` with the changes of both sides, line by line; None where two of them meet."""
+    texts = [_lines(text) for text in (before, after, version)]
+    parts = [(old, texts[1][new[0] - 1 : new[1] - 1]) for old, new in ours]
+    same = {(old, tuple(lines)) for old, lines in parts}
+    for old, new in theirs:
+        lines = texts[2][new[0] - 1 : new[1] - 1]
+        if (old, tuple(lines)) in same:
+            continue
+        if any(_meet(hunk, (old, new)) for hunk in ours):
+            return None
+        parts.append((old, lines))
+    merged: list[bytes] = []
+    at = 1
+    for (first, end), lines in sorted(parts):
+        merged += [*texts[0][at - 1 : first - 1], *lines]
+        at = end
+    merged += texts[0][at - 1 :]
+    return b"".join(merged) if all(line.endswith(b"\n") for line in merged[:-1]) else None
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines of `text` as git counts them: only a newline ends one."""
+    return re.findall(rb"[^\n]*\n|[^\n]+", text)
+
+
+def _meeting(changes: Sequence[_Hunk], others: Sequence[_Hunk]) -> Conflict:
+    """Where `changes` overlap or touch `others`, which begin at the same text; those alone that meet, if any do."""
+    touching = [
+        (change, other)
+        for change in changes
+        for other in others
+        if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
     ]
+    pairs = [(change[0], other[1]) for change, other in touching if _meet(change, other)]
+    pairs = pairs or [(change[0], other[1]) for change, other in touching]
     ours, theirs = (
         (dict.fromkeys(map(_inclusive, side)) for side in zip(*pairs, strict=True)) if pairs else ({}, {})
     )

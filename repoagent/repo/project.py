@@ -26,7 +26,7 @@ def project(
     if oid is not None:
         return Entry(mode, oid)
     blobs = read_blobs(worktree, [version.oid, before.oid, after.oid])
-    merged = merge(worktree, blobs[version.oid], blobs[before.oid], blobs[after.oid])
+    merged = merge(worktree, blobs[version.oid], blobs[before.oid], blobs[after.oid], exact=True)
     return merged if isinstance(merged, Conflict) else Entry(mode, store(worktree, merged))
 
 

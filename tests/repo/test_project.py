@@ -50,7 +50,10 @@ def test_changes_apart_are_merged(tmp_path: Path) -> None:
     ("mine", "edit", "lines"),
     [
         ([(7, b"mine\n")], [(7, b"edit\n")], ((7, 7),)),
-        ([(7, b"mine\n")], [(8, b"edit\n")], ((8, 8),)),
+        ([(7, b"line 7\nmine\n")], [(7, b"line 7\nedit\n")], ((8, 8),)),
+        ([(7, b"")], [(8, b"")], ((8, 8),)),
+        ([(7, b"line 7\nmine\n")], [(8, b"")], ((8, 8),)),
+        ([(20, b"line 20")], [(20, b"line 20\nedit\n")], ((21, 21),)),
         ([(7, b"mine\n")], [(2, b"edit\n"), (7, b"a\nb\n")], ((7, 7),)),
         ([(2, b"new\n" * 9), (7, b"mine\n")], [(7, b"edit\n")], ((7, 7),)),
         ([(4, b""), (5, b""), (6, b"")], [(5, b"edit\n")], ((5, 5),)),
@@ -63,7 +66,85 @@ def test_conflicts_name_the_lines(
     edit: list[tuple[int, bytes]],
     lines: tuple[tuple[int, int], ...],
 ) -> None:
-    assert merge(no_repository(tmp_path), edited(BASE, *mine), BASE, edited(BASE, *edit)) == Conflict(lines)
+    for exact in (False, True):
+        found = merge(no_repository(tmp_path), edited(BASE, *mine), BASE, edited(BASE, *edit), exact=exact)
+        assert found == Conflict(lines)
+
+
+@pytest.mark.parametrize(
+    ("mine", "edit"),
+    [
+        ((7, b"mine\n"), (8, b"edit\n")),
+        ((8, b"mine"), (7, b"edit\r\nedit\r\n")),
+        ((7, b"mine\n"), (8, b"")),
+        ((7, b""), (8, b"edit\n")),
+        ((7, b"mine\n"), (8, b"edit\nline 8\n")),
+        ((20, b"mine"), (19, b"edit\redit\n")),
+    ],
+)
+def test_changes_of_neighboring_lines_are_merged(
+    tmp_path: Path, mine: tuple[int, bytes], edit: tuple[int, bytes]
+) -> None:
+    here = no_repository(tmp_path)
+    carried = merge(here, edited(BASE, mine), BASE, edited(BASE, edit), exact=True)
+    assert carried == edited(BASE, mine, edit)
+    assert isinstance(merge(here, edited(BASE, mine), BASE, edited(BASE, edit)), Conflict)  # git's answer
+    assert merge(here, carried, edited(BASE, edit), BASE, exact=True) == edited(BASE, mine)
+
+
+LINES = st.lists(  # what is done to each line, and how many lines are inserted after it
+    st.tuples(st.sampled_from(["keep", "keep", "keep", "change", "delete"]), st.sampled_from([0, 0, 0, 1])),
+    min_size=6,
+    max_size=6,
+)
+
+
+def _side(lines: list[tuple[str, int]], who: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
+    """What stands in place of each line, and after it."""
+    kept = [b"line %d" % number + end for number in range(len(lines))]
+    done = {"keep": kept, "change": [who + b" " + line for line in kept], "delete": [b""] * len(lines)}
+    return [
+        (done[what][number], (who + b" new %d" % number + end) * more)
+        for number, (what, more) in enumerate(lines)
+    ]
+
+
+def _carried_to_the_byte(mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes) -> None:
+    kept = _side([("keep", 0)] * 6, b"", end)
+    ours, theirs = _side(mine, b"mine", end), _side(edit, b"edit", end)
+    base, version, after = (b"".join(map(b"".join, side)) for side in (kept, ours, theirs))
+    sides = list(zip(ours, theirs, kept, strict=True))
+    merged = b"".join((m if e == k else e) + n + f for (m, n), (e, f), (k, _) in sides)
+    with tempfile.TemporaryDirectory() as folder:
+        here = no_repository(Path(folder))
+        carried = merge(here, version, base, after, exact=True)
+        if isinstance(carried, Conflict) or version == after:
+            return
+        assert not any(k not in (m, e) and m != e for (m, _), (e, _), (k, _) in sides)
+        if not any(n and f for (_, n), (_, f), _ in sides):
+            assert carried == merged
+        if any(m == e != k for (m, _), (e, _), (k, _) in sides):
+            return  # the same change is taken back from both
+        for one, other in ((version, after), (after, version)):
+            back = merge(here, carried, one, base, exact=True)
+            assert back == other or isinstance(back, Conflict)
+
+
+@settings(max_examples=25, deadline=None)
+@given(LINES, LINES, st.sampled_from([b"\n", b"\r\n"]))
+def test_a_line_is_merged_where_it_belongs_to_one_side(
+    mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes
+) -> None:
+    _carried_to_the_byte(mine, edit, end)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@given(LINES, LINES, st.sampled_from([b"\n", b"\r\n"]))
+def test_any_line_is_merged_where_it_belongs_to_one_side(
+    mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes
+) -> None:
+    _carried_to_the_byte(mine, edit, end)
 
 
 def test_text_that_looks_like_conflict_markers(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def expected(kind: str, state: State) -> tuple[Version | None, ...] | str:
         return "nothing" if head.mode == to else tuple(Version(one.text, to) for one in versions)
     if kind == "rename":
         return versions
-    if len({one.line() for one in versions}) > 1 or len({one.text.splitlines()[11] for one in versions}) > 1:
+    if len({one.line() for one in versions}) > 1:
         return "refused"
     return tuple(one.edited() for one in versions)
 

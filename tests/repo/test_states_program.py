@@ -58,8 +58,8 @@ def test_apply_undo_and_redo_amid_other_work(busy: GitRepo) -> None:  # noqa: F8
 @pytest.mark.soak
 @pytest.mark.parametrize("way_out", ["--no-commit", "--include-dirty"])
 def test_the_ways_out_of_a_refusal(busy: GitRepo, way_out: str) -> None:  # noqa: F811
-    busy.write(PATH, text(l12="mine"))
-    diff = DIFF.replace(" line 12", " mine")
+    busy.write(PATH, text(l11="mine"))
+    diff = DIFF.replace("-line 11", "-mine")
     before = shown(busy)
     done = run(busy, "apply", "--yes", "-m", "Edit", stdin=diff)
     assert done.returncode == 3, done.stderr
@@ -67,8 +67,8 @@ def test_the_ways_out_of_a_refusal(busy: GitRepo, way_out: str) -> None:  # noqa
     assert way_out in done.stderr and changed(before, shown(busy)) == set()
     done = run(busy, "apply", "--yes", "-m", "Edit", way_out, stdin=diff)
     assert done.returncode == 0, done.stderr
-    assert busy.read(PATH).decode() == text(l11="EDITED", l12="mine")
-    head = text() if way_out == "--no-commit" else text(l11="EDITED", l12="mine")
+    assert busy.read(PATH).decode() == text(l11="EDITED")
+    head = text() if way_out == "--no-commit" else text(l11="EDITED")
     assert committed(busy, PATH) == head
     assert run(busy, "undo").returncode == 0
     assert changed(before, shown(busy)) == set()

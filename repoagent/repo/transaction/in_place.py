@@ -57,5 +57,5 @@ def _carried(
         or {done.is_link, before.is_link, after.is_link} != {False}
     ):
         return done
-    merged = merge(worktree, done.data, before.data, after.data)
+    merged = merge(worktree, done.data, before.data, after.data, exact=True)
     return done if isinstance(merged, Conflict) else replace(done, data=merged)

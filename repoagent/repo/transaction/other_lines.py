@@ -83,7 +83,7 @@ def _with_work(worktree: WorkTree, planned: Planned, ours: Content, now: Content
     base = _checked_out(worktree, planned)
     if base is None or now.is_link or ours.is_link:
         return now
-    merged = merge(worktree, now.data, base.data, ours.data)
+    merged = merge(worktree, now.data, base.data, ours.data, exact=True)
     return now if isinstance(merged, Conflict) else replace(now, data=merged)
 
 

@@ -41,7 +41,7 @@ def followed(
         return replace(earlier, before=below, after=found.data), later
     if found.is_link or is_link(earlier) or is_link(later) or later.after is None or earlier.after is None:
         return below
-    above = merge(worktree, earlier.after, found.data, later.after)
+    above = merge(worktree, earlier.after, found.data, later.after, exact=True)
     if isinstance(above, Conflict):
         return above
     return earlier, replace(later, before=earlier.after, after=above)
@@ -60,7 +60,7 @@ def standing(worktree: WorkTree, change: FileChange, now: Content | None) -> Fil
     below = _without(worktree, change, now)
     if isinstance(below, Conflict) or change.before is None:
         return change
-    left = merge(worktree, change.before, below, now.data)
+    left = merge(worktree, change.before, below, now.data, exact=True)
     if isinstance(left, Conflict):
         return change
     rest = replace(change, after=left)
@@ -99,7 +99,7 @@ def is_nothing(change: FileChange) -> bool:
 def _without(worktree: WorkTree, change: FileChange, now: Content) -> bytes | Conflict:
     if now.is_link or is_link(change) or change.before is None or change.after is None:
         return Conflict()
-    return merge(worktree, now.data, change.after, change.before)
+    return merge(worktree, now.data, change.after, change.before, exact=True)
 
 
 def is_link(change: FileChange) -> bool:
