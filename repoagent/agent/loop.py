@@ -6,6 +6,7 @@ repeated: all that is read off the conversation, so a run that was killed goes o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -121,9 +122,11 @@ def replay(tools: Iterable[Tool], state: State) -> None:
     for step in steps(state.turns):
         actions = _read(step.reply.text, by_name, state).actions
         for action, seen in zip(actions, step.performed, strict=False):
-            if by_name[action.kind].replay and seen.meta.get("kind") == action.kind and _ok(seen):
+            if not by_name[action.kind].replay or seen.meta.get("kind") != action.kind:
+                continue
+            if _ok(seen) or "partial" in seen.meta:
                 again = by_name[action.kind].perform(action)
-                if not again.ok:
+                if again.ok != _ok(seen):
                     raise again.error or Refused(f"this conversation can't be continued: {again.text}")
 
 
@@ -279,6 +282,8 @@ class _Run:
         meta |= {ATTACHED: seen.attached} if seen.attached else {}
         reasons = seen.data.get("reasons")
         meta |= {"reasons": " ".join(map(str, reasons))} if isinstance(reasons, list) and reasons else {}
+        meta |= {"partial": "yes"} if seen.data.get("partial") else {}
+        meta |= {"allowed": json.dumps(allowed)} if (allowed := seen.data.get("allowed")) else {}
         self.state = self.state.with_turn(Turn("observation", text, meta))
         self.on_event(LoopEvent("observation", observation=seen))
         if self.failure and self.failures(seen.kind) > RETURNS:

@@ -86,6 +86,10 @@ class Dialogue(Protocol):
         """After a yes: ask once more, for the files that nobody asked for; None when there is nobody to ask."""
         ...
 
+    def permits(self, paths: Sequence[str]) -> bool | None:
+        """Ask whether the model may change these files too; None when there is nobody to ask."""
+        ...
+
     def explained(self, text: str) -> None:
         """The model's answer to `explain`, which was streamed as `text` too; or why there is none."""
         ...

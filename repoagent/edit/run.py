@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from repoagent.agent import ModelAgent, Observation, Outcome, State, open_state
+from repoagent.agent import LoopEvent, ModelAgent, Observation, Outcome, State, open_state
 from repoagent.agent import replay as perform_again
 from repoagent.agent import run as run_loop
 from repoagent.agent.state import steps
@@ -35,7 +36,16 @@ from repoagent.edit.remembering.unfinished import (
 )
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.undo import undo
-from repoagent.edit.verify.proposal import NOTHING_TO_DO
+from repoagent.edit.verify.proposal import NOTHING_TO_DO, still_missing
+from repoagent.edit.verify.widen import (
+    OutOfScope,
+    allowed,
+    can_be_offered,
+    files_allowed,
+    named_in,
+    take_in,
+    widened,
+)
 from repoagent.errors import (
     Busy,
     CheckFailed,
@@ -55,9 +65,8 @@ from repoagent.store import ensure
 from repoagent.store.folders import SystemFailed
 from repoagent.store.masking import mask
 
-UNFINISHED = (
-    "unfinished"  # the kind of what goes back once: an edit that fits is not committed, or one is missing
-)
+UNFINISHED = "unfinished"  # what goes back once: an edit that fits is not committed, or one was refused
+MISSING = "missing"  # what of an edit is kept, and what is to come
 REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
 
 Kind = Literal["committed", "written", "proposed", "answered"]
@@ -152,6 +161,7 @@ class _Run:
     setback: SentBack | None = None
     tried: tuple[FileChange, ...] = ()  # what that was of
     later: Pending | None = None
+    begun: tuple[Turn, ...] = ()  # what an earlier run has left
 
     @property
     def asking(self) -> Asking:
@@ -164,8 +174,11 @@ class _Run:
     def begin(self, key: str) -> None:
         """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
         if self.state.turns:
+            self.begun = self.state.turns
             self.prepared = self.prepared.located(self.state.turns[0].meta.get(PART, ""))
+            self._open_bench()
             try:
+                self._take_in_again()
                 perform_again(self.prepared.tools, self.state)
             except RepoagentError as error:
                 raise Refused(
@@ -183,6 +196,24 @@ class _Run:
             meta[PART] = self.asking.locate(key)
             self.prepared = self.prepared.located(meta[PART])
         self.state = self.state.with_turn(Turn("user", request.instruction, meta))
+        self._open_bench()
+
+    def _open_bench(self) -> None:
+        """Let refused edits leave a draft, and files be asked for; a small model is asked without either."""
+        bench = self.prepared.bench
+        if not bench.short:
+            bench.drafts = True
+            bench.allow = (lambda paths: True) if bench.request.scope == "repo" else self.dialogue.permits
+
+    def _take_in_again(self) -> None:
+        """The files that the user has allowed to be changed. Raises Refused where one is not as the model saw it."""
+        bench = self.prepared.bench
+        for turn in self.state.turns:
+            for path, blob in files_allowed(turn).items():
+                if path not in bench.editable and can_be_offered(bench, [path]):
+                    take_in(bench, path)
+                if path not in bench.editable or bench.draft.sources[path].blob != blob:
+                    raise Refused(f"{path} has changed since")
 
     def go(self) -> tuple[Landed | None, Outcome]:
         """Run the loop to its end and remember it. Returns what landed, and how the loop ended.
@@ -200,15 +231,20 @@ class _Run:
             on_reply=asking.kept, recall=asking.recall, continues=not self.prepared.bench.short,
         )  # fmt: skip
         try:
-            outcome = run_loop(
-                agent,
-                self.prepared.tools,
-                self.state,
-                before_finish=self.finish,
-                before_answer=self.insist,
-                on_event=self.dialogue.event,
-            )
-        except (ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, Unsettled):
+            while True:
+                outcome = run_loop(
+                    agent,
+                    self.prepared.tools,
+                    self.state,
+                    before_finish=self.finish,
+                    before_answer=self.insist,
+                    on_event=self.dialogue.event,
+                )
+                objection = self.before_reject(outcome) if outcome.kind == "rejected" else None
+                if objection is None:
+                    break
+                self.state = outcome.state.with_turn(objection)
+        except (OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, Unsettled):
             raise
         except LimitReached as error:
             if self.setback is None or self.setback.kind == "person":
@@ -231,9 +267,38 @@ class _Run:
         self.record.remember(self.landed, "answered", answer, self.later)
         return self.landed, outcome
 
+    def before_reject(self, outcome: Outcome) -> Turn | None:
+        """What the model is told that declined: that it may change the files which it says are needed, or what of its
+        edit is missing; None to let it."""
+        bench = self.prepared.bench
+        # with --scope repo only a reply that was given without it can ask for more
+        asks = bench.request.scope != "repo" or self.begun == outcome.state.turns
+        files = named_in(bench, outcome.text) if asks else []
+        seen = widened(bench, files) if allowed(bench, files) else self.unfinished_edit(outcome.state)
+        if seen is None:
+            return None
+        self.dialogue.event(LoopEvent("observation", observation=seen))
+        meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
+        if blobs := seen.data.get("allowed"):
+            meta["allowed"] = json.dumps(blobs)
+        return Turn("observation", seen.text, meta)
+
+    def unfinished_edit(self, state: State) -> Observation | None:
+        """What the model is told once that ends with a part of its edit missing. Raises the refusal after that."""
+        bench = self.prepared.bench
+        if not bench.missing or bench.refusal is None:
+            return None
+        last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
+        if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
+            raise bench.refusal
+        return Observation(MISSING, f"Your edit is not complete. {still_missing(bench)}", ok=False)
+
     def insist(self, state: State) -> Observation | None:
-        """What goes back when words are all of a reply: a small model means to edit, and forgets to; any other has
-        left an edit that fits. Raises CheckFailed where nothing was changed after a check that failed."""
+        """What goes back when words are all of a reply: a part of the edit is missing; a small model means to edit, and
+        forgets to; any other has left an edit that fits. Raises CheckFailed where nothing was changed after a check
+        that failed."""
+        if missing := self.unfinished_edit(state):
+            return missing
         bench = self.prepared.bench
         said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
         if bench.short and said < REMINDERS:
@@ -260,7 +325,7 @@ class _Run:
     def told(state: State, kind: str) -> bool:
         return any(turn.meta.get("kind") == kind for step in steps(state.turns) for turn in step.observations)
 
-    def missing(self, state: State) -> Observation | None:
+    def refused_last(self, state: State) -> Observation | None:
         """Once: that the last edit of the run was refused, so that a part of the change is not there. Raises Refused
         where that is all there is."""
         edits = [
@@ -287,11 +352,13 @@ class _Run:
     def finish(self, state: State) -> Observation | None:
         """The loop's question before it ends: land the draft. What says no goes back to the model."""
         self.state = state
+        if missing := self.unfinished_edit(state):
+            return missing
         last = steps(state.turns)[-1].performed
         if all(turn.meta.get("kind") != EDIT for turn in last):
             self.refuse_same()
-            if (missing := self.missing(state)) is not None:
-                return missing
+            if (refused := self.refused_last(state)) is not None:
+                return refused
         if self.later is not None and not self.prepared.bench.request.dry_run:
             self.record.write_down(state, self.later)
         try:

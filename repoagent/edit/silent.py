@@ -63,5 +63,8 @@ class Silent:
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         return None
 
+    def permits(self, paths: Sequence[str]) -> bool | None:
+        return None
+
     def explained(self, text: str) -> None:
         _ignore(text)

@@ -20,6 +20,7 @@ from repoagent.door import door
 if TYPE_CHECKING:
     from repoagent.patch.apply import Applied, apply_answer, apply_patches, read_answer
     from repoagent.patch.canonical import canonical_diff
+    from repoagent.patch.files import Outcome
     from repoagent.patch.hunk import FilePatch
     from repoagent.patch.linediff import differing
     from repoagent.patch.locate.fit import Placement
@@ -32,6 +33,7 @@ __all__ = [
     "Applied",
     "FilePatch",
     "NoPatch",
+    "Outcome",
     "PatchRefused",
     "Placement",
     "Problem",
@@ -53,6 +55,7 @@ _HOME = {
     "Applied": "apply",
     "FilePatch": "hunk",
     "NoPatch": "problems",
+    "Outcome": "files",
     "PatchRefused": "problems",
     "Placement": "locate.fit",
     "Problem": "problems",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from repoagent.patch.problems import Misfit, NoPatch, PatchRefused, Problem
 
 if TYPE_CHECKING:
+    from repoagent.patch.files import Outcome
     from repoagent.patch.hunk import FilePatch
     from repoagent.patch.locate.fit import Placement
     from repoagent.patch.text import SourceText
@@ -22,11 +23,13 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some for
 
 @dataclass(frozen=True)
 class Applied:
-    """What an answer comes to: a change for each file, the place of each hunk, and one canonical diff."""
+    """What an answer comes to: a change for each file, the place of each hunk, and one canonical diff. `named` are the
+    files that the answer itself has patches for, without what was kept before."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
     diff: str
+    named: frozenset[str] = frozenset()
 
 
 def apply_answer(
@@ -58,8 +61,11 @@ def apply_answer(
     )
 
 
-def read_answer(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
-    """The patches of an answer as written; `loose` as in `patch_spans`, `known` the names of files. Raises
+def read_answer(
+    answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
+) -> tuple[FilePatch, ...]:
+    """The patches of an answer as written; `loose` as in `patch_spans`, `known` the names of files, `ended` whether
+    the answer is known to be complete, so that a fence may lack its end. Raises
     PatchRefused for a broken one, and for one of more than LARGEST characters."""
     from repoagent.patch.parse.answer import parse
 
@@ -67,7 +73,7 @@ def read_answer(answer: str, *, loose: bool = False, known: Collection[str] = ()
         text = f"it has {len(answer):,} characters, and at most {LARGEST:,} are read: send it in parts."
         raise PatchRefused([Problem("", 0, "too-large", text)])
     try:
-        return tuple(parse(answer, loose=loose, known=known))
+        return tuple(parse(answer, loose=loose, known=known, ended=ended))
     except Misfit as misfit:
         raise PatchRefused([misfit.at("")]) from None
 
@@ -80,33 +86,57 @@ def apply_patches(
     may_create: Callable[[str], bool] | None = None,
     strict: bool = False,
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
+    exists: Callable[[str], bool] | None = None,
+    kept: Sequence[Outcome] = (),
 ) -> Applied:
-    """As `apply_answer`, of patches that were read before."""
+    """As `apply_answer`, of patches that were read before.
+
+    `exists(path)` says of a path that is not in `sources` that there is a file all the same. `kept` is what of an
+    earlier answer for the same sources did fit (`PatchRefused.fits`): it is a part of this one.
+    """
     from repoagent.patch.canonical import canonical_diff
     from repoagent.patch.files import Files, Outcome
+    from repoagent.patch.kept import fitting, joined
     from repoagent.patch.readings import outcomes
     from repoagent.patch.target import targets
     from repoagent.patch.withdrawn import without_withdrawn
 
     files = Files(
-        sources, frozenset(sources if scope is None else scope), may_create or _none, strict, parses_worse
+        sources,
+        frozenset(sources if scope is None else scope),
+        may_create or _none,
+        strict,
+        parses_worse,
+        exists or _none,
     )
-    groups = targets(without_withdrawn(patches, files.sources), files)
-    if not groups:
+    groups, problems = targets(without_withdrawn(patches, files.sources), files)
+    if not groups and not problems:
         raise NoPatch
-    found = [outcomes(group, files) for group in groups]
-    problems = [problem for result in found if not isinstance(result, Outcome) for problem in result]
+    results = {result.change.name: result for result in kept}
+    for group in groups:
+        name = group[-1].name
+        if name in results:
+            results[name], wrong = joined(results[name], group, files)
+            problems += wrong
+            continue
+        found = outcomes(group, files)
+        if isinstance(found, Outcome):
+            results[name] = found
+            continue
+        problems += found
+        if rest := fitting(group, found, files):
+            results[name] = rest
+    named = frozenset(group[-1].name for group in groups)
     if problems:
-        raise PatchRefused(problems)
-    results = [result for result in found if isinstance(result, Outcome)]
-    changes = tuple(result.change for result in results if result.changes)
+        raise PatchRefused(problems, [result for result in results.values() if result.changes], named)
+    changes = tuple(result.change for result in results.values() if result.changes)
     if not changes:
-        names = ", ".join(result.change.name for result in results)
+        names = ", ".join(results)
         raise PatchRefused(
             [Problem(names, 0, "no-change", "the answer changes nothing: before and after are equal.")]
         )
-    placements = tuple(placement for result in results for placement in result.placements)
-    return Applied(changes, placements, canonical_diff(changes))
+    placements = tuple(placement for result in results.values() for placement in result.placements)
+    return Applied(changes, placements, canonical_diff(changes), named)
 
 
 def _none(path: str) -> bool:

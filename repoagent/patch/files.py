@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from repoagent.patch.hunk import FilePatch
 from repoagent.patch.locate.fit import Placement
+from repoagent.patch.splice.splices import Splice
 from repoagent.patch.text import SourceText
 from repoagent.patch.verify import ParsesWorse
 from repoagent.repo.change import FileChange
@@ -23,6 +24,11 @@ class Files:
     may_create: Callable[[str], bool]
     strict: bool = False
     parses_worse: ParsesWorse | None = None
+    exists: Callable[[str], bool] = lambda path: False
+
+    def closed(self, near: str) -> str:
+        """Why a file may not be changed that is not in scope."""
+        return f"it may not be changed in this edit (only {self.named(near)})."
 
     def which(self, near: str) -> str:
         """A sentence that names the files in scope, after another one; "" where there are none."""
@@ -55,10 +61,13 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the patches of one file come to."""
+    """What the patches of one file come to. `parts` are the splices that make the change, None where it is not made of
+    hunks for one text; `ends` is what these say of the newline at its end."""
 
     change: FileChange
     placements: tuple[Placement, ...]
+    parts: tuple[Splice, ...] | None = field(default=None, compare=False)
+    ends: bool | None = field(default=None, compare=False)
 
     @property
     def changes(self) -> bool:

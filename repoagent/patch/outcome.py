@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from repoagent.patch.files import Files, Outcome, Target
@@ -41,14 +41,15 @@ def edited(group: Sequence[Target], files: Files, before: bytes | None = None) -
     hunks = _numbered(group)
     if first.path is None:
         return _deleted(first.source, hunks, data, source.mode)
-    after, placements = _content(first, group, hunks, data, files)
+    after, placements, parts, ends = _content(first, group, hunks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)
         check_result(first.path, data, after, files.parses_worse, may_empty=files.strict and not whole)
     mode = next((target.patch.mode for target in reversed(group) if target.patch.mode), source.mode)
     if first.patch.action == "copy":
         return Outcome(FileChange(None, first.path, None, after, None, mode), placements)
-    return Outcome(FileChange(first.source, first.path, data, after, source.mode, mode), placements)
+    change = FileChange(first.source, first.path, data, after, source.mode, mode)
+    return Outcome(change, placements, parts, ends)
 
 
 def _numbered(group: Sequence[Target]) -> list[Hunk]:
@@ -64,14 +65,20 @@ def _numbered(group: Sequence[Target]) -> list[Hunk]:
     ]
 
 
+def numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
+    """A function that says under which number the problems of a group name one of its hunks."""
+    known = {_plain(hunk): hunk.number for hunk in _numbered(group)}
+    return lambda hunk: known[_plain(hunk)]
+
+
 def _plain(hunk: Hunk) -> Hunk:
     return replace(hunk, number=1, tolerances=frozenset())
 
 
 def _content(
     first: Target, group: Sequence[Target], hunks: Sequence[Hunk], data: bytes, files: Files
-) -> tuple[bytes, tuple[Placement, ...]]:
-    """The new bytes of a known file."""
+) -> tuple[bytes, tuple[Placement, ...], tuple[Splice, ...], bool | None]:
+    """The new bytes of a known file, and what they are made of (see `Outcome`)."""
     forms = {"renamed": "rename", "copied": "copy"}
     moved = tuple(
         Placement(first.name, 0, 1, level) for level, action in forms.items() if first.patch.action == action
@@ -82,7 +89,7 @@ def _content(
             raise Misfit(
                 "cut-off", "the diff names this file and holds no change of it. Send it again, complete."
             )
-        return data, moved or (Placement(first.name, 0, 1, "mode"),)
+        return data, moved or (Placement(first.name, 0, 1, "mode"),), (), None
     text = decode(data)
     if text is None:
         raise Misfit(
@@ -111,7 +118,8 @@ def _content(
     added = [line for part in parts for line in part.lines]
     check_added(added, text.lines)
     check_conflict(added, text.lines)
-    return _encoded(spliced(text, parts, final_newline)), moved + placements
+    after = encoded(spliced(text, parts, final_newline))
+    return after, moved + placements, tuple(parts), final_newline
 
 
 def _check_torn(parts: Sequence[Splice], text: Text) -> None:
@@ -219,7 +227,7 @@ def _whole_placement(path: str, rows: tuple[int, int] | None) -> Placement:
     )
 
 
-def _encoded(text: Text) -> bytes:
+def encoded(text: Text) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -236,12 +244,22 @@ def _new(group: Sequence[Target], files: Files) -> Outcome:
     if len(bodies) > 1:
         raise Misfit("overlap", "the answer holds several versions of this new file. Send one.")
     text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes of another encoding than UTF-8
-    data = _encoded(text)
+    spaced = not files.strict and first.patch.whole is None and _is_spaced(text.lines)
+    if spaced:
+        text = replace(text, lines=tuple(line.removeprefix(" ") for line in text.lines))
+    data = encoded(text)
     path = first.name
     check_added([line for line in text.lines if any(map(str.isalpha, line))], ())
     check_result(path, b"", data, files.parses_worse)
     change = FileChange(None, path, None, data, None, first.patch.mode or "100644")
-    return Outcome(change, (Placement(path, 0, 1, "new-file"),))
+    needed = ("whitespace",) if spaced else ()
+    return Outcome(change, (Placement(path, 0, 1, "new-file", needed),))
+
+
+def _is_spaced(lines: Sequence[str]) -> bool:
+    """Whether each sign of a new file had a space after it: all its lines are indented, and some by one space."""
+    text = [line for line in lines if line.strip()]
+    return len(text) > 1 and all(line[0] == " " for line in text) and any(line[1] != " " for line in text)
 
 
 def _new_text(patch: FilePatch) -> Text:

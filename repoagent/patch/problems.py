@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from repoagent.errors import Refused
 
+if TYPE_CHECKING:
+    from repoagent.patch.files import Outcome
+
+NOTHING = "The change was refused; nothing of it was applied."
 MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the text of a refusal
 
 
@@ -34,12 +39,17 @@ class Problem:
 class PatchRefused(Refused):
     """The answer holds a patch that does not fit, or that may not be applied. Nothing of it was applied.
 
-    `str(error)` can be given back to the model as it stands.
+    `str(error)` can be given back to the model as it stands. `fits` is what of it does fit, for `apply_patches`, and
+    `named` the files that it has patches for.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(
+        self, problems: Sequence[Problem], fits: Sequence[Outcome] = (), named: Collection[str] = ()
+    ) -> None:
         self.problems = tuple(problems)
-        head = "The change was refused; nothing of it was applied."
+        self.fits = tuple(fits)
+        self.named = frozenset(named)
+        head = NOTHING
         shown = [_shortened(str(problem)) for problem in self.problems[:MOST_SHOWN]]
         more = len(self.problems) - len(shown)
         super().__init__("\n\n".join([head, *shown, *([f"… and {more} more like these."] if more else [])]))

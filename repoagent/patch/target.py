@@ -11,7 +11,7 @@ from repoagent.patch.locate.fits import fits
 from repoagent.patch.locate.match import EXACT, index_of
 from repoagent.patch.parse.decide import decided
 from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
-from repoagent.patch.problems import Misfit, Misfits, PatchRefused, Problem
+from repoagent.patch.problems import Misfit, Misfits, Problem
 from repoagent.patch.splice.whole import looks_whole
 from repoagent.patch.strict import check_strict
 from repoagent.patch.text import decode
@@ -19,11 +19,9 @@ from repoagent.patch.text import decode
 _MODES = {None, "100644", "100755"}
 
 
-def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
-    """The patches with their files, those of one file together, in the order of the answer.
-
-    Raises PatchRefused with all names that can't be taken.
-    """
+def targets(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Target]], list[Problem]]:
+    """The patches with their files, those of one file together, in the order of the answer; and what is wrong with the
+    names of the others."""
     groups: dict[str, list[Target]] = {}
     problems = []
     for patch in _without_idle_claims(patches):
@@ -33,15 +31,17 @@ def targets(patches: Sequence[FilePatch], files: Files) -> list[list[Target]]:
             problems.append(misfit.at(_spelled(patch)))
             continue
         if target is not None:
-            problems += _not_strict(target, files)
+            wrong = _not_strict(target, files)
+            problems += wrong
+            if wrong:
+                continue
             group = groups.setdefault(target.source or target.name, [])
             group.append(_going_on(target, patch, group))
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
         problems.append(Misfit("overlap", "two files of the answer would end at this path.").at(path))
-    if problems:
-        raise PatchRefused(problems)
-    return list(groups.values())
+    bad = {problem.path for problem in problems}
+    return [group for group in groups.values() if group[-1].name not in bad], problems
 
 
 def _without_idle_claims(patches: Sequence[FilePatch]) -> list[FilePatch]:
@@ -151,10 +151,7 @@ def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
     if reason := bad_path(source, known=True):
         raise Misfit("bad-path", f"{reason}.")
     if source not in files.scope:
-        raise Misfit(
-            "out-of-scope",
-            f"this file may not be changed here.{files.which(source)}",
-        )
+        raise Misfit("out-of-scope", files.closed(source))
     entry = files.sources[source]
     if entry.mode == "120000" and target.path is not None and (target.path == source or target.patch.hunks):
         raise Misfit("symlink", "this is a symbolic link; its target can't be edited as text.")
@@ -178,6 +175,8 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
         patch.hunks and not any(hunk.old or (hunk.start or 0) > 1 for hunk in patch.hunks)
     )
     if patch.action != "create" and not adds_only:
+        if files.exists(path):
+            raise Misfit("out-of-scope", files.closed(path))
         raise Misfit("unknown-file", f"there is no such file here.{files.which(path)}")
     return Target(patch, None, _may_create(path, files))
 
@@ -186,6 +185,8 @@ def _may_create(path: str, files: Files) -> str:
     if any(f"{known}/".startswith(f"{path}/") or path.startswith(f"{known}/") for known in files.sources):
         raise Misfit("bad-path", "a file or folder of that name is in the way.")
     if not files.may_create(path):
+        if files.exists(path):
+            raise Misfit("out-of-scope", files.closed(path))
         raise Misfit(
             "unknown-file",
             f"no file may be made at this path.{files.which(path)}",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from repoagent.split.cuts import segments
     from repoagent.split.languages import LANGUAGES, grammar, language_of
     from repoagent.split.segment import TARGET_BYTES, Segment
-    from repoagent.split.symbols.find import definitions, find_symbol, lost_definitions
+    from repoagent.split.symbols.find import definitions, find_symbols, lost_definitions
     from repoagent.split.symbols.outlines import outline
     from repoagent.split.symbols.symbol import Symbol, render_outline
     from repoagent.split.trees import error_count, parse
@@ -23,7 +23,7 @@ __all__ = [
     "Symbol",
     "definitions",
     "error_count",
-    "find_symbol",
+    "find_symbols",
     "grammar",
     "language_of",
     "lost_definitions",
@@ -42,7 +42,7 @@ _HOME = {
     "TARGET_BYTES": "segment",
     "definitions": "symbols.find",
     "error_count": "trees",
-    "find_symbol": "symbols.find",
+    "find_symbols": "symbols.find",
     "grammar": "languages",
     "language_of": "languages",
     "lost_definitions": "symbols.find",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from repoagent.errors import UsageError
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree
-from repoagent.split.symbols.find import find_symbol
+from repoagent.split.symbols.find import find_symbols
 from repoagent.split.symbols.outlines import outline
 from repoagent.split.symbols.symbol import Symbol
 from repoagent.uses.values import CODE
@@ -46,7 +46,7 @@ def asked_symbol(text: str, file: str = "", data: bytes | None = None) -> Asked:
     if file and not re.search(
         rb"(?<!\w)" + re.escape(name.encode("utf-8", "surrogateescape")) + rb"(?!\w)", data or b""
     ):
-        find_symbol(file, data or b"", text)  # says what there is
+        find_symbols(file, data or b"", text)  # says what there is
         raise UsageError(f"{file} has no {name}")
     return Asked(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
 

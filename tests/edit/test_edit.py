@@ -182,14 +182,6 @@ def test_several_files_are_one_commit(repo: GitRepo, run: Run, script: Script) -
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["README.md", "src/app.py"]
 
 
-def test_a_file_that_was_not_named_is_out_of_scope(repo: GitRepo, run: Run, script: Script) -> None:
-    stray = diff("README.md", "-A small repository.", "+Changed.")
-    script.replies(GREET + stray, GREET)
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
-    assert repo.git("diff", "--name-only", "HEAD^").split() == ["src/app.py"]
-    assert "README.md" in script.prompts[1]
-
-
 def test_scope_repo_reaches_a_file_that_was_read(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(
         '<read path="README.md"/>\n', GREET + diff("README.md", "-A small repository.", "+It greets.")

@@ -187,3 +187,7 @@ def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
     assert (change.path, change.after) == ("g.py", BEFORE)
     junk = "1| one; 2| two becomes 2\n"
     assert refusal(f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n{junk}```\n", "f.py") == "cut-off"
+
+
+def test_a_path_with_a_space_in_the_info_string_of_a_fence() -> None:
+    assert changed("```my Makefile\none\n2\nthree\n```\n", "my Makefile", "Makefile") == ["my Makefile"]

@@ -6,7 +6,15 @@ import time
 
 import pytest
 
-from repoagent.patch import NoPatch, SourceText, apply_answer, patch_spans
+from repoagent.patch import (
+    NoPatch,
+    PatchRefused,
+    SourceText,
+    apply_answer,
+    apply_patches,
+    patch_spans,
+    read_answer,
+)
 from tests.patch.helpers import APP, after, fenced, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
@@ -69,6 +77,43 @@ def test_bare_diff_between_prose() -> None:
 def test_bullets_after_a_complete_bare_diff_are_prose() -> None:
     hunk = '@@ -6 +6 @@\n-    return "hello " + name\n+    return "hi " + name\n\n- It is short.\n'
     assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}") == CHANGED
+
+
+def _ended(answer: str) -> bytes | None:
+    """What becomes of the file where the answer is known to be complete."""
+    sources = {"app.py": SourceText(APP)}
+    patches = read_answer(answer, known=sources, ended=True)
+    return apply_patches(patches, sources, may_create=lambda path: True).changes[0].after
+
+
+OPEN = "```diff\n--- a/app.py\n+++ b/app.py\n"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_a_fence_that_is_never_closed(end: str) -> None:
+    hunk = f"{OPEN}@@\n{HUNK.rstrip()}{end}"
+    assert _ended(hunk) == CHANGED
+    assert reasons(hunk) == {"cut-off"}  # nobody knows whether more was to come
+    assert _ended(f"```diff\n--- /dev/null\n+++ b/new.py\n@@\n+x = 1{end}") == b"x = 1\n"
+    patch = f"*** Begin Patch\n*** Update File: app.py\n@@\n{HUNK.rstrip()}{end}"
+    assert _ended(f"```\n{patch}") == CHANGED and reasons(f"```\n{patch}") == {"cut-off"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"{OPEN}@@ -4,5 +4,5 @@\n{HUNK.rstrip()}",
+        f"{OPEN}@@\n{HUNK}That says hi.\n",
+        f"{OPEN}@@\n{HUNK}--- a/other.py\n",
+        f"{OPEN}@@\n{HUNK}@@\n",
+        f"app.py\n```python\n{CHANGED.decode()}",
+        'app.py\n```\n<<<<<<< SEARCH\n    return "hello " + name\n=======\n    return "hi " + name\n',
+    ],
+)
+def test_a_fence_that_is_never_closed_and_holds_no_whole_change(answer: str) -> None:
+    with pytest.raises(PatchRefused) as caught:
+        _ended(answer)
+    assert caught.value.reasons == {"cut-off"}
 
 
 def test_no_header_at_all_is_the_only_file() -> None:

@@ -296,3 +296,17 @@ def test_strict_refuses_each_tolerance_by_its_name(answer: str, name: str) -> No
     assert reasons(answer, strict=True) == {"strict"}
     with pytest.raises(PatchRefused, match=f"{name}: "):
         after(answer, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["+ def f():", "+     return 1", "+", "+ x = 2"], b"def f():\n    return 1\n\nx = 2\n"),
+        (["+  a", "+   b"], b"  a\n   b\n"),
+        (["+ a", "+b"], b" a\nb\n"),
+        (["+ a"], b" a\n"),
+    ],
+)
+def test_a_space_after_each_sign_of_a_new_file(lines: list[str], text: bytes) -> None:
+    answer = "\n".join(["```diff", "--- /dev/null", "+++ b/new.txt", "@@", *lines, "```"])
+    assert apply_answer(answer, {}, may_create=lambda path: True).changes[0].after == text

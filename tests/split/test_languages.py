@@ -64,7 +64,7 @@ def test_unknown_language_names_the_known_ones() -> None:
 
 def test_the_door_loads_no_grammar() -> None:
     code = (
-        "import sys, repoagent.split as s; s.outline; s.parses_worse; s.find_symbol;"
+        "import sys, repoagent.split as s; s.outline; s.parses_worse; s.find_symbols;"
         "print([m for m in sys.modules if m.startswith('tree_sitter')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

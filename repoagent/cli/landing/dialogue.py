@@ -30,6 +30,7 @@ CHOICES = {
 }
 ALONE = {letter: CHOICES["q" if letter == "n" else letter] for letter in "ynepq"}  # with no model to tell
 APART = {"y": "make this change too", "n": "stop, nothing is changed"}
+WIDER = {"y": "let this edit change it too", "n": "do not; the model is told so"}
 EDIT_HEAD = (
     "# Change the diff as you like: only what it then says is applied. An empty file changes nothing.\n"
     "# Line numbers need not be right; these lines are left out.\n"
@@ -164,6 +165,14 @@ class Talk:
         what = " and ".join(filter(None, [names and f"a change of {names}", many]))
         answer = self.terminal.ask(f"Nobody asked for {what}. Make it all the same", APART)
         return answer == "y"
+
+    def permits(self, paths: Sequence[str]) -> bool | None:
+        """Ask about files that the edit may not change as it was asked for."""
+        if self.yes or not self.terminal.can_ask:
+            return None
+        self.working.quiet()
+        has = "has" if len(paths) == 1 else "have"
+        return self.terminal.ask(f"{', '.join(paths)} {has} to change too: allow it", WIDER) == "y"
 
     def explained(self, text: str) -> None:
         """The words were shown as they came; why there are none is still to be said."""

@@ -111,6 +111,9 @@ class Events:
         verdict = self._ask("sensitive", {"files": {one.path: one.why for one in concerns}})
         return None if verdict.by == "nobody" else verdict.allowed
 
+    def permits(self, paths: Sequence[str]) -> bool | None:
+        return None
+
     def explained(self, text: str) -> None:
         emit("explained", {"text": text})
 

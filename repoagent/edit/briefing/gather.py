@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -190,17 +190,21 @@ def _missing(path: str, *, edited: bool) -> str:
 
 def _with_places(request: EditRequest, sources: dict[str, Source]) -> EditRequest:
     """The request with each `FILE::symbol` resolved to lines, and each range checked against its file."""
-    return replace(
-        request, targets=tuple(_with_place(target, sources[target.path]) for target in request.targets)
-    )
+    placed = (place for target in request.targets for place in _with_places_of(target, sources[target.path]))
+    return replace(request, targets=tuple(dict.fromkeys(placed)))
+
+
+def _with_places_of(target: Target, source: Source) -> Iterator[Target]:
+    if target.symbol is None:
+        yield _with_place(target, source)
+        return
+    from repoagent.split import find_symbols
+
+    for symbol in find_symbols(target.path, source.data or b"", target.symbol):
+        yield replace(target, first=symbol.first_line, last=symbol.last_line)
 
 
 def _with_place(target: Target, source: Source) -> Target:
-    if target.symbol is not None:
-        from repoagent.split import find_symbol
-
-        symbol = find_symbol(target.path, source.data or b"", target.symbol)
-        return replace(target, first=symbol.first_line, last=symbol.last_line)
     if target.first is not None:
         count = max(1, len(context.shown(source.data or b"").splitlines()))
         if target.first > count:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from repoagent.edit.request import EditRequest
 from repoagent.edit.small.windows import Window
 from repoagent.edit.verify.scope import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.patch import Placement, decode
+from repoagent.patch import Outcome, PatchRefused, Placement, decode
 from repoagent.repo import Source, WorkTree, layout, read_source
 from repoagent.repo.paths import check_path, is_ignored
 
@@ -58,6 +58,12 @@ class Workbench:
     not_ignored: frozenset[str] = frozenset()  # of which git was asked already
     conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
     attachments: Attachments | None = None  # None: images and PDFs can't be shown
+    drafts: bool = False  # what fits of a refused edit is kept, until the rest comes
+    kept: tuple[Outcome, ...] = ()  # that, on top of the draft
+    missing: dict[str, str] = field(default_factory=dict)  # by path: the part of its edit that is to come
+    said: list[str] = field(default_factory=list)  # the answers that it is from
+    refusal: PatchRefused | None = None
+    allow: Callable[[Sequence[str]], bool | None] | None = None  # ask whether other files may be changed too
     at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
 
     @property
@@ -89,20 +95,23 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
         if present is not None and (media := media_in(present.data, source.path)) is not None:
             return _attached(bench, media)
         text = current_text(bench, source)
-        lines, name = action.args.get("lines", ""), action.args.get("symbol", "").strip()
+        ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
         if name:
-            from repoagent.split import find_symbol
+            from repoagent.split import find_symbols
 
-            symbol = find_symbol(source.path, text.encode("utf-8", "surrogatepass"), name)
-            lines = f"{symbol.first_line}-{symbol.last_line}"
-        part = read_part(text, lines, action.args.get("characters", ""), bench.read_limit)
-        if source.path in bench.seen:
-            bench.seen[source.path].append((part.first, part.last))
+            symbols = find_symbols(source.path, text.encode("utf-8", "surrogatepass"), name)
+            ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
         blob = f' blob="{source.blob}"' if with_blob else ""
-        label = f'file path={quoted(source.path)}{blob} lines="{part.first}-{part.last}"'
-        if part.characters:
-            label += f' characters="{part.characters[0]}-{part.characters[1]}"'
-        return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
+        said: list[str] = []
+        for lines in ranges:
+            part = read_part(text, lines, action.args.get("characters", ""), bench.read_limit // len(ranges))
+            if source.path in bench.seen:
+                bench.seen[source.path].append((part.first, part.last))
+            label = f'file path={quoted(source.path)}{blob} lines="{part.first}-{part.last}"'
+            if part.characters:
+                label += f' characters="{part.characters[0]}-{part.characters[1]}"'
+            said += filter(None, [fence(part.text, label), part.rest])
+        return Observation("read", "\n".join(said))
 
     text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
     return Tool("read", text, _reporting("read", perform), replay=True, needs="nothing")

@@ -22,6 +22,8 @@ def guessed(
     """
     changed = {edit.path for edit in draft.edits}
     for place in placements:
+        if place.level == "whole-file" and seen.get(place.path) == []:
+            return f"Not applied: you have not seen {place.path}, which is there. Read it first."
         if (
             place.path not in seen
             or place.path in changed

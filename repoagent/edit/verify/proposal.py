@@ -13,20 +13,28 @@ from repoagent.edit.large.guessed import guessed
 from repoagent.edit.request import names_file
 from repoagent.edit.small.windows import rows_now
 from repoagent.edit.verify.losses import Part, unasked_losses
+from repoagent.edit.verify.widen import allowed, can_be_offered, exists, with_shown
 from repoagent.errors import NothingDone, Refused
 from repoagent.patch import (
     Applied,
     FilePatch,
     NoPatch,
+    Outcome,
     PatchRefused,
     Placement,
+    Problem,
     apply_patches,
     decode,
     read_answer,
 )
+from repoagent.patch.problems import NOTHING
 from repoagent.repo import read_source
 
 NOTHING_TO_DO = {"already-applied", "no-change"}
+NAMES = {  # an edit that can't be made as it was meant: nothing of it is kept
+    "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
+}  # fmt: skip
+PARTLY = "A part of the change was refused; nothing is written yet."
 NOT_A_FILE = "Not applied: what your answer holds is not the whole of what was asked for."
 
 
@@ -34,64 +42,129 @@ def edit_tool(bench: Workbench) -> Tool:
     """The tool that a diff in a reply is: fold it into the draft, or say why it does not fit."""
 
     def perform(action: Action) -> Observation:
-        from repoagent.split import parses_worse
-
-        def fit(draft: Draft) -> tuple[Applied, list[Part]]:
-            patches = _read(bench, draft, action.body)
-            applied = apply_patches(
-                patches,
-                draft.texts(),
-                scope=bench.editable & set(draft.texts()),
-                may_create=lambda path: _may_create(bench, path),
-                strict=bench.request.strict,
-                parses_worse=parses_worse if bench.request.parse_check else None,
-            )
-            return applied, _parts(draft, patches)
-
-        draft, placed = bench.draft, bench.placements
         try:
-            try:
-                applied, parts = fit(draft)
-            except PatchRefused:
-                if not draft.edits:
-                    raise
-                draft, placed = (
-                    Draft(draft.sources),
-                    [],
-                )  # after a setback many models send the whole edit anew
-                applied, parts = fit(draft)
+            return _folded(bench, action.body)
+        except PatchRefused as error:
+            closed = [problem.path for problem in error.problems if problem.reason == "out-of-scope"]
+            needed = can_be_offered(bench, closed)
+            if not allowed(bench, needed):
+                return _refused(bench, error, action.body)
         except NoPatch as error:
             text = bench.sent_back(NOT_A_FILE if bench.loose else str(error))
             return Observation("edit", text, ok=False)
-        except PatchRefused as error:
-            known = all(problem.reason == "already-applied" for problem in error.problems)
-            if known and bench.draft.edits:
-                return Observation("edit", f"{error}\nNothing is left to do.", final=True)
-            reasons = sorted({problem.reason for problem in error.problems})
-            nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
-            text = bench.sent_back(short_refusal(error) if bench.short else str(error))
-            return Observation("edit", text, ok=False, data={"reasons": reasons}, error=nothing)
         except Refused as error:  # a path in a submodule, or through a link
             return Observation("edit", bench.sent_back(str(error)), ok=False, error=error)
-        if guess := guessed(applied.placements, draft, bench.seen):
-            return Observation("edit", bench.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
-        instruction = bench.request.instruction
-        if lost := unasked_losses(
-            applied, instruction, action.body, _originals(draft), parts=parts, loose=bench.loose
-        ):
-            return Observation("edit", bench.sent_back(lost), ok=False, data={"reasons": ["lost-definition"]})
-        bench.refusals = 0
-        bench.draft = draft.with_changes(applied.changes)
-        bench.placements = [*placed, *applied.placements]
-        bench.editable |= {change.path for change in applied.changes if change.path}
-        return Observation("edit", _applied_text(applied.placements), final=True)
+        try:
+            seen = _folded(bench, action.body)
+        except PatchRefused as error:
+            seen = _refused(bench, error, action.body)
+        return with_shown(bench, seen, needed)
 
     return Tool("edit", form_text(bench.form), perform, replay=True, loose=bench.loose)
 
 
+def _folded(bench: Workbench, answer: str) -> Observation:
+    """What comes of the patches of an answer that all fit. Raises what `apply_patches` does."""
+    draft, placed = bench.draft, bench.placements
+    try:
+        applied, parts = _fit(bench, draft, answer, bench.kept)
+    except PatchRefused as error:
+        if not draft.edits:
+            raise
+        draft, placed = Draft(draft.sources), []  # after a setback many models send the whole edit again
+        try:
+            applied, parts = _fit(bench, draft, answer, ())
+        except PatchRefused as other:
+            raise (error if error.fits else other) from None
+        whole = {change.name for change in (*bench.draft.edits, *(result.change for result in bench.kept))}
+        if not applied.named >= whole | bench.missing.keys():
+            raise
+    if guess := guessed(applied.placements, draft, bench.seen):
+        return Observation("edit", bench.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
+    words = "\n\n".join([*bench.said, answer])
+    if lost := unasked_losses(
+        applied, bench.request.instruction, words, _originals(draft), parts=parts, loose=bench.loose
+    ):
+        return Observation("edit", bench.sent_back(lost), ok=False, data={"reasons": ["lost-definition"]})
+    bench.missing = {path: part for path, part in bench.missing.items() if path not in applied.named}
+    if bench.missing:
+        bench.said.append(answer)
+        bench.kept = tuple(
+            Outcome(change, tuple(place for place in applied.placements if place.path == change.name))
+            for change in applied.changes
+        )
+        return Observation("edit", bench.sent_back(still_missing(bench)), ok=False, data={"partial": True})
+    bench.refusals = 0
+    bench.kept, bench.refusal, bench.said = (), None, []
+    bench.draft = draft.with_changes(applied.changes)
+    bench.placements = [*placed, *applied.placements]
+    bench.editable |= {change.path for change in applied.changes if change.path}
+    return Observation("edit", _applied_text(applied.placements), final=True)
+
+
+def _fit(bench: Workbench, draft: Draft, answer: str, kept: Sequence[Outcome]) -> tuple[Applied, list[Part]]:
+    from repoagent.split import parses_worse
+
+    patches = _read(bench, draft, answer)
+    applied = apply_patches(
+        patches,
+        draft.texts(),
+        scope=bench.editable & set(draft.texts()),
+        may_create=lambda path: _may_create(bench, path),
+        strict=bench.request.strict,
+        parses_worse=parses_worse if bench.request.parse_check else None,
+        exists=lambda path: exists(bench, path),
+        kept=kept,
+    )
+    return applied, _parts(draft, patches)
+
+
+def _refused(bench: Workbench, error: PatchRefused, answer: str) -> Observation:
+    known = all(problem.reason == "already-applied" for problem in error.problems)
+    if known and bench.draft.edits and not bench.missing:
+        return Observation("edit", f"{error}\nNothing is left to do.", final=True)
+    reasons = sorted({problem.reason for problem in error.problems})
+    nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
+    text = short_refusal(error) if bench.short else str(error)
+    partial = bench.drafts and bool(error.fits) and NAMES.isdisjoint(reasons)
+    if partial:
+        bench.kept, bench.refusal = error.fits, error
+        bench.said.append(answer)
+        bench.missing = {path: part for path, part in bench.missing.items() if path not in error.named}
+        bench.missing |= _missing(error.problems)
+        text = f"{text.replace(NOTHING, PARTLY, 1)}\n\n{still_missing(bench)}"
+    return Observation(
+        "edit",
+        bench.sent_back(text),
+        ok=False,
+        data={"reasons": reasons} | ({"partial": True} if partial else {}),
+        error=nothing,
+    )
+
+
+def _missing(problems: Sequence[Problem]) -> dict[str, str]:
+    """What of each file must be sent again, in words."""
+    hunks: dict[str, set[int]] = {}
+    for problem in problems:
+        hunks.setdefault(problem.path, set()).add(problem.hunk)
+    return {
+        path: f"all of {path}"
+        if 0 in numbers
+        else f"hunk{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))} of {path}"
+        for path, numbers in hunks.items()
+    }
+
+
+def still_missing(bench: Workbench) -> str:
+    """What of an edit in several parts is kept as a draft, and what is missing."""
+    kept = ", ".join(f"{r.change.name}{' (in part)' * (r.change.name in bench.missing)}" for r in bench.kept)
+    return f"Kept as a draft: {kept}. Still missing: {'; '.join(bench.missing.values())}. Send only what is missing."
+
+
 def _read(bench: Workbench, draft: Draft, answer: str) -> list[FilePatch]:
     """The patches of an answer; where whole files or functions were asked for, with what their fences are for."""
-    patches = list(read_answer(answer, loose=bench.loose, known=draft.texts()))
+    ended = not bench.short  # else a reply that reached its length limit is not continued
+    patches = list(read_answer(answer, loose=bench.loose, known=draft.texts(), ended=ended))
     if not bench.loose:
         return patches
     from repoagent.edit.small.fitting import Shown

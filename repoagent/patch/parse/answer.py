@@ -28,12 +28,15 @@ _LOST = re.compile(
 )
 
 
-def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[FilePatch]:
+def parse(
+    answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
+) -> list[FilePatch]:
     """Everything that an answer asks for, in its order.
 
     Raises Misfit for a patch that is broken beyond reading. A fence that names no file is taken for a whole
     file only when it is the single block of the answer, or where `loose` (see `patch_spans`); its names are
     then None. `known` are names of files, where they are known: one is read as a name whatever it looks like.
+    `ended`: nothing cut the answer off, so hunks without counts in a fence that is never closed are complete.
     """
     found = blocks(answer, loose=loose, known=known)
     if too_large(answer, found):
@@ -51,12 +54,12 @@ def parse(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> l
             some = parse_search_replace(block, name, known)
             name = some[-1].new if some else name
         elif kind == DIFF:
-            some = _named(parse_diff(block.lines), block)
+            some = _named(parse_diff(block.lines), block, ended=ended)
             some = _inherited(some, block, patches, found[number - 1] if number else None)
             if not some:
                 _check_prose("\n".join(block.lines), patches)  # an `@@` line, and nothing of a hunk after it
         elif kind == ENVELOPE:
-            some = parse_envelope(block.lines, closed=block.closed)
+            some = _complete(parse_envelope(block.lines, closed=block.closed), block, ended=ended)
         elif kind == SHELL:
             some = parse_heredocs(block.lines, known)
         elif kind == CODE and len(found) > 1 and not loose:
@@ -192,7 +195,24 @@ def _with_name(block: Block) -> Block:
     return block if block.name else replace(block, name=name)
 
 
-def _named(patches: Sequence[FilePatch], block: Block) -> list[FilePatch]:
+def _complete(patches: list[FilePatch], block: Block, *, ended: bool) -> list[FilePatch]:
+    """The patches of a block, of which the last is not taken for cut where only the closing fence is missing: the
+    answer `ended`, its last hunk has no counts, and the end of the block is nothing but lines of that hunk."""
+    hunk = patches[-1].hunks[-1] if patches and patches[-1].hunks else None
+    if hunk is None or hunk.counts is not None or not hunk.changes or not (ended and block.fenced):
+        return patches
+    last = next((line for line in reversed(block.lines) if line.strip()), "")
+    bare = any(line.bare and line.text.strip() for line in hunk.lines)
+    if bare or not last.startswith((" ", "+", "-")):
+        return patches
+    lines = hunk.lines
+    while lines[-1].bare:  # what follows its last line, not a line of it
+        lines = lines[:-1]
+    hunks = (*patches[-1].hunks[:-1], replace(hunk, lines=lines))
+    return [*patches[:-1], replace(patches[-1], hunks=hunks, cut=False)]
+
+
+def _named(patches: Sequence[FilePatch], block: Block, *, ended: bool = False) -> list[FilePatch]:
     """A diff without headers takes the name beside its fence; an open fence, or an open end, may be a cut."""
     named = [
         replace(patch, new=block.name) if patch.old is None and patch.new is None else patch
@@ -200,11 +220,11 @@ def _named(patches: Sequence[FilePatch], block: Block) -> list[FilePatch]:
     ]
     if named and named[-1].hunks and not block.closed:
         last = named[-1].hunks[-1]
-        ended = last.whole if block.fenced else not (last.short and block.lines[-1].strip())
-        named[-1] = replace(named[-1], cut=not ended)
+        complete = last.whole if block.fenced else not (last.short and block.lines[-1].strip())
+        named[-1] = replace(named[-1], cut=not complete)
     if named and not block.closed and not named[-1].hunks and named[-1].action == "create":
         named[-1] = replace(named[-1], cut=True)
-    return named
+    return _complete(named, block, ended=ended)
 
 
 def _inherited(

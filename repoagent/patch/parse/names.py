@@ -79,7 +79,7 @@ def name_in_info(info: str, known: Collection[str] = ()) -> str | None:
     title="src/a.py"."""
     for text in (info, *(info.partition(mark)[2] for mark in ": =")):
         name = text.strip("\"'` ")
-        if _is_known(name, known, marked=text != info):
+        if _is_known(name, known, marked=text != info or " " in name):
             return name
     prefixed = re.fullmatch(r"\w[\w+#-]+:(?=[^/ ])(\S*/\S* .*)", info)
     words = (prefixed[1] if prefixed else info).split()  # `java:src/my App.java`

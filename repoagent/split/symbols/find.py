@@ -14,13 +14,15 @@ from repoagent.split.symbols.symbol import Symbol
 _DEFINITIONS = frozenset(
     {"function", "method", "class", "struct", "union", "enum", "interface", "type", "macro", "declaration"}
 )
+_SHORT = 200  # definitions of one name with fewer lines in total are all meant
 _SEPARATOR = re.compile(r"::|#|->")
 _LINE = re.compile(r"(.+):(\d+)")
 
 
-def find_symbol(path: str, data: bytes, name: str) -> Symbol:
-    """The symbol of the file that `name` means: `Class.method` (also `Class::method`, `Class#method`), the
-    end of such a path, or a bare name that only one symbol has. `NAME:LINE` picks the one that has this line.
+def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
+    """The symbols of the file that `name` means: `Class.method` (also `Class::method`, `Class#method`), the
+    end of such a path, or a bare name. `NAME:LINE` picks the one that has this line. Several, as overloads are, only
+    where they are short.
 
     A definition is preferred to a declaration of the same name. Raises UsageError, with the candidates or the
     nearest names, when no symbol or more than one is meant, and when the file has no outline.
@@ -33,11 +35,19 @@ def find_symbol(path: str, data: bytes, name: str) -> Symbol:
             else "is in no language that repoagent has a grammar for"
         )
         raise UsageError(f"{path} {why}: name lines instead of {name!r}.")
-    return pick_symbol(path, symbols, name)
+    found = _best(_matches(symbols, name))
+    outer = tuple(
+        symbol
+        for number, symbol in enumerate(found)
+        if not any(other.last_line >= symbol.last_line for other in found[:number])
+    )
+    if sum(symbol.last_line - symbol.first_line + 1 for symbol in outer) < _SHORT and outer:
+        return outer
+    return (pick_symbol(path, symbols, name),)
 
 
 def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
-    """As `find_symbol`, among symbols that are known."""
+    """The one of these symbols that `name` means; see `find_symbols`. Raises UsageError."""
     if found := _matches(symbols, name):
         return _single(path, name, found)
     if (parts := _LINE.fullmatch(name)) and (named := _matches(symbols, parts[1])):
@@ -67,13 +77,16 @@ def _matches(symbols: Sequence[Symbol], name: str) -> list[Symbol]:
 
 
 def _single(path: str, name: str, found: list[Symbol]) -> Symbol:
-    bodies = [symbol for symbol in found if symbol.kind != "declaration"]
-    best = bodies or found
+    best = _best(found)
     if len(best) > 1:
         raise UsageError(
             f"{name!r} is not one symbol of {path}: {_list(best)}. Name one by its line, as NAME:LINE."
         )
     return best[0]
+
+
+def _best(found: list[Symbol]) -> list[Symbol]:
+    return [symbol for symbol in found if symbol.kind != "declaration"] or found
 
 
 def _list(symbols: Sequence[Symbol], most: int = 8) -> str:

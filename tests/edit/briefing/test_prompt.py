@@ -94,3 +94,14 @@ def test_a_new_file_has_no_neighbors(repo: GitRepo, run: Run, script: Script) ->
     done = run("edit", "new.py", "make it", "--create", "--yes")
     assert done.code == 0, done.err
     assert "\n<neighbors>" not in script.prompts[0]
+
+
+def test_definitions_of_one_name_are_all_shown(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.write("src/app.py", "class A:\n    def greet(self): ...\n\n\nclass B:\n    def greet(self): ...\n")
+    repo.commit("two")
+    script.replies('<read path="src/app.py" symbol="greet"/>\n', "Both are empty.\n")
+    run("edit", "src/app.py::greet", "what does it do?", "--yes")
+    asked, told = script.prompts
+    assert "greet in src/app.py (lines 2-2); greet in src/app.py (lines 6-6)" in asked
+    shown = told.rpartition("symbol=")[2]
+    assert 'lines="2-2"' in shown and 'lines="6-6"' in shown

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.split import definitions, find_symbol, lost_definitions
+from repoagent.split import definitions, find_symbols, lost_definitions
 
 TEXT = b"""class A:
     def run(self):
@@ -43,45 +43,58 @@ def only(): ...
     ],
 )
 def test_found(name: str, line: int) -> None:
-    assert find_symbol("a.py", TEXT, name).first_line == line
+    assert find_symbols("a.py", TEXT, name)[0].first_line == line
 
 
-def test_ambiguous_lists_the_candidates() -> None:
-    with pytest.raises(UsageError, match=r"A\.run \(2-3\), B\.run \(13-13\).*NAME:LINE"):
-        find_symbol("a.py", TEXT, "run")
-    with pytest.raises(UsageError, match=r"A\.size \(5-6\), A\.size \(8-9\)"):
-        find_symbol("a.py", TEXT, "A.size")
+def _lines(data: bytes, name: str) -> list[tuple[int, int]]:
+    return [(symbol.first_line, symbol.last_line) for symbol in find_symbols("a.py", data, name)]
+
+
+def test_short_definitions_of_one_name_are_all_meant() -> None:
+    assert _lines(TEXT, "run") == [(2, 3), (13, 13)]
+    assert _lines(TEXT, "A.size") == [(5, 6), (8, 9)]
+    assert _lines(b"class f:\n    def f(self): ...\n\n\ndef f(): ...\n", "f") == [(1, 2), (5, 5)]
+
+
+def test_long_definitions_of_one_name_are_listed() -> None:
+    def twice(lines: int) -> bytes:
+        return b"".join(b"def f():\n" + b"    x = 1\n" * (lines - 1) for _ in range(2))
+
+    assert _lines(twice(99), "f") == [(1, 99), (100, 198)]
+    with pytest.raises(UsageError, match=r"f \(1-100\), f \(101-200\).*NAME:LINE"):
+        find_symbols("a.py", twice(100), "f")
+    assert _lines(twice(100), "f:150") == [(101, 200)]
 
 
 def test_unknown_lists_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"no symbol 'onyl'; nearest: only \(19-19\)"):
-        find_symbol("a.py", TEXT, "onyl")
+        find_symbols("a.py", TEXT, "onyl")
     with pytest.raises(UsageError, match=r"it has A \(1-9\), B"):
-        find_symbol("a.py", TEXT, "zzzzzzzz")
+        find_symbols("a.py", TEXT, "zzzzzzzz")
     with pytest.raises(UsageError, match=r"no run on line 19: A\.run"):
-        find_symbol("a.py", TEXT, "run:19")
+        find_symbols("a.py", TEXT, "run:19")
     for name in ("", ".", "()", ":3"):
         with pytest.raises(UsageError):
-            find_symbol("a.py", TEXT, name)
+            find_symbols("a.py", TEXT, name)
 
 
 def test_a_file_without_outline() -> None:
     with pytest.raises(UsageError, match="no language that repoagent has a grammar for"):
-        find_symbol("a.xyz", TEXT, "A")
+        find_symbols("a.xyz", TEXT, "A")
     with pytest.raises(UsageError, match="has no symbols"):
-        find_symbol("a.py", b"x = 1\n", "A")
+        find_symbols("a.py", b"x = 1\n", "A")
 
 
 def test_a_definition_wins_over_declarations() -> None:
     code = b"int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n"
-    assert find_symbol("a.c", code, "f").first_line == 4
-    assert find_symbol("a.c", code, "g").first_line == 2
+    assert find_symbols("a.c", code, "f")[0].first_line == 4
+    assert find_symbols("a.c", code, "g")[0].first_line == 2
 
 
 def test_names_that_look_like_separators() -> None:
-    assert find_symbol("a.md", b"# C# and a::b\n\ntext\n", "C# and a::b").first_line == 1
-    assert find_symbol("a.css", b"a:hover { b: c }\n", "a:hover").first_line == 1
-    assert find_symbol("a.json", b'{"a": {"b.c": 1}}', "a.b.c").kind == "key"
+    assert find_symbols("a.md", b"# C# and a::b\n\ntext\n", "C# and a::b")[0].first_line == 1
+    assert find_symbols("a.css", b"a:hover { b: c }\n", "a:hover")[0].first_line == 1
+    assert find_symbols("a.json", b'{"a": {"b.c": 1}}', "a.b.c")[0].kind == "key"
 
 
 def test_definitions_leave_locals_out() -> None:

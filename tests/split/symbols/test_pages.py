@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.split import find_symbol, outline
+from repoagent.split import find_symbols, outline
 from tests.split.symbols.test_outline import check_ranges, names
 
 
@@ -28,7 +28,7 @@ def test_a_heading_reaches_to_the_next_of_its_level() -> None:
         "<h3> Deep",
         "<h2> Two",
     ]
-    assert find_symbol("a.html", text.encode(), "#one").first_line == 4
+    assert find_symbols("a.html", text.encode(), "#one")[0].first_line == 4
 
 
 def test_a_heading_ends_with_the_section_or_the_element_with_an_id_that_holds_it() -> None:

@@ -1,0 +1,131 @@
+"""Files that have to change too and that the edit may not change: asked about, or kept until `--scope repo`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, diff
+from tests.edit.test_terminal import QUESTION, Open, screen
+
+__all__ = ["screen"]
+
+README = diff("README.md", "-A small repository.", "+A small repository that greets.")
+BOTH = GREET + README
+ASKED = "README.md has to change too: allow it [y,n,?]? "
+COMMAND = ("edit", "src/app.py", "greet with a comma")
+
+
+def files_of_head(repo: GitRepo) -> list[str]:
+    return repo.git("show", "--format=", "--name-only").split()
+
+
+def test_the_kept_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(BOTH)
+    done = run(*COMMAND, "--yes")
+    assert done.code == 3 and repo.status() == ""
+    assert "README.md has to change too, and this edit may change only src/app.py" in done.err
+    assert "--scope repo" in done.err
+    done = run(*COMMAND, "--yes", "--scope", "repo", "--json")
+    assert done.code == 0, done.err
+    assert done.json["usage"]["calls"] == 0 and len(script.prompts) == 1
+    assert files_of_head(repo) == ["README.md", "src/app.py"]
+
+
+def test_a_yes_widens_the_scope_without_another_call(repo: GitRepo, screen: Open, script: Script) -> None:
+    script.replies(BOTH)
+    with screen(*COMMAND) as window:
+        window.expect(ASKED)
+        window.send("y\n")
+        window.expect(QUESTION)
+        window.send("y\n")
+        assert window.end() == 0
+    assert files_of_head(repo) == ["README.md", "src/app.py"] and len(script.prompts) == 1
+
+
+def test_a_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open, script: Script) -> None:
+    script.replies(BOTH, BOTH, GREET)
+    with screen(*COMMAND) as window:
+        window.expect(ASKED)
+        window.send("n\n")
+        assert ASKED not in window.expect(QUESTION)
+        window.send("y\n")
+        assert window.end() == 0
+    assert files_of_head(repo) == ["src/app.py"]
+    assert "README.md: it may not be changed in this edit (only src/app.py)." in script.prompts[1]
+
+
+def test_what_does_not_fit_is_shown_the_file(repo: GitRepo, screen: Open, script: Script) -> None:
+    script.replies(GREET + README.replace("-A small", "-The small"), README)
+    with screen(*COMMAND) as window:
+        window.expect(ASKED)
+        window.send("y\n")
+        window.expect(QUESTION)
+        window.send("y\n")
+        assert window.end() == 0
+    assert "You may change README.md too." in script.prompts[1]
+    assert "A small repository." in script.prompts[1].rpartition("You may change")[2]
+    assert files_of_head(repo) == ["README.md", "src/app.py"]
+
+
+def test_a_file_that_was_not_seen_is_not_replaced(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET + "README.md\n```\n# Sample\n\nAnother.\n```\n", BOTH)
+    done = run(*COMMAND, "--yes", "--scope", "repo")
+    assert done.code == 0, done.err
+    assert "you have not seen README.md" in script.prompts[1] and "A small repository." in script.prompts[1]
+    assert files_of_head(repo) == ["README.md", "src/app.py"]
+
+
+REJECTED = "<reject>The words are in README.md, which has to change.</reject>\n"
+
+
+def test_a_rejection_that_names_a_file(repo: GitRepo, screen: Open, script: Script) -> None:
+    script.replies(REJECTED, BOTH)
+    with screen(*COMMAND) as window:
+        window.expect(ASKED)
+        window.send("y\n")
+        window.expect(QUESTION)
+        window.send("y\n")
+        assert window.end() == 0
+    assert "A small repository." in script.prompts[1].rpartition("You may change")[2]
+    assert files_of_head(repo) == ["README.md", "src/app.py"]
+
+
+def test_a_rejection_goes_on_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(REJECTED, BOTH)
+    done = run(*COMMAND, "--yes")
+    assert done.code == 3 and "--scope repo" in done.err
+    done = run(*COMMAND, "--yes", "--scope", "repo")
+    assert done.code == 0, done.err
+    assert len(script.prompts) == 2 and files_of_head(repo) == ["README.md", "src/app.py"]
+
+
+@pytest.mark.parametrize(
+    "path", [".env", "secret.txt", "out/x.txt", ".github/workflows/ci.yml", "../there.txt"]
+)
+def test_what_is_never_offered(repo: GitRepo, run: Run, script: Script, path: str) -> None:
+    repo.write(".gitignore", "out/\n")
+    repo.write(".repoagentignore", "secret.txt\n")
+    repo.write(path, "A small text.\nwithheld\n")
+    repo.commit("more")
+    script.replies(
+        diff(path, "-A small text.", "+Another.") + GREET, f"<reject>{path} has to change</reject>"
+    )
+    done = run(*COMMAND, "--yes")
+    assert done.code == 1 and "the model declined" in done.err
+    assert "--scope repo" not in done.err and "withheld" not in "".join(script.prompts)
+
+
+@pytest.mark.soak
+def test_an_allowed_file_that_changed_since_is_not_taken_for_what_was_seen(
+    repo: GitRepo, run: Run, screen: Open, script: Script
+) -> None:
+    script.replies(REJECTED, BOTH)
+    script.act(1, "kill -9 $PPID")
+    with screen(*COMMAND) as window:
+        window.expect(ASKED)
+        window.send("y\n")
+        window.end()
+    repo.write("README.md", "Something else.\n")
+    done = run(*COMMAND, "--yes")
+    assert done.code == 3 and "README.md has changed since" in done.err
