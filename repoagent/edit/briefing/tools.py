@@ -164,7 +164,7 @@ def files_tool(bench: Workbench) -> Tool:
         text = fence(rows, "listing") if rows else "No file matches." if pattern else "There are no files."
         return Observation("files", "\n".join(filter(None, [text, left_out_text(found)])))
 
-    text = '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern those of one folder.'
+    text = '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern, of one folder.'
     return Tool("files", text, _reporting("files", perform), needs="nothing")
 
 
@@ -233,7 +233,7 @@ def uses_tool(bench: Workbench) -> Tool:
         text = told(answer(bench.worktree, wanted, bench.why_not, limit=USES_SHOWN))
         return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
 
-    text = '<uses symbol="NAME"/> shows where a name is used, file by file; path="FILE" the names that it defines.'
+    text = '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.'
     return Tool("uses", text, _reporting("uses", perform), needs="nothing")
 
 
