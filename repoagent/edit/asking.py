@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from repoagent.agent import State
+from repoagent.agent.native import messages_of
 from repoagent.edit.briefing.context import check_fits, request_key
 from repoagent.edit.briefing.gather import Prepared
 from repoagent.edit.corrections import next_prompts
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.means import Means
-from repoagent.edit.remembering.remember import keep_sent, now
+from repoagent.edit.remembering.remember import now
+from repoagent.edit.remembering.sent import blocks_of, keep_blocks, keep_sent
 from repoagent.llm import Message, Part, Reply, Request, complete
 from repoagent.llm.naming import shown
 from repoagent.memory import search_memory
@@ -47,8 +50,10 @@ class Asking:
         key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
         most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
         shelf = prepared.bench.attachments
-        attached = shelf.of(state.turns) if shelf is not None else None
+        attached = shelf.of(state.turns) if shelf is not None else {}
         prompts, alone, warm = next_prompts(prepared, state.turns)
+        kept = partial(blocks_of, layout(prepared.bench.worktree))
+        as_messages = partial(messages_of, tools=prepared.tools, blocks_of=kept, attached=attached)
         requests = []
         for number, prompt in enumerate(prompts):
             part = key if len(prompts) == 1 else f"{key}{number}"
@@ -56,7 +61,7 @@ class Asking:
                 prompt.alone(key=part, max_output_tokens=most, temperature=warm)
                 if alone
                 else prompt.request(
-                    state.turns, state.nonce, key=part, max_output_tokens=most, attached=attached
+                    state.turns, state.nonce, key=part, max_output_tokens=most, messages_of=as_messages
                 )
             )
         return tuple(requests)
@@ -84,11 +89,13 @@ class Asking:
         return reply.text
 
     def kept(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Keep the exact text that was sent; what the conversation says of the reply."""
+        """Keep the exact text that was sent, and the blocks that came back; what the conversation says of it."""
+        place = layout(self.prepared.bench.worktree)
         return {
             "time": now(),
-            "sent": keep_sent(layout(self.prepared.bench.worktree), request),
+            "sent": keep_sent(place, request),
             "tokens": f"{reply.usage.total - reply.usage.output}+{reply.usage.output}",
+            **keep_blocks(place, reply),
         }
 
     def waiting(self, seconds: float, reason: str) -> None:

@@ -21,13 +21,26 @@ if TYPE_CHECKING:
         to_messages,
     )
     from repoagent.llm.ledger import Ledger, state_folder
-    from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage, Wishes
+    from repoagent.llm.model import (
+        Blocks,
+        Message,
+        Model,
+        OnText,
+        Part,
+        Reply,
+        Request,
+        Retryable,
+        Schema,
+        Usage,
+        Wishes,
+    )
     from repoagent.llm.rendering import render
     from repoagent.llm.select import DEFAULT_MODEL, chosen, counted, known, open_model, preload
     from repoagent.llm.usage import Limits, Meter, Price, estimate, estimate_tokens, refuse_unpriced
 
 __all__ = [
     "DEFAULT_MODEL",
+    "Blocks",
     "BrokenConversation",
     "Conversation",
     "Format",
@@ -45,6 +58,7 @@ __all__ = [
     "Reply",
     "Request",
     "Retryable",
+    "Schema",
     "Turn",
     "Usage",
     "Wishes",
@@ -68,7 +82,19 @@ _HOME = {
     "conversation": ("BrokenConversation", "Conversation", "NewerConversation", "Turn", "to_messages"),
     "rendering": ("render",),
     "ledger": ("Ledger", "state_folder"),
-    "model": ("Message", "Model", "OnText", "Part", "Reply", "Request", "Retryable", "Usage", "Wishes"),
+    "model": (
+        "Blocks",
+        "Message",
+        "Model",
+        "OnText",
+        "Part",
+        "Reply",
+        "Request",
+        "Retryable",
+        "Schema",
+        "Usage",
+        "Wishes",
+    ),
     "select": ("DEFAULT_MODEL", "chosen", "counted", "known", "open_model", "preload"),
     "usage": ("Limits", "Meter", "Price", "estimate", "estimate_tokens", "refuse_unpriced"),
 }

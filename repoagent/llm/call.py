@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from repoagent import trace
 from repoagent.errors import LimitReached, ModelError
-from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage
+from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Retryable, Usage, strings
 from repoagent.llm.seam import join
 from repoagent.llm.usage import Meter, estimate
 from repoagent.store.masking import mask
@@ -24,6 +24,8 @@ _CONTINUE = (
     "Your reply was cut off there by the limit on its length. Continue it exactly after its last character: "
     "repeat nothing, do not open a code fence again that is already open, and do not mention the cut."
 )
+
+_OPAQUE = ("signature", "data", "encrypted_content", "id", "call_id")
 
 OnWait = Callable[[float, str], None]
 
@@ -71,7 +73,10 @@ def complete(
         if not text.strip():
             raise ModelError(_nothing(model, reply))
         if reply.stop == "end" or not continues:
-            return replace(reply, text=text, usage=usage)
+            blocks = (
+                reply.blocks if text == reply.text else None
+            )  # those of one piece are not the whole reply
+            return replace(reply, text=text, usage=usage, blocks=blocks)
         if not reply.text.strip():
             break  # a continuation that adds nothing will not do better next time
         asked = _continuation(request, text)
@@ -89,9 +94,21 @@ def _too_long(spec: str) -> ModelError:
 
 
 def masked(request: Request) -> Request:
-    """The request without keys and tokens."""
-    messages = [replace(message, parts=_masked(message.parts)) for message in request.messages]
+    """The request without keys and tokens. Blocks may not be changed, so those that hold one are left out."""
+    messages = [
+        replace(
+            message,
+            parts=_masked(message.parts),
+            blocks=None if message.blocks and holds_secret(message.blocks.items) else message.blocks,
+        )
+        for message in request.messages
+    ]
     return replace(request, system=_masked(request.system), messages=tuple(messages))
+
+
+def holds_secret(value: object) -> bool:
+    """Whether a text in the blocks of a reply would be masked; what only the provider can read is left alone."""
+    return any(mask(text) != text for text in strings(value, _OPAQUE))
 
 
 def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -21,10 +21,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
 from repoagent.errors import Refused
-from repoagent.llm.model import Message, Part, Role
+from repoagent.llm.model import Blocks, Message, Part, Role
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -37,6 +38,8 @@ Speaker = Literal["user", "assistant", "observation"]
 _TITLE = re.compile(r"# repoagent conversation, version (\d{1,9}), nonce ([0-9a-f]{8,})[ \t]*\r?(?:\n|\Z)")
 _ENTRY = re.compile(r' · ([\w.-]+)=("(?:[^"\\\n]|\\.)*"|[^\s"·]*)')
 _PLAIN = re.compile(r'[^\s"·\x00-\x1f\x7f]*')
+_OPENING = re.compile(r"\s*(<observation-[0-9a-f]+)")
+_OBSERVED = re.compile(r"\s*<(observation-[0-9a-f]+)[^>\n]*>\n(.*)\n</\1>", re.DOTALL)
 _HELD = "~"
 _NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
@@ -169,30 +172,58 @@ def _begun(text: str, blocks: str) -> int | None:
 
 
 def to_messages(
-    turns: Iterable[Turn], nonce: str = "", attached: Mapping[str, Media | str] | None = None
+    turns: Iterable[Turn],
+    nonce: str = "",
+    blocks: Mapping[int, Blocks] = MappingProxyType({}),
+    answers: Mapping[int, str] = MappingProxyType({}),
+    attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
     """Messages that alternate, the first of them the user's; neighbours of one role become one message.
 
     An observation is said by the user, in a tag that carries a nonce which no turn contains: text that came
-    from a file or a command can't end the tag, nor speak for anybody. Blank turns are left out. `attached` has the
-    image or PDF of a turn that refers to one, or says why it is not sent.
+    from a file or a command can't end the tag, nor speak for anybody. Blank turns are left out. `blocks` are those of
+    replies, by the number of their turn; `answers` has the id of the call that an observation is the result of.
+    `attached` has the image or PDF of a turn that refers to one, or says why it is not sent.
     """
-    turns = [turn for turn in turns if turn.text.strip()]
-    nonce = _unused(nonce, [turn.text for turn in turns])
+    said = [(number, turn) for number, turn in enumerate(turns) if turn.text.strip()]
+    nonce = _unused(nonce, [turn.text for _, turn in said])
     messages: list[tuple[Role, list[Part]]] = []
-    for turn in turns:
+    raw: dict[int, Blocks | None] = {}  # of messages; None for one that is made of several replies
+    for number, turn in said:
         role: Role = "assistant" if turn.role == "assistant" else "user"
         if not messages and role == "assistant":
             messages.append(("user", [Part("(Earlier turns are left out.)", "left out")]))
-        held = (attached or {}).get(turn.meta.get(ATTACHED, ""))
+        held = attached.get(turn.meta.get(ATTACHED, ""))
         if isinstance(held, str):
             turn, held = replace(turn, text=f"{turn.text}\n{held}"), None
         text = _observed(turn, nonce) if turn.role == "observation" else turn.text
+        failed = turn.meta.get("ok") == "no"
         if messages and messages[-1][0] == role:
-            messages[-1][1].append(Part("\n\n" + text, turn.role, media=held))
+            part = Part("\n\n" + text, turn.role, answers=answers.get(number, ""), media=held, failed=failed)
+            messages[-1][1].append(part)
+            raw[len(messages) - 1] = None
         else:
-            messages.append((role, [Part(text, turn.role, media=held)]))
-    return tuple(Message(role, tuple(parts)) for role, parts in messages)
+            messages.append(
+                (role, [Part(text, turn.role, answers=answers.get(number, ""), media=held, failed=failed)])
+            )
+            raw[len(messages) - 1] = blocks.get(number)
+    return tuple(Message(role, tuple(parts), raw.get(at)) for at, (role, parts) in enumerate(messages))
+
+
+def imitation(messages: Iterable[Message]) -> tuple[str, ...]:
+    """How an observation that a model makes up would begin: as those in `messages` do, with their nonce, which nothing
+    else in them contains. Nothing where it has seen none."""
+    for message in messages:
+        for part in message.parts:
+            if part.name == "observation" and (found := _OPENING.match(part.text)):
+                return (found[1],)
+    return ()
+
+
+def bare(observed: str) -> str:
+    """The text of an observation without the tag that `to_messages` writes around it."""
+    found = _OBSERVED.fullmatch(observed)
+    return found[2] if found else observed
 
 
 def _observed(turn: Turn, nonce: str) -> str:

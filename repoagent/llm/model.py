@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from repoagent.errors import ModelError
 
@@ -18,12 +18,15 @@ Stop = Literal["end", "length", "refusal"]
 @dataclass(frozen=True)
 class Part:
     """A named piece of a prompt. `cache` asks for a prompt-cache breakpoint after it, where there is one. `media` is an
-    image or PDF that comes after the text, in a message of the user's."""
+    image or PDF that comes after the text, in a message of the user's. `answers` is the id of the tool call whose
+    result this is, and `failed` whether that went wrong; both count only where the call is sent as one (`Blocks`)."""
 
     text: str
     name: str = ""
     cache: bool = False
     media: Media | None = None
+    answers: str = ""
+    failed: bool = False
 
     @property
     def in_words(self) -> str:
@@ -32,13 +35,70 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """A reply in the form of its API, to be sent back unchanged: thinking and its signatures, calls of tools. The text
+    of the reply says the same without the thinking.
+
+    spec: the model that wrote it. prefix: a hash of the request that it answers ("" where nothing is signed): a
+    signature holds for that model and that prefix alone. calls: the id of each call, and the call as a tag in the text.
+    """
+
+    spec: str
+    items: tuple[Mapping[str, Any], ...]
+    prefix: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unseen(self) -> str:
+        """What is sent beyond the text of the reply."""
+        return "".join(
+            value
+            for item in self.items
+            if item.get("type") in {"thinking", "redacted_thinking", "reasoning"}
+            for value in strings(item)
+        )
+
+
+def strings(value: object, without: Collection[str] = ()) -> list[str]:
+    """The texts in a JSON value, in order, but those of the fields `without`."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        value = [inner for name, inner in value.items() if name not in without]
+    return (
+        [text for each in value for text in strings(each, without)] if isinstance(value, list | tuple) else []
+    )
+
+
+@dataclass(frozen=True)
 class Message:
+    """What one side says. `blocks` of an assistant's message are sent in place of its text by the model that wrote
+    them, where they still hold."""
+
     role: Role
     parts: tuple[Part, ...]
+    blocks: Blocks | None = None
 
     @property
     def text(self) -> str:
         return "".join(part.text for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A tool as an API is told of it. Its arguments are texts. `tag` writes a call as the tag that means the same."""
+
+    name: str
+    description: str
+    arguments: tuple[str, ...]
+    required: tuple[str, ...]
+    tag: Callable[[Mapping[str, Any]], str] = field(compare=False, repr=False)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments as JSON Schema."""
+        properties = {name: {"type": "string"} for name in self.arguments}
+        return {"type": "object", "properties": properties, "required": list(self.required)}
 
 
 @dataclass(frozen=True)
@@ -50,6 +110,8 @@ class Request:
     hashes and the turn); a cassette is matched on it. `grammar` is GBNF that the reply has to follow where
     llama.cpp makes it, and means nothing elsewhere: a reply is never trusted to keep to it. `temperature` is for
     another try at the same, before what the person has set; it too means nothing where a model takes none.
+    `tools` are offered as native tools; only a model that `takes` "tools" may be given any. `stop` are texts that no
+    honest reply holds: where a model ends a reply at one of them and says so, the reply has it as its last words.
     """
 
     system: tuple[Part, ...]
@@ -58,6 +120,8 @@ class Request:
     key: str = ""
     grammar: str = ""
     temperature: float | None = None
+    tools: tuple[Schema, ...] = ()
+    stop: tuple[str, ...] = ()
 
     @property
     def media(self) -> tuple[Media, ...]:
@@ -114,6 +178,7 @@ class Reply:
     stop: Stop
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    blocks: Blocks | None = None  # where they say more than the text
 
 
 OnText = Callable[[str], None]
@@ -124,7 +189,7 @@ class Model(Protocol):
 
     @property
     def takes(self) -> frozenset[str]:
-        """The fields of `Wishes` that this model has a use for."""
+        """The fields of `Wishes` that this model has a use for; and "tools", where it takes `Request.tools`."""
         ...
 
     @property

@@ -23,8 +23,11 @@ def estimate_tokens(text: str) -> int:
 def estimate(request: Request) -> Usage:
     """The input of one call, estimated."""
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]
+    unseen = [message.blocks.unseen for message in request.messages if message.blocks]
+    tools = [f"{tool.name}{tool.description}{tool.parameters}" for tool in request.tools]
+    texts = [*(part.text for part in parts), *unseen, *tools]
     attached = sum(media.tokens for media in request.media)
-    return Usage(input=sum(estimate_tokens(part.text) for part in parts) + attached, estimated=True)
+    return Usage(input=sum(map(estimate_tokens, texts)) + attached, estimated=True)
 
 
 @dataclass(frozen=True)

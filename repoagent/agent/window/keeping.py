@@ -13,7 +13,7 @@ from repoagent.agent.window.checkpoint import Known
 from repoagent.agent.window.shown import HIGH, KEPT, TEXT, WORDS, clipped, first_kept, newest, shown
 from repoagent.agent.window.units import BYTES, CHECKPOINT, borders, is_checkpoint, tokens
 from repoagent.errors import LimitReached, ModelError, UsageError
-from repoagent.llm import Request, Turn, estimate_tokens
+from repoagent.llm import Request, Turn, estimate
 
 LEAST = 2_000  # tokens for the turns: with less no step fits
 _ASKED = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
@@ -137,8 +137,7 @@ class Window:
 def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
     """The tokens that the turns may take, of a model that takes `context_tokens`, beside the reply and all that is
     `fixed` (the request without its turns). Raises UsageError when that is too little to work with."""
-    parts = [*fixed.system, *(part for message in fixed.messages for part in message.parts)]
-    left = context_tokens - reply_tokens - sum(estimate_tokens(part.text) for part in parts)
+    left = context_tokens - reply_tokens - estimate(fixed).input
     if left < LEAST:
         raise UsageError(
             f"the prompt leaves about {max(0, left):,} of {context_tokens:,} tokens for the work itself: name fewer "

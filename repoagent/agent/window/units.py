@@ -25,7 +25,9 @@ def tokens(turns: Iterable[Turn]) -> int:
 def _tokens(turn: Turn) -> int:
     around = 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
     attached = reference(turn) if ATTACHED in turn.meta else None
-    return estimate_tokens(turn.text) + around + (attached.tokens if attached else 0)
+    thought = turn.meta.get("thought", "")  # sent back with the text
+    beside = int(thought) if thought.isdecimal() and len(thought) < 9 else 0
+    return estimate_tokens(turn.text) + around + (attached.tokens if attached else 0) + beside
 
 
 def without_attached(turn: Turn) -> Turn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -12,14 +12,15 @@ from repoagent.agent import fence
 from repoagent.edit.landing.check_output import start_of
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused, UsageError
-from repoagent.llm import Message, Part, Request, Turn, estimate, estimate_tokens, to_messages
+from repoagent.llm import Message, Part, Request, Schema, Turn, estimate, estimate_tokens, to_messages
+from repoagent.llm.conversation import imitation
 from repoagent.patch import decode
 from repoagent.repo import Facts, Source
 from repoagent.store.masking import mask
 from repoagent.store.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from repoagent.llm.media import Media
+    pass
 
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
 NEIGHBORS = (
@@ -44,6 +45,7 @@ class Prompt:
     reminder: str = ""
     afresh: bool = False
     grammar: str = ""  # of an answer in the form that was asked for first
+    tools: tuple[Schema, ...] = ()  # those that are offered as native ones
 
     def request(
         self,
@@ -52,21 +54,24 @@ class Prompt:
         *,
         key: str,
         max_output_tokens: int,
-        attached: Mapping[str, Media | str] | None = None,
+        messages_of: Callable[[Sequence[Turn], str], Sequence[Message]] = to_messages,
     ) -> Request:
-        """The request for the next reply after `turns` (which begin with the person's request); `attached` are the
-        images and PDFs that they refer to."""
+        """The request for the next reply after `turns` (which begin with the person's request); `messages_of` makes
+        messages of them."""
         if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
             message = self._anew(turns)
             same = message.parts[-1].text.endswith(self.reminder)
             grammar = self.grammar if same else ""
             return Request(self.system, (message,), max_output_tokens, key, grammar, warmth(turns))
-        first, *later = to_messages(turns, nonce, attached)
+        first, *later = messages_of(turns, nonce)
         messages = [Message("user", (*self.opening, *first.parts[1:])), *later]
         if len(turns) > 1:
             *before, last = messages[-1].parts
             messages[-1] = Message("user", (*before, replace(last, cache=True)))
-        return Request(self.system, tuple(messages), max_output_tokens, key, self.grammar)
+        return Request(
+            self.system, tuple(messages), max_output_tokens, key, self.grammar,
+            tools=self.tools, stop=imitation(messages),
+        )  # fmt: skip
 
     def alone(self, *, key: str, max_output_tokens: int, temperature: float | None) -> Request:
         """The request without anything that was said before."""

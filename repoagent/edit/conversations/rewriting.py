@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.edit.briefing.context import check_fits
 from repoagent.edit.conversations.prompt import NAME, Rewrite, first_request, next_request
-from repoagent.edit.remembering.remember import keep_sent
+from repoagent.edit.remembering.sent import keep_sent
 from repoagent.errors import NothingDone, Refused
 from repoagent.llm import OnText, Reply, complete
 from repoagent.llm.naming import public

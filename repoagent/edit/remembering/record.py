@@ -13,7 +13,8 @@ from repoagent.edit.landing.commit import Landed
 from repoagent.edit.landing.message import EDIT_TRAILER, SOURCE_TRAILER, compose, with_trailers
 from repoagent.edit.means import Means
 from repoagent.edit.remembering.pending import Pending, to_remember
-from repoagent.edit.remembering.remember import Story, forget_sent, remember
+from repoagent.edit.remembering.remember import Story, remember
+from repoagent.edit.remembering.sent import forget_sent
 from repoagent.edit.remembering.unfinished import conversation_file, forget, set_aside
 from repoagent.errors import RepoagentError
 from repoagent.llm import Turn

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from hashlib import sha256
 
 from repoagent.edit.landing.commit import Landed
 from repoagent.edit.remembering.lessons import happened, is_overtaken, offered, refused_for
-from repoagent.llm import Request, Turn, Usage, render
-from repoagent.llm.call import masked
+from repoagent.llm import Turn, Usage
 from repoagent.llm.conversation import append
 from repoagent.memory import EditRecord, Memory, append_edit, read_edits, read_notes
 from repoagent.memory import remember as tie
@@ -21,11 +17,7 @@ from repoagent.memory.notes.stale import staleness
 from repoagent.memory.turns import compact_above
 from repoagent.repo import FileChange, Source, WorkTree, blob_hash, layout
 from repoagent.repo.change import SYMLINK
-from repoagent.store import Layout, write_whole
 from repoagent.store.masking import mask
-
-DAY_SECONDS = 86_400
-PLAIN = 65_536  # bytes of a request that is kept as it is
 
 
 def now() -> str:
@@ -60,36 +52,6 @@ class Story:
     usage: Usage
     cost: float | None
     time: str = field(default_factory=now)
-
-
-def keep_sent(place: Layout, request: Request) -> str:
-    """Keep the exact text of a request in `sent/`; returns its name there, a hash of the text.
-
-    A long one is gzipped: in a long run each says all of the one before it again.
-    """
-    text = render(masked(request)).encode("utf-8", "surrogateescape")
-    name = sha256(text).hexdigest()[:24]
-    path = place.sent / (f"{name}.txt" if len(text) <= PLAIN else f"{name}.txt.gz")
-    if not path.exists():
-        write_whole(path, text if len(text) <= PLAIN else gzip.compress(text, mtime=0))
-    return name
-
-
-def forget_sent(place: Layout, days: int) -> None:
-    """Remove what was sent more than `days` days ago; looked for once a day, since there may be many files."""
-    present = time.time()
-    looked = place.sent / "looked-through"
-    if looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS:
-        return
-    if not place.sent.is_dir():
-        return
-    write_whole(looked, b"")
-    for path in place.sent.glob("*.*"):  # requests, and the images and PDFs that went along
-        try:
-            if path.stat().st_mtime < present - days * DAY_SECONDS:
-                path.unlink()
-        except FileNotFoundError:  # another process was quicker
-            continue
 
 
 def remember(

@@ -6,9 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from repoagent.agent import Action, ModelAgent, Observation, State, Tool, run
+from repoagent.agent.native import messages_of
 from repoagent.edit.briefing.context import Prompt, check_fits
 from repoagent.edit.briefing.masking import masked_tool
 from repoagent.edit.briefing.tools import (
@@ -23,7 +25,7 @@ from repoagent.edit.briefing.tools import (
 )
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
-from repoagent.edit.remembering.remember import keep_sent
+from repoagent.edit.remembering.sent import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.request import EditRequest
 from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import Busy, LimitReached, ModelError, Refused
@@ -148,6 +150,7 @@ def look(asked: Asked, prompt: Prompt, tools: Sequence[Tool], found: Found, key:
     Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.
     """
     means, clock = asked.means, asked.clock
+    offered = (*tools, finding_tool(found.take))
 
     def render(state: State) -> tuple[Request, ...]:
         asked.check()
@@ -156,18 +159,21 @@ def look(asked: Asked, prompt: Prompt, tools: Sequence[Tool], found: Found, key:
             raise LimitReached(f"the model looked around {REPLIES} times and came to no end")
         name = json.dumps({"review": key, "turn": replies})
         most = min(means.max_output_tokens, REPLY_TOKENS)
-        request = prompt.request(state.turns, state.nonce, key=name, max_output_tokens=most)
+        request = prompt.request(
+            state.turns, state.nonce, key=name, max_output_tokens=most,
+            messages_of=partial(messages_of, tools=offered, blocks_of=partial(blocks_of, asked.desk.layout)),
+        )  # fmt: skip
         if replies == REPLIES - 1:
             *before, last = request.messages
-            request = Request(
-                request.system, (*before, Message(last.role, (*last.parts, Part(LAST, "last")))), most, name
+            request = replace(
+                request, messages=(*before, Message(last.role, (*last.parts, Part(LAST, "last"))))
             )
         check_fits(request, means.context_tokens)
         return (request,)
 
     def kept(request: Request, reply: Reply) -> Mapping[str, str]:
         try:
-            return {"sent": keep_sent(asked.desk.layout, request)}
+            return {"sent": keep_sent(asked.desk.layout, request), **keep_blocks(asked.desk.layout, reply)}
         except (Refused, Busy) as error:  # it is paid for: what cannot be written is no reason to lose it
             asked.desk.warn(f"what was sent is not kept: {error}")
             return {}
@@ -184,7 +190,7 @@ def look(asked: Asked, prompt: Prompt, tools: Sequence[Tool], found: Found, key:
     state = State().with_turn(Turn("user", REQUEST))
     run(
         _Timed(agent, clock),
-        (*tools, finding_tool(found.take)),
+        offered,
         state,
         before_finish=found.object,
         before_answer=found.insist,

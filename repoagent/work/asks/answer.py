@@ -62,7 +62,7 @@ def ask(request: Request, ready: Means, place: Layout | None, hearing: Hearing) 
 def _kept(request: Request, ready: Means, place: Layout, hearing: Hearing) -> str:
     """Keep the prompt. The reply is paid for by now: what goes wrong here is said, and no more."""
     # loading it takes longer than all else that is needed, and by now the reply is there
-    from repoagent.edit.remembering.remember import forget_sent, keep_sent
+    from repoagent.edit.remembering.sent import forget_sent, keep_sent
 
     try:
         ensure(place)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from repoagent.agent import State, Tool, protocol_text
+from repoagent.agent import Tool, protocol_text
 from repoagent.agent.tool import EDIT
-from repoagent.agent.window import marked
 from repoagent.config import user_file
-from repoagent.edit.briefing.context import facts_block, quoted, request_key
+from repoagent.edit.briefing.context import facts_block, quoted
 from repoagent.edit.context_files import collect, context_parts
 from repoagent.edit.context_files.finding import USER_FILE
-from repoagent.llm import Part, Request, Turn, to_messages
+from repoagent.llm import Part
 from repoagent.repo import Facts
 from repoagent.store.masking import mask
 from repoagent.work.desk import Desk
 from repoagent.work.tools.names import named
 
 if TYPE_CHECKING:
-    from repoagent.llm.media import Media
+    pass
 
 
 def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
@@ -48,22 +47,6 @@ def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> 
     parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(found), *further]
     parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
     return (*parts[:-1], replace(parts[-1], cache=True))
-
-
-def request_of(  # noqa: PLR0917  (what a request is made of)
-    system: Sequence[Part],
-    state: State,
-    turns: Sequence[Turn],
-    asked: str,
-    most: int,
-    attached: Mapping[str, Media | str] | None = None,
-) -> Request:
-    """The request for the next reply: `turns` are those of the conversation that are sent, `attached` the images and
-    PDFs that they refer to. What is secret in it is
-    masked where it is sent, and where that is kept."""
-    messages = to_messages(turns, state.nonce, attached)
-    replies = sum(turn.role == "assistant" for turn in state.turns)
-    return marked(Request(tuple(system), messages, most, request_key(asked, {}, replies)))
 
 
 def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, inside: str = "") -> str:

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from repoagent.agent import State
+from repoagent.agent.native import messages_of
 from repoagent.agent.plan import read_plan
 from repoagent.agent.plan.action import short
-from repoagent.agent.window import Known, Window, known_from, room
-from repoagent.edit.remembering.remember import keep_sent, now
-from repoagent.llm import Part, Reply, Request, Turn, complete
+from repoagent.agent.window import Known, Window, known_from, marked, room
+from repoagent.edit.briefing.context import request_key
+from repoagent.edit.remembering.remember import now
+from repoagent.edit.remembering.sent import blocks_of, keep_blocks, keep_sent
+from repoagent.llm import Part, Reply, Request, Schema, Turn, complete
+from repoagent.llm.conversation import imitation
 from repoagent.llm.naming import shown
 from repoagent.work.desk import Desk
 from repoagent.work.outset import first_words
 from repoagent.work.sending.environment import ENVIRONMENT
-from repoagent.work.sending.prompt import request_of
 
 WINDOW = 128_000  # tokens, of a model of which nobody knows how much it takes in
 
 
 @dataclass(frozen=True)
 class Sending:
-    """The requests of one run: `system` is what they all begin with."""
+    """The requests of one run: `system` and `tools` are what they all begin with."""
 
     desk: Desk
     system: tuple[Part, ...]
+    tools: tuple[Schema, ...] = ()
 
     @property
     def window(self) -> Window:
         """What of the conversation fits the model that is asked now (a fall-back is another than the first)."""
         means = self.desk.means
-        budget = room(means.context_tokens or WINDOW, means.max_output_tokens, Request(self.system, ()))
+        budget = room(
+            means.context_tokens or WINDOW,
+            means.max_output_tokens,
+            Request(self.system, (), tools=self.tools),
+        )
         return Window(budget, [tool.name for tool in self.desk.tools], self.desk.home.checkpoint)
 
     def render(self, state: State) -> tuple[Request, ...]:
@@ -56,12 +65,13 @@ class Sending:
         return state
 
     def kept(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Keep the exact text that was sent; what the conversation says of the reply."""
+        """Keep the exact text that was sent, and the blocks that came back; what the conversation says of it."""
         usage = reply.usage
         said = {
             "time": now(),
             "sent": keep_sent(self.desk.layout, request),
             "tokens": f"{usage.total - usage.output}+{usage.output}",
+            **keep_blocks(self.desk.layout, reply),
         }
         return said | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
 
@@ -71,9 +81,18 @@ class Sending:
     def _request(self, state: State, turns: Sequence[Turn]) -> Request:
         desk = self.desk
         shelf = desk.bench.attachments
-        attached = shelf.of(turns) if shelf is not None else None
-        return request_of(
-            self.system, state, turns, first_words(state), desk.means.max_output_tokens, attached
+        attached = shelf.of(turns) if shelf is not None else {}
+        messages = messages_of(turns, state.nonce, desk.tools, partial(blocks_of, desk.layout), attached)
+        replies = sum(turn.role == "assistant" for turn in state.turns)
+        return marked(
+            Request(
+                self.system,
+                messages,
+                desk.means.max_output_tokens,
+                request_key(first_words(state), {}, replies),
+                tools=self.tools,
+                stop=imitation(messages),
+            )
         )
 
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:

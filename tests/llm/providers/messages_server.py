@@ -23,7 +23,7 @@ from tests.llm.providers import streaming_server
 from tests.llm.providers.streaming_server import Behaviour, hang_up, running
 
 __all__ = [
-    "KEY", "Behaviour", "Handler", "Received", "Script", "Server", "cut", "error_event", "hang_up", "messages_server", "page",
+    "KEY", "Behaviour", "Handler", "Received", "Script", "Server", "blocks", "cut", "error_event", "hang_up", "messages_server", "page",
     "pings", "status", "text",
 ]  # fmt: skip
 
@@ -46,14 +46,22 @@ class Received:
     def turns(self) -> list[tuple[str, str]]:
         """(role, text) of each message."""
         return [
-            (message["role"], "".join(block.get("text", "") for block in message["content"]))
-            for message in self.body["messages"]
+            (message["role"], "".join(map(_text_of, message["content"]))) for message in self.body["messages"]
         ]
 
     @property
     def text(self) -> str:
         """Everything the model would read."""
         return "\n".join([self.system, *(said for _, said in self.turns)])
+
+
+def _text_of(block: Mapping[str, Any]) -> str:
+    """What of a block is no thinking: text, a call, a result."""
+    if block["type"] == "tool_use":
+        return f"{block['name']}({json.dumps(block['input'])})"
+    if block["type"] == "tool_result":
+        return "".join(map(_text_of, block["content"]))
+    return str(block.get("text", ""))
 
 
 Script = streaming_server.Script[Received]
@@ -92,6 +100,41 @@ def text(
         last["usage"] = {"output_tokens": used["output_tokens"]}
     events += [last, {"type": "message_stop"}]
     return Behaviour(events=tuple(events), first_delay=first_delay, delay=delay)
+
+
+def blocks(
+    *content: Mapping[str, Any], stop: str = "", at: str | None = None, usage: Mapping[str, int] | None = None
+) -> Behaviour:
+    """A reply of such blocks as the API describes them, each in several deltas. `stop` is the stop reason, `at` the
+    stop sequence that was hit."""
+    used = {"input_tokens": 100, "output_tokens": 10, **(usage or {})}
+    events = [_start(used, "claude-test")]
+    for index, block in enumerate(content):
+        deltas: list[dict[str, Any]] = []
+        empty = dict(block)
+        if block["type"] in {"text", "thinking"}:
+            key = block["type"]
+            empty = {"type": key, key: "", **({"signature": ""} if key == "thinking" else {})}
+            deltas += [{"type": f"{key}_delta", key: piece} for piece in _pieces(block[key])]
+            if "signature" in block:
+                deltas.append({"type": "signature_delta", "signature": block["signature"]})
+        elif block["type"] == "tool_use":
+            empty = {**block, "input": {}}
+            given = block["input"]
+            written = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+            deltas += [{"type": "input_json_delta", "partial_json": piece} for piece in _pieces(written)]
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+    calls = any(block["type"] == "tool_use" for block in content)
+    reason = {"stop_reason": stop or ("tool_use" if calls else "end_turn"), "stop_sequence": at}
+    last = {"type": "message_delta", "delta": reason, "usage": {"output_tokens": used["output_tokens"]}}
+    return Behaviour(events=(*events, last, {"type": "message_stop"}))
+
+
+def _pieces(whole: str) -> list[str]:
+    size = max(1, -(-len(whole) // 3))
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
 
 
 def status(code: int, message: str = "", *, kind: str = "", **headers: str | float) -> Behaviour:

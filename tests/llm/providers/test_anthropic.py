@@ -606,10 +606,10 @@ def test_which_efforts_a_model_has(name: str, efforts: str) -> None:
 @pytest.mark.parametrize(
     ("name", "effort", "takes"),
     [
-        ("claude-sonnet-5-5", None, {"effort", "stop", "cache"}),
-        ("claude-sonnet-4-6", "xhigh", {"stop", "cache"}),
-        ("claude-haiku-4-5", None, {"temperature", "stop", "cache"}),
-        ("our-own-model", "max", {"effort", "temperature", "stop", "cache"}),
+        ("claude-sonnet-5-5", None, {"effort", "stop", "cache", "tools"}),
+        ("claude-sonnet-4-6", "xhigh", {"stop", "cache", "tools"}),
+        ("claude-haiku-4-5", None, {"temperature", "stop", "cache", "tools"}),
+        ("our-own-model", "max", {"effort", "temperature", "stop", "cache", "tools"}),
     ],
 )
 def test_what_a_model_takes(name: str, effort: str | None, takes: set[str]) -> None:

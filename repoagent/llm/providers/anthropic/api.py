@@ -5,6 +5,7 @@ The import of the package takes more than a second of CPU time: see `client.prel
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from repoagent.llm.providers.anthropic.client import (
 from repoagent.llm.providers.anthropic.errors import broken_stream, no_connection, no_key, rejected, unusable
 from repoagent.llm.providers.anthropic.media import media_limits
 from repoagent.llm.providers.anthropic.names import family_name, refuse_unknown_effort, thinks
-from repoagent.llm.providers.anthropic.prompt import prompt_of
+from repoagent.llm.providers.anthropic.prompt import Prompt, prompt_of
 from repoagent.llm.providers.anthropic.stream import Received, ended_when_mute
 from repoagent.llm.providers.failures import with_attached
 from repoagent.llm.providers.http_client import CONNECT_SECONDS
@@ -36,6 +37,7 @@ __all__ = ["AnthropicModel", "count_tokens", "family_name", "refuse_unknown_effo
 
 THINKING_ROOM = 32_000  # tokens; thinking counts against `max_tokens` and must not eat up the reply
 MUTE = 10  # times `read_seconds`: how long a server may do nothing but ping, as it does while a model thinks
+_THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
 
 
@@ -47,6 +49,9 @@ class AnthropicModel:
     wishes: Wishes = field(default_factory=Wishes)
     read_seconds: float = 120.0  # without a byte; a server that thinks sends pings
     platform: Platform = "anthropic"
+    refused: set[str] = field(
+        default_factory=set, compare=False, repr=False
+    )  # thinking it does not take back
 
     def __post_init__(self) -> None:
         refuse_unknown_effort(self.wishes.effort)
@@ -54,7 +59,7 @@ class AnthropicModel:
     @property
     def takes(self) -> frozenset[str]:
         """The fields of `Wishes` that the model of this name has a use for."""
-        has = {"stop", "cache", *(["effort"] if names.effort_of(self.name, "low") else [])}
+        has = {"stop", "cache", "tools", *(["effort"] if names.effort_of(self.name, "low") else [])}
         return frozenset(has if thinks(self.name) else has | {"temperature"}) - {*self.ignored()}
 
     @property
@@ -74,17 +79,19 @@ class AnthropicModel:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
         refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
-        received = Received()
-        for piece in self._pieces(request, received):
+        received = Received(request.tools)
+        prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
+        for piece in self._pieces(request, prompt, received):
             if piece:
                 on_text(piece)
-        if not received.ended:
+        reply = received.reply(request, self.platform, self.spec, prompt.prefix)
+        if not received.ended or (received.garbled and reply.stop == "end"):
             raise Retryable(
                 "the reply broke off: the server ended it half way", usage=received.usage(request)
             )
-        return received.reply(request, self.platform, self.spec)
+        return reply
 
-    def _pieces(self, request: Request, received: Received) -> Iterator[str]:
+    def _pieces(self, request: Request, prompt: Prompt, received: Received) -> Iterator[str]:
         """The text of the reply, as it comes. A generator, so that what `on_text` raises is not taken for a
         failure of the server."""
         door = door_of(self.platform, self.name)
@@ -92,18 +99,19 @@ class AnthropicModel:
         import anthropic
 
         told, effort = _told(self), names.effort_of(self.name, self.wishes.effort)
-        system, messages = prompt_of(request, self.wishes.cache)
+        stop = (*told.stop, *request.stop)
         with (
-            _in_plain_words(self, door, client, request, received),
+            _in_plain_words(self, door, client, request, received, sent_back=prompt.sent_back),
             client.messages.create(
                 stream=True,
                 model=self.name,
-                system=system or anthropic.omit,
-                messages=messages,
+                system=prompt.system or anthropic.omit,
+                tools=prompt.tools or anthropic.omit,
+                messages=prompt.messages,
                 max_tokens=request.max_output_tokens + (THINKING_ROOM if thinks(self.name) else 0),
                 thinking={"type": "adaptive"} if thinks(self.name) else anthropic.omit,
                 output_config={"effort": effort} if effort else anthropic.omit,
-                stop_sequences=told.stop or anthropic.omit,
+                stop_sequences=stop or anthropic.omit,
                 # the SDK has no parameter for it any more, since current models take none
                 extra_body=None if told.temperature is None else {"temperature": told.temperature},
                 timeout=anthropic.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
@@ -133,13 +141,14 @@ def count_tokens(model: AnthropicModel, request: Request) -> int | None:
     client = connect(door)
     import anthropic
 
-    system, messages = prompt_of(request, model.wishes.cache)
+    prompt = prompt_of(request, model.wishes.cache, model.spec, model.refused)
     try:
         with _in_plain_words(model, door, client, request, Received()):
             counted = client.messages.count_tokens(
                 model=model.name,
-                system=system or anthropic.omit,
-                messages=messages,
+                system=prompt.system or anthropic.omit,
+                tools=prompt.tools or anthropic.omit,
+                messages=prompt.messages,
                 thinking={"type": "adaptive"} if thinks(model.name) else anthropic.omit,
                 timeout=anthropic.Timeout(model.read_seconds, connect=CONNECT_SECONDS),
             )
@@ -154,15 +163,26 @@ def count_tokens(model: AnthropicModel, request: Request) -> int | None:
 
 @contextmanager
 def _in_plain_words(
-    model: AnthropicModel, door: Door, client: Client, request: Request, received: Received
+    model: AnthropicModel,
+    door: Door,
+    client: Client,
+    request: Request,
+    received: Received,
+    *,
+    sent_back: frozenset[str] = frozenset(),
 ) -> Iterator[None]:
-    """Turn whatever the SDK and the libraries below it raise into a ModelError."""
+    """Turn whatever the SDK and the libraries below it raise into a ModelError. `sent_back` is that of the prompt."""
     import anthropic
     import httpx2
 
     try:
         yield
     except anthropic.APIStatusError as error:
+        if sent_back and error.status_code == 400 and _THINKING.search(str(error)):
+            model.refused.update(sent_back)  # another account's, say: the text says enough
+            raise Retryable(
+                f"{model.spec} does not take its own thinking back: going on without", retry_after=0
+            ) from error
         secrets, usage = secrets_of(client, error.request), received.usage(request)
         if door == "anthropic":
             failed = rejected(error, model.spec, usage, secrets)

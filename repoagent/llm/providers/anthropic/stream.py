@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from repoagent.llm.model import Reply, Request, Stop, Usage
+from repoagent.llm.calls import written
+from repoagent.llm.model import Blocks, Reply, Request, Schema, Stop, Usage
 from repoagent.llm.usage import estimate, estimate_tokens
 
 if TYPE_CHECKING:
@@ -27,14 +29,22 @@ _STOPS: dict[str, Stop] = {
 }
 
 
-class Received:
-    """What has come of a reply so far."""
+_KNOWN = {"text", "thinking", "redacted_thinking", "tool_use"}
 
-    def __init__(self) -> None:
+
+class Received:
+    """What has come of a reply so far. `tools` are those that were offered."""
+
+    def __init__(self, tools: Sequence[Schema] = ()) -> None:
         self.ended = False
+        self.garbled = False  # a call of a tool came whole and is no JSON
         self.heard = time.monotonic()  # when the last event came that was no ping
         self._model = ""
         self._stop = ""
+        self._stopped_at = ""
+        self._tools = tools
+        self._blocks: dict[int, dict[str, Any]] = {}  # as they will be sent back
+        self._calls: list[tuple[str, str]] = []
         self._explanation = ""
         self._pieces: list[str] = []
         self._thought: list[str] = []  # no part of the reply, but paid for
@@ -47,13 +57,14 @@ class Received:
         if event.type == "message_start":
             self._model = getattr(event.message, "model", None) or ""
             self._count(getattr(event.message, "usage", None))
-        elif event.type == "content_block_start" and event.content_block.type == "text":
-            return self._said(event.content_block.text)
+        elif event.type == "content_block_start":
+            self._blocks[event.index] = event.content_block.model_dump(mode="json", exclude_none=True)
+            if event.content_block.type == "text":
+                return self._said(event.content_block.text)
         elif event.type == "content_block_delta":
-            if event.delta.type == "text_delta":
-                return self._said(event.delta.text)
-            if event.delta.type == "thinking_delta":
-                self._thought.append(event.delta.thinking or "")
+            return self._more(self._blocks.setdefault(event.index, {}), event.delta)
+        elif event.type == "content_block_stop":
+            return self._called(self._blocks.get(event.index, {}))
         elif event.type == "message_delta":
             self._end(event.delta)
             self._last_output = self._count(getattr(event, "usage", None))
@@ -61,12 +72,42 @@ class Received:
             self.ended = True
         return ""
 
+    def _more(self, block: dict[str, Any], delta: Any) -> str:
+        """Take a delta of a block in; the text that it adds to the reply."""
+        if delta.type == "text_delta":
+            block["text"] = block.get("text", "") + (delta.text or "")
+            return self._said(delta.text)
+        if delta.type == "thinking_delta":
+            block["thinking"] = block.get("thinking", "") + (delta.thinking or "")
+            self._thought.append(delta.thinking or "")
+        elif delta.type == "signature_delta":
+            block["signature"] = delta.signature
+        elif delta.type == "input_json_delta":
+            block["json"] = block.get("json", "") + (delta.partial_json or "")
+        else:
+            block["type"] = delta.type  # a block with more in it than is known here: not sent back
+        return ""
+
+    def _called(self, block: dict[str, Any]) -> str:
+        """A call of a tool that is complete, as a tag on a line of its own."""
+        if block.get("type") != "tool_use":
+            return ""
+        try:
+            block["input"] = json.loads(block.pop("json", "") or "{}") or block.get("input") or {}
+        except json.JSONDecodeError:
+            self.garbled = True
+            return ""
+        tag, added = written("".join(self._pieces), self._tools, block["name"], block["input"])
+        self._calls.append((block["id"], tag))
+        return self._said(added)
+
     def _said(self, text: str | None) -> str:
         self._pieces.append(text or "")
         return text or ""
 
     def _end(self, delta: Any) -> None:
         self._stop = delta.stop_reason or self._stop
+        self._stopped_at = getattr(delta, "stop_sequence", None) or ""
         self.ended = self.ended or bool(self._stop)  # not every gateway sends the event that should follow
         details = delta.stop_details
         if details is not None:
@@ -100,12 +141,36 @@ class Received:
             estimated=not (input_known and output_known),
         )
 
-    def reply(self, request: Request, platform: str, spec: str) -> Reply:
+    def reply(self, request: Request, platform: str, spec: str, prefix: str = "") -> Reply:
+        """The reply of the model `spec` to what has the hash `prefix`."""
         text = "".join(self._pieces)
         stop = _STOPS.get(self._stop, "end")
         if stop == "refusal" and self._explanation:
             text = self._explanation
-        return Reply(text, stop, self.usage(request), f"{platform}/{self._model}" if self._model else spec)
+        blocks = self._sent_back(spec, prefix) if stop == "end" else None
+        if self._stop == "stop_sequence" and self._stopped_at in request.stop:
+            text, blocks = text + self._stopped_at, None  # read as what it is: the beginning of an imitation
+        model = f"{platform}/{self._model}" if self._model else spec
+        return Reply(text, stop, self.usage(request), model, blocks)
+
+    def _sent_back(self, spec: str, prefix: str) -> Blocks | None:
+        """The blocks, where they say more than the text; none where there is one that may not be sent back."""
+        kinds = {block.get("type") for block in self._blocks.values()}
+        thought = {"thinking", "redacted_thinking"} & kinds
+        if not kinds <= _KNOWN or kinds <= {"text"} or (thought and not self._signed()):
+            return None
+        items = tuple(block for _, block in sorted(self._blocks.items()) if not _is_blank(block))
+        return Blocks(spec, items, prefix if thought else "", tuple(self._calls))
+
+    def _signed(self) -> bool:
+        """Whether all thinking has the signature without which it is refused; some gateways leave it out."""
+        return all(
+            block.get("signature") for block in self._blocks.values() if block.get("type") == "thinking"
+        )
+
+
+def _is_blank(block: Mapping[str, Any]) -> bool:
+    return block["type"] == "text" and not block["text"].strip()  # the API rejects those
 
 
 @contextmanager

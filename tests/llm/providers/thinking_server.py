@@ -1,0 +1,134 @@
+"""A model that thinks, behind the Messages API: it signs what it thinks, and takes it back only as it was.
+
+    thinker = Thinker(rule)                     # rule: from a request in tags to a reply in tags, as any script
+    with messages_server(thinker) as server: ...
+
+A signature holds for the model and for all that came before it: system, tools and messages but for cache marks, as the
+API checks it for new accounts; every call has its result, first in the message after it. What breaks a rule is a 400.
+Where tools are offered the reply's tags become calls of them, and what the rule reads is in tags again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from repoagent.agent.actions import Action
+from repoagent.agent.pieces import pieces
+from repoagent.agent.tags import render
+from tests.llm.providers.messages_server import Behaviour, Received, blocks, status
+
+NONCE = "0badcafe"  # of observations that were results
+_NONCE = re.compile(r"<observation-([0-9a-f]{8}) kind=")
+
+
+@dataclass
+class Thinker:
+    """`thoughts` is what it thinks, by the number of the call from 1 ("" for nothing); `rejected` what it rejected."""
+
+    rule: Callable[[Received], str]
+    thoughts: Callable[[int], str] = "thought {}".format
+    account: str = ""
+    calls: int = 0
+    rejected: list[str] = field(default_factory=list)
+
+    def __call__(self, received: Received) -> Behaviour:
+        if fault := fault_of(received.body, self.account):
+            self.rejected.append(fault)
+            return status(400, fault)
+        self.calls += 1
+        reply = self.rule(in_tags(received))
+        thought = self.thoughts(self.calls)
+        signed = {
+            "type": "thinking",
+            "thinking": thought,
+            "signature": signature(received.body, len(received.body["messages"]), thought, self.account),
+        }
+        names = [tool["name"] for tool in received.body.get("tools", ())]
+        said = in_calls(reply, names, self.calls) if names else [{"type": "text", "text": reply}]
+        prompt = json.dumps([_plain(received.body), received.body["messages"]])
+        return blocks(*([signed] if thought else []), *said, usage={"input_tokens": len(prompt) // 4})
+
+
+def signature(body: Mapping[str, Any], number: int, thought: str, account: str) -> str:
+    """Of a thought in the message `number` of a request."""
+    before = _unmarked([_plain(body), body["messages"][:number]])
+    return sha256(json.dumps([account, body["model"], before, thought], sort_keys=True).encode()).hexdigest()
+
+
+def fault_of(body: Mapping[str, Any], account: str) -> str:
+    """What the API would say of a request; "" for nothing."""
+    due: list[str] = []
+    for number, message in enumerate(body["messages"]):
+        content = message["content"]
+        results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
+        if results != due or any(block["type"] != "tool_result" for block in content[: len(due)]):
+            return (
+                f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after"
+            )
+        due = [block["id"] for block in content if block["type"] == "tool_use"]
+        if due and not body.get("tools"):
+            return "Requests which include `tool_use` blocks must define tools"
+        if any(block["type"] == "text" and not block["text"].strip() for block in content):
+            return f"messages.{number}: text content blocks must contain non-whitespace text"
+        for block in content:
+            if block["type"] == "thinking" and block["signature"] != signature(
+                body, number, block["thinking"], account
+            ):
+                return f"messages.{number}: Invalid `signature` in `thinking` block: it is bound to another prefix"
+    return ""
+
+
+def in_tags(received: Received) -> Received:
+    """The request as it would be without native tools."""
+    found = _NONCE.search(json.dumps(received.body["messages"]))
+    nonce = found[1] if found else NONCE
+    names: dict[str, str] = {}
+    messages = []
+    for message in received.body["messages"]:
+        content: list[dict[str, Any]] = []
+        for block in message["content"]:
+            text = block.get("text", "")
+            if block["type"] == "tool_use":
+                names[block["id"]] = block["name"]
+                args = dict(block["input"])
+                text = f"\n{render(Action(block['name'], args, args.pop('body', '')))}\n"
+            elif block["type"] == "tool_result":
+                result = "".join(part["text"] for part in block["content"])
+                kind = names[block["tool_use_id"]]
+                text = f'<observation-{nonce} kind="{kind}">\n{result}\n</observation-{nonce}>\n\n'
+            if text:
+                content.append({"type": "text", "text": text})
+        messages.append({"role": message["role"], "content": content})
+    offered = "".join(f"\n- <{tool['name']}/>" for tool in received.body.get("tools", ()))
+    system = [*received.body.get("system", ()), {"type": "text", "text": offered}]
+    return replace(received, body={**received.body, "system": system, "messages": messages})
+
+
+def in_calls(reply: str, names: list[str], number: int) -> list[dict[str, Any]]:
+    """The blocks of a reply: its text, then its tags of tools that are offered."""
+    text, calls = "", []
+    for piece in pieces(reply, {*names, "finish", "reject", "commit", "note", "message"}, ""):
+        action = piece.action
+        if action is None or action.kind not in names:
+            text += reply[piece.start : piece.end]
+            continue
+        given = {**action.args, **({"body": action.body} if action.body else {})}
+        calls.append(
+            {"type": "tool_use", "id": f"toolu_{number}_{len(calls)}", "name": action.kind, "input": given}
+        )
+    return [*([{"type": "text", "text": text}] if text.strip() else []), *calls]
+
+
+def _plain(body: Mapping[str, Any]) -> list[Any]:
+    return [_unmarked(body.get("system", [])), body.get("tools", [])]
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unmarked(inner) for key, inner in value.items() if key != "cache_control"}
+    return [_unmarked(inner) for inner in value] if isinstance(value, list) else value
