@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 from repoagent.agent.actions import Action
 from repoagent.agent.protocol import parse
 from repoagent.agent.tags import render
-from repoagent.agent.tool import EDIT, OWN, Tool
+from repoagent.agent.tool import EDIT, OWN, TAGGED, Tool
 from repoagent.llm import Blocks, Message, Schema, Turn, to_messages
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
 BODY = "body"  # the argument that is the body of the tag
-TAGGED = frozenset({EDIT, *(tool.name for tool in OWN)})  # they go with the text of a reply, and stay in it
 
 _TAG = re.compile(r"<([a-z][a-z0-9_-]*)((?:\s+[\w-]+=\"[^\"\n]*\")*)\s*(?:/>|>(.*?)</\1>)", re.DOTALL)
 _ARGUMENT = re.compile(r'(?<![\w$/<-])([A-Za-z_][\w-]*)=(?:"([^"\n]*)")?')
@@ -31,7 +30,13 @@ _ARGUMENT = re.compile(r'(?<![\w$/<-])([A-Za-z_][\w-]*)=(?:"([^"\n]*)")?')
 
 def schemas(tools: Iterable[Tool]) -> tuple[Schema, ...]:
     """The schemas of those of `tools` that can be called; the rest are written in the text of a reply."""
-    return tuple(_schema(tool) for tool in tools if tool.name not in TAGGED)
+    tools = tuple(tools)
+    tags = [tag for tool in tools for tag in _TAG.finditer(tool.text)]
+    return tuple(
+        _schema(tool, [tag for tag in tags if tag[1] == tool.name])
+        for tool in tools
+        if tool.name not in TAGGED
+    )
 
 
 def messages_of(
@@ -61,9 +66,9 @@ def messages_of(
     return to_messages(turns, nonce, blocks, answers, attached)
 
 
-def _schema(tool: Tool) -> Schema:
-    """Read off the text: the arguments are those of its own tags, and whatever else is named in it as `key="…"`."""
-    own = [tag for tag in _TAG.finditer(tool.text) if tag[1] == tool.name]
+def _schema(tool: Tool, own: Sequence[re.Match[str]]) -> Schema:
+    """Read off the text: the arguments are those of its `own` tags (another tool may show one), and whatever else is
+    named in it as `key="…"`. Required is what its one tag has first."""
     rest = _TAG.sub(" ", tool.text)
     named = [found[1] for text in (*(tag[2] for tag in own), rest) for found in _ARGUMENT.finditer(text)]
     names = [name for name in dict.fromkeys(named) if name not in {"id", BODY}]

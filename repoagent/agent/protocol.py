@@ -13,7 +13,7 @@ from repoagent.agent.actions import Action
 from repoagent.agent.foreign import Call, foreign
 from repoagent.agent.pieces import DATA, Piece, own_closing_tag, pieces
 from repoagent.agent.tags import NAME
-from repoagent.agent.tool import EDIT, ENDS, OWN, Tool
+from repoagent.agent.tool import EDIT, ENDS, OWN, TAGGED, Tool
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,17 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
     )
 
 
-def protocol_text(tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits") -> str:
+def protocol_text(
+    tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits", *, native: bool = False
+) -> str:
     """The part of a prompt that says how to answer: the protocol, and what each of `tools` says of itself
-    (those of the loop need not be given). Of "edits" the first that applies is the end; "changes" may be many."""
+    (those of the loop need not be given). Of "edits" the first that applies is the end; "changes" may be many.
+    `native`: what can be called is told by schemas (`native.schemas`), and left out here."""
     given = {tool.name: tool for tool in (*OWN, *tools)}
     edit = given.pop(EDIT, None)
-    tags = "\n".join(f"- {tool.text.strip()}" for tool in given.values() if tool.text)
-    texts = [_prompt("protocol"), f"Tags:\n{tags}"]
+    said = [tool for name, tool in given.items() if name in TAGGED or not native]
+    tags = "\n".join(f"- {tool.text.strip()}" for tool in said if tool.text)
+    texts = [_prompt("native" if native else "protocol"), f"Tags:\n{tags}"]
     if edit:
         texts += [_prompt(edits), edit.text.strip()]
     return "\n\n".join(texts) + "\n"

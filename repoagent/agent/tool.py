@@ -59,3 +59,6 @@ OWN = (
 )
 QUIET = frozenset({"think", "message"})  # they ask for nothing that needs another turn
 ENDS = frozenset({"finish", "reject"})
+TAGGED = frozenset(
+    {EDIT, *(tool.name for tool in OWN)}
+)  # never native tools: they go with the text of a reply

@@ -97,6 +97,12 @@ OPTIONS: tuple[Option, ...] = (
     _own("temperature", or_none(number()), None, "how freely a model words its reply, where it can be told"),
     _own("stop", texts(), (), "texts at which a reply ends, where a provider has such a thing"),
     _own("cache", one_of("5m", "1h", "off"), "5m", "how long a provider keeps the beginning of a prompt"),
+    _own(
+        "protocol",
+        one_of("auto", "tags", "tools"),
+        "auto",
+        "how a model is offered look-ups and commands: as tags in its text, or as native tools",
+    ),
     _limit("max_turns", whole(1), 10, "how many times a model may be asked for one edit"),
     _limit("max_tokens", _COUNT, None, "how many tokens one edit may use, in and out together"),
     _limit("max_cost", _DOLLARS, None, "how many US dollars one edit may cost"),
@@ -235,6 +241,7 @@ OPTIONS: tuple[Option, ...] = (
     _own("models.*.context", whole(1), None, "how many tokens a model takes in, in and out together"),
     _own("models.*.max_output", whole(1), None, "how many tokens a model can write in one reply"),
     _own("models.*.media", texts(), (), "what a model takes beside text: image, pdf"),
+    _own("models.*.protocol", one_of("tags", "tools"), None, "what protocol = auto means for a model"),
     _own("models.*.format", one_of(*_FORMS), None, "what a model is asked for when edit.format is auto"),
 )
 

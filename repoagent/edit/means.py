@@ -53,7 +53,13 @@ class Means:
     @property
     def form(self) -> Asked:
         """What the model is to be asked for."""
-        return asked_for(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
+        form = asked_for(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
+        return replace(form, native=self.native)
+
+    @property
+    def native(self) -> bool:
+        """Whether the model is offered native tools."""
+        return wants_tools(self.settings, self.model.spec) and "tools" in self.model.takes
 
     @property
     def max_output_tokens(self) -> int:
@@ -78,6 +84,12 @@ def attachments(ready: Means, folder: Path) -> Attachments:
         return why_not(ready.settings, ready.model.spec, media, ready.context_tokens)
 
     return Attachments(folder, refusal)
+
+
+def wants_tools(settings: Settings, spec: str) -> bool:
+    """Whether the model `spec` is to be offered native tools where it takes them: as set for all models, or for it."""
+    wanted = settings.text("protocol")
+    return (known(settings, spec).protocol if wanted == "auto" else wanted) == "tools"
 
 
 def asked_for(

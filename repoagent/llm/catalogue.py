@@ -15,6 +15,7 @@ from repoagent.errors import ModelError, UsageError
 from repoagent.llm.usage import Price
 
 Format = Literal["diff", "search", "whole", "function"]
+Protocol = Literal["tags", "tools"]
 Table = Mapping[str, Mapping[str, Any]]
 
 SMALL, MIDDLE = (
@@ -31,7 +32,7 @@ _PRICES = frozenset(item.name for item in fields(Price))
 class Known:
     """What is known of one model. `context` and `max_output` are tokens, `parameters` billions, None where
     nobody says; `price` None means that only tokens can be counted. `media` is what it takes beside text ("image",
-    "pdf"), None where nobody knows."""
+    "pdf"), None where nobody knows. `protocol` is how it is offered tools: as tags in the text, or natively."""
 
     price: Price | None = None
     context: int | None = None
@@ -39,6 +40,7 @@ class Known:
     parameters: float | None = None
     format: Format = "diff"
     media: frozenset[str] | None = None
+    protocol: Protocol = "tags"
     sources: Mapping[str, str] = field(default_factory=dict)  # of the price and the format, in words
 
 
@@ -59,6 +61,7 @@ def known(spec: str, own: Table | None = None) -> Known:
         parameters(spec),
         form,
         _media(spec, mine),
+        both.get("protocol", "tags"),
         {"price": price_source, "format": form_source},
     )
 

@@ -27,7 +27,9 @@ class Fallback:
 
     @property
     def takes(self) -> frozenset[str]:
-        return self.now.takes
+        """Tools only where all take them: which are offered is settled before it is known who will answer."""
+        tools = all("tools" in model.takes for model in self.models)
+        return self.now.takes if tools else self.now.takes - {"tools"}
 
     @property
     def spec(self) -> str:

@@ -11,6 +11,7 @@ from repoagent.agent import run as run_loop
 from repoagent.agent.agents import load_agent
 from repoagent.agent.commands import Shop
 from repoagent.agent.kernel import Room, python_tool
+from repoagent.agent.native import schemas
 from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import beside
 from repoagent.agent.tool import EDIT
@@ -66,7 +67,7 @@ class AtWork:
             blocks = self._lay_out_tools(open_things)
             adopted = adopt(desk, self.live.adopted) if self.state.turns and not desk.request.parent else ""
             self.state = begun(desk, self.state, self.place, adopted)
-            self.sending = sending = Sending(desk, system_parts(desk, desk.tools, blocks))
+            self.sending = sending = self._sending(blocks)
             desk.shown.update(shown_in(self.state, written_by(desk)))
             for turn in since_words(self.state):
                 if turn.role == "observation" and turn.meta.get("kind") == EDIT:
@@ -106,20 +107,24 @@ class AtWork:
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
             state = begun(self.desk, self.state, self.place)
-            (request,) = Sending(self.desk, system_parts(self.desk, self.desk.tools, blocks)).render(state)
+            (request,) = self._sending(blocks).render(state)
         return request
 
     def compact(self) -> State:
         """The state with a checkpoint now, which stands for what is older from the next call on. Raises NothingDone
         where all of it would be kept beside the checkpoint."""
-        desk = self.desk
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
-            sending = Sending(desk, system_parts(desk, desk.tools, blocks))
+            sending = self._sending(blocks)
             size = tokens(sending.window.turns(self.state))
             if size < SHORT * sending.window.budget:
                 raise NothingDone(f"the conversation is short (about {size:,} tokens): it is sent as it is")
             return sending.ready(self.state, force=True)
+
+    def _sending(self, blocks: Sequence[Part]) -> Sending:
+        desk = self.desk
+        offered = schemas(desk.tools) if desk.means.native else ()
+        return Sending(desk, system_parts(desk, desk.tools, blocks), offered)
 
     def _lay_out_tools(self, open_things: ExitStack) -> list[Part]:
         """Make the tools; the parts of the prompt that tell of skills and children."""

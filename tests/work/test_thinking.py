@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -24,9 +25,12 @@ RULE = replace_line("a.txt", "line 3", "line three")
 Make = Callable[..., tuple[Stage, Thinker]]
 
 
-@pytest.fixture
-def thinking(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """`thinking(rule)`: a stage whose model thinks before each reply."""
+@pytest.fixture(params=["tags", "tools"])
+def thinking(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Make]:
+    """`thinking(rule)`: a stage whose model thinks before each reply, and acts in tags, or through native tools."""
+    monkeypatch.setenv("REPOAGENT_PROTOCOL", request.param)
     with ExitStack() as running:
 
         def make(rule: Callable[[Sight], str] = RULE) -> tuple[Stage, Thinker]:
@@ -41,9 +45,20 @@ def thinking(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         yield make
 
 
+def native() -> bool:
+    return os.environ["REPOAGENT_PROTOCOL"] == "tools"
+
+
 def bodies(stage: Stage) -> list[Mapping[str, Any]]:
     assert stage.server is not None
     return [received.body for received in stage.server.requests]
+
+
+def calls(body: Mapping[str, Any]) -> list[str]:
+    """The tools that were called and whose results are there."""
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    done = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
+    return [block["name"] for block in blocks if block["type"] == "tool_use" and block["id"] in done]
 
 
 def thoughts(body: Mapping[str, Any]) -> list[str]:
@@ -71,6 +86,7 @@ def test_thinking_goes_back_with_each_reply(thinking: Make) -> None:
     told = stage.file("conversations", f"{stage.name}.md").read_text()
     assert "thought 1" not in told
     kept = [*stage.file("sent").glob("*.json")]
+    assert calls(sent[-1]) == (["read"] if native() else [])
     assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
@@ -151,6 +167,7 @@ def test_thinking_that_is_refused_is_left_out(thinking: Make) -> None:
     assert [thoughts(body) for body in bodies(stage)] == [[], ["thought 1"], [], ["thought 2"]]
 
 
+@pytest.mark.parametrize("thinking", ["tags"], indirect=True)
 def test_a_made_up_observation_ends_a_reply(thinking: Make) -> None:
     """Where the API ends it: what was asked for before is done, and the model is told that it spoke as the program."""
 

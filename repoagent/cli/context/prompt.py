@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Settings
     from repoagent.edit import EditRequest
-    from repoagent.llm import Part, Request
+    from repoagent.llm import Part, Request, Schema
     from repoagent.repo import WorkTree
 
 VERSION = 1
 BAR, LEAST_NAME = 12, 24  # columns
 _SOURCES = {
     "protocol": "repoagent",
+    "tools": "repoagent",
     "question": "repoagent",
     "long files": "repoagent",
     "rules": "repoagent",
@@ -106,9 +107,12 @@ def blocks_of(request: Request) -> tuple[Block, ...]:
     """The blocks of a request. An image or PDF is a line that says what it is."""
     from dataclasses import replace
 
-    from repoagent.llm import estimate_tokens
+    from repoagent.llm import Part, estimate_tokens
+    from repoagent.llm.rendering import tools_text
 
     pairs: list[tuple[str, Part]] = [("system", part) for part in request.system]
+    if request.tools:
+        pairs.insert(0, ("tools", Part(tools_text(request.tools), "tools")))
     pairs += [(message.role, part) for message in request.messages for part in message.parts]
     last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
     blocks = []
@@ -123,25 +127,31 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
 
     Raises what preparing the edit does.
     """
+    from dataclasses import replace
+
     from repoagent.edit import prepare
-    from repoagent.edit.means import asked_for
-    from repoagent.llm import Part, estimate_tokens
+    from repoagent.edit.means import asked_for, wants_tools
+    from repoagent.llm import Part, estimate_tokens, open_model
     from repoagent.llm.naming import shown
+    from repoagent.llm.rendering import tools_text
 
     spec = spec_of(settings)
-    asked = asked_for(settings, spec)
+    native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
+    asked = replace(asked_for(settings, spec), native=native)
     prepared = prepare(worktree, request, settings, asked)
     if prepared.question:
         pairs = [("user", Part(prepared.question, "question"))]
     else:
         pairs = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
         pairs += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
+        if tools := tools_text(prepared.prompts[0].tools):
+            pairs.insert(0, ("tools", Part(tools, "tools")))
     last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
     blocks = [
         Block(role, part, estimate_tokens(part.text), place <= last)
         for place, (role, part) in enumerate(pairs)
     ]
-    counted = _by_provider(settings, blocks) if count else None
+    counted = _by_provider(settings, blocks, prepared.prompts[0].tools) if count else None
     warnings = prepared.gathered.context_files.warnings
     return Shown(shown(spec), asked.window, tuple(blocks), warnings, bool(prepared.question), counted)
 
@@ -229,12 +239,12 @@ def _counted(found: Shown) -> str:
     return f"{found.counted:>8,}  as the provider counts"
 
 
-def _by_provider(settings: Settings, blocks: list[Block]) -> int | None:
+def _by_provider(settings: Settings, blocks: list[Block], tools: tuple[Schema, ...]) -> int | None:
     from repoagent.llm import Message, Request, counted, open_model
 
     system = tuple(block.part for block in blocks if block.role == "system")
     message = Message("user", tuple(block.part for block in blocks if block.role == "user"))
-    return counted(open_model(settings), Request(system, (message,)))
+    return counted(open_model(settings), Request(system, (message,), tools=tools))
 
 
 def spec_of(settings: Settings) -> str:

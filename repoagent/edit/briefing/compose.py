@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from repoagent.agent import Tool, protocol_text
+from repoagent.agent.native import schemas
 from repoagent.config import Settings
 from repoagent.edit.briefing import context
 from repoagent.edit.briefing.forms import LOOSE, WHOLE_LINES, Asked, Form, fence_grammar, reminder
@@ -60,11 +61,12 @@ def prompt_for(
     """The prompt for `paths`, all of the request's or one of them; `note` comes after the request. `plain` is another
     wording, for who gave the same bad answer twice."""
     request, sources, form, short = gathered.request, gathered.sources, bench.form, bench.short
+    native = gathered.asked.native and not short
     windows = {path: bench.windows[path] for path in paths if path in bench.windows}
     others = {path for path in request.paths if path not in paths}
     last = reminder(form, paths, windows, marks, plain=plain) if short else ""
     alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
-    protocol = context.prompt_text("plain") if plain else _protocol(tools, form, short=short)
+    protocol = context.prompt_text("plain") if plain else _protocol(tools, form, short=short, native=native)
     repository = () if short else context_parts(gathered.context_files)
     facts = "" if short else context.repository_line(gathered.facts)
     subjects = "" if short else context.subjects_block(gathered.facts)
@@ -121,7 +123,7 @@ def prompt_for(
         earlier=gathered.earlier,
         uses=gathered.uses,
     )
-    return masked_prompt(prompt)
+    return masked_prompt(replace(prompt, tools=schemas(tools) if native else ()))
 
 
 def _excerpts(
@@ -141,9 +143,9 @@ def _excerpts(
     return found
 
 
-def _protocol(tools: Sequence[Tool], form: Form, *, short: bool) -> str:
+def _protocol(tools: Sequence[Tool], form: Form, *, short: bool, native: bool) -> str:
     if not short:
-        return context.prompt_text("edit") + "\n" + protocol_text(tools)
+        return context.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
     return (
         context.prompt_text(form)
         if form in LOOSE

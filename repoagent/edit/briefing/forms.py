@@ -30,12 +30,13 @@ OUTPUT_TOKENS = 16_000
 class Asked:
     """What a model is to be asked for, and how much it can write. `short`: without the protocol of tools and tags,
     without which small models do better; None leaves that to the form. `window` is how many tokens it takes, in and out
-    together, None where nobody knows."""
+    together, None where nobody knows. `native`: look-ups are offered as native tools."""
 
     form: Form = "diff"
     short: bool | None = None
     output_tokens: int = OUTPUT_TOKENS
     window: int | None = None
+    native: bool = False
 
     @property
     def is_short(self) -> bool:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from repoagent.agent import State
 from repoagent.config import Settings
-from repoagent.edit.means import Means
+from repoagent.edit.means import Means, wants_tools
 from repoagent.errors import ModelError
-from repoagent.llm import Limits, Meter, OnText, Reply, Request
+from repoagent.llm import Limits, Meter, OnText, Reply, Request, open_model
 from repoagent.repo import WorkTree, layout
 from repoagent.store import Layout
 from repoagent.work.at_work import AtWork
@@ -41,7 +41,8 @@ def first_request(
     What the user's `run.before_turn` says is not in it. Raises what beginning a run does.
     """
     store = layout(worktree)
-    ready = Means(settings, _Unasked(spec), Meter(Limits()))
+    takes = open_model(settings, spec=spec).takes if wants_tools(settings, spec) else frozenset[str]()
+    ready = Means(settings, _Unasked(spec, takes=takes), Meter(Limits()))
     with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
         base = Path(name).resolve()
         home = Home(Layout(base / ".repoagent", base), request.name)

@@ -32,7 +32,7 @@ def system_parts(desk: Desk, tools: Sequence[Tool], further: Sequence[Part]) -> 
         texts.append(prompt_text("plan"))
     elif all(tool.name != EDIT for tool in tools):
         texts.append(prompt_text("look"))
-    texts.append(protocol_text(tools, "changes"))
+    texts.append(protocol_text(tools, "changes", native=desk.means.native))
     found = collect(
         desk.worktree.top,
         desk.layout.root,
