@@ -32,6 +32,7 @@ TRAITS = frozenset(
         "pdf_as_text",
         "props",
         "reasoning_object",
+        "responses",
         "truncates",
         "usage_unasked",
     }
@@ -67,6 +68,9 @@ def endpoint(name: str, own: Mapping[str, Mapping[str, object]]) -> Endpoint | N
         address, source = str(row["base_url"]), "endpoints.toml"
     else:
         return None
+    traits = frozenset(mine.get("traits", row.get("traits", ())))
+    if "traits" not in mine and address != row.get("base_url"):
+        traits -= {"responses"}  # a gateway seldom has more than Chat Completions
     address = _url(address, source)
     variables = mine.get("api_key_env", row.get("key_variables", ()))
     return Endpoint(
@@ -75,7 +79,7 @@ def endpoint(name: str, own: Mapping[str, Mapping[str, object]]) -> Endpoint | N
         (variables,) if isinstance(variables, str) else tuple(variables),
         str(mine.get("api_key_command", "")),
         _is_loopback(urlsplit(address).hostname or ""),
-        frozenset(mine.get("traits", row.get("traits", ()))),
+        traits,
     )
 
 

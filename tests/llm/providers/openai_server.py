@@ -136,6 +136,7 @@ class Server(streaming_server.Server[Received]):
         super().__init__(script, _Handler, text, status)
         self.paths: list[str] = []  # asked for besides Chat Completions
         self.pages = pages
+        self.responds = False  # whether it has the Responses API, too
 
     def endpoint(
         self, name: str = "testing", *traits: str, path: str = "/v1", local: bool = True, keyed: bool = True
@@ -171,7 +172,10 @@ class _Handler(streaming_server.Handler):
 
     def do_POST(self) -> None:  # noqa: N802 - http.server calls it so
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self.path != "/v1/chat/completions":
+        if self.path not in {
+            "/v1/chat/completions",
+            *(["/v1/responses"] if self.server.owner.responds else []),
+        }:
             return self.send(self.server.owner.page(self.path))
         headers = {name.lower(): value for name, value in self.headers.items()}
         return self.send(self.server.owner.answer(Received(body, headers)))

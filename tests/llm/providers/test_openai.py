@@ -165,8 +165,9 @@ def test_cache_breakpoints(serve: Start) -> None:
         "temperature",
         "stop",
         "cache",
+        "tools",
     }
-    assert model_of(server).takes == {"effort", "temperature", "stop"}
+    assert model_of(server).takes == {"effort", "temperature", "stop", "tools"}
 
 
 def test_bytes_that_are_no_text_can_be_sent(serve: Start) -> None:

@@ -18,6 +18,7 @@ from repoagent.llm.providers.http_client import CONNECT_SECONDS
 from repoagent.llm.providers.openai.catalogue import context_of
 from repoagent.llm.providers.openai.client import connect
 from repoagent.llm.providers.openai.errors import (
+    NO_MODEL,
     Told,
     no_connection,
     read_half,
@@ -27,10 +28,12 @@ from repoagent.llm.providers.openai.errors import (
     too_small,
 )
 from repoagent.llm.providers.openai.media import media_limits
-from repoagent.llm.providers.openai.parameters import Learned, as_arguments, learn, parameters
+from repoagent.llm.providers.openai.parameters import THINKS, Learned, as_arguments, learn, parameters
+from repoagent.llm.providers.openai.responses import ReceivedResponse, response_parameters
 from repoagent.llm.providers.openai.stream import Received
 from repoagent.llm.rendering import wire_text
 
+RESPONSES = "responses"  # the trait
 _WORTH_A_LOOK = 1_000  # tokens of a prompt; a short one is not cut
 
 
@@ -47,7 +50,14 @@ class OpenAIModel:
     @property
     def takes(self) -> frozenset[str]:
         caches = "breakpoints" in self.endpoint.traits and self.name.startswith("anthropic/")
-        return frozenset({"effort", "temperature", "stop"} | ({"cache"} if caches else set()))
+        has = {"effort", "temperature", "tools"} | ({"cache"} if caches else set())
+        return frozenset(has if self._responds else has | {"stop"})
+
+    @property
+    def _responds(self) -> bool:
+        """Whether it is asked through the Responses API: a model that thinks, where there is one."""
+        served = RESPONSES in self.endpoint.traits and RESPONSES not in self.learned.without
+        return served and THINKS.search(self.name) is not None
 
     @property
     def spec(self) -> str:
@@ -68,10 +78,18 @@ class OpenAIModel:
         import httpx2
         import openai
 
-        sent = parameters(self.endpoint, self.name, request, self.wishes, self.learned)
-        received = Received()
+        received: Received
+        create: Any  # each of the two has overloads of its own
+        if self._responds:
+            sent = response_parameters(self.spec, self.name, request, self.wishes, self.learned)
+            received = ReceivedResponse(request.tools)
+            create = client.responses.with_streaming_response.create
+        else:
+            sent = parameters(self.endpoint, self.name, request, self.wishes, self.learned)
+            received = Received(request.tools)
+            create = client.chat.completions.with_streaming_response.create
         try:
-            with client.chat.completions.with_streaming_response.create(
+            with create(
                 **as_arguments(sent),
                 extra_headers=headers,
                 timeout=openai.Timeout(self.read_seconds, connect=CONNECT_SECONDS),
@@ -98,7 +116,7 @@ class OpenAIModel:
             raise with_attached(self._refused(told(200, received.error), {}, sent, usage, secrets), request)
         if received.failed:
             raise Retryable(f"the server failed in mid-reply ({received.finish})", usage=usage)
-        if not received.ended:
+        if not received.ended or received.garbled:
             if received.other and not received.began:
                 raise something_else(self.endpoint, received.other, secrets)
             raise Retryable("the reply broke off: the server ended it half way", usage=usage)
@@ -107,7 +125,8 @@ class OpenAIModel:
             raise read_half(self.endpoint, self.name, read, least)
         text = received.refusal or received.text
         model = f"{self.endpoint.name}/{received.model}" if received.model else self.spec
-        return Reply(text, received.stop, usage, model)
+        blocks = received.blocks(self.spec) if received.stop == "end" else None
+        return Reply(text, received.stop, usage, model, blocks)
 
     def _refused(
         self,
@@ -117,7 +136,11 @@ class OpenAIModel:
         usage: Usage,
         secrets: list[str],
     ) -> ModelError:
-        words = learn(failed, sent, self.learned)
+        if "input" in sent and failed.status in {404, 405} and not NO_MODEL.search(failed.all):
+            self.learned.without.add(RESPONSES)
+            words: str | None = "has no Responses API: going on with Chat Completions"
+        else:
+            words = learn(failed, sent, self.learned)
         if words is not None:
             return Retryable(f"{self.spec} {words}", retry_after=0, usage=usage)
         return rejected(failed, self.endpoint, self.name, headers=headers, usage=usage, secrets=secrets)

@@ -27,7 +27,7 @@ _SPENT = re.compile(
     r"|credit balance|out of credits|more credits"
 )
 _BAD_KEY = re.compile(r"api.?key not valid|invalid.{0,3}api.?key|incorrect api key|api_key_invalid")
-_NO_MODEL = re.compile(
+NO_MODEL = re.compile(
     r"\bmodels?\b.*(not found|not exist|no such|unknown|not a valid|not available|not supported for"
     r"|no longer|decommissioned|deprecated)|(no such|unknown|invalid|no|not a valid) model\b|no endpoints found"
 )
@@ -102,7 +102,7 @@ def rejected(
     """For a status of 400 and above, or an error in a stream; `usage` is what the attempt has cost."""
     status, spec, address = failed.status, f"{endpoint.name}/{name}", shown(endpoint.base_url)
     said = brief(failed.message, secrets) or "it does not say why"
-    if status in {400, 404, 410, 422} and _NO_MODEL.search(failed.all) and not _TOO_LONG.search(failed.all):
+    if status in {400, 404, 410, 422} and NO_MODEL.search(failed.all) and not _TOO_LONG.search(failed.all):
         return no_model(endpoint, name, said)
     if status in {404, 405}:
         return ModelError(f"{address} has no Chat Completions ({status}: {said}): {_check(endpoint)}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from repoagent.llm.model import Message, Part, Request, Wishes
+from repoagent.llm.conversation import bare
+from repoagent.llm.model import Blocks, Message, Part, Request, Wishes
 from repoagent.llm.providers.endpoint import Endpoint
 from repoagent.llm.providers.openai.errors import Told
 from repoagent.llm.providers.openai.media import media_part
@@ -17,11 +18,12 @@ BREAKPOINTS = 4  # of the prompt cache, in one request
 THINKING_ROOM = 32_000  # tokens; thinking counts against the limit on a reply and must not eat it up
 
 _LIMITS = ("max_completion_tokens", "max_tokens")
+_NEEDED = {"model", "messages", "input", "tools", "stream"}
 _SYSTEM, _CACHE = "system role", "cache_control"
 # Names that the SDK's `create` does not know.
 _EXTRA = ("grammar", "reasoning")
 
-_THINKS = re.compile(
+THINKS = re.compile(
     r"(^|/)(o\d|gpt-([5-9]|oss)|gemini-([3-9]|2\.5)|grok-[4-9]|deepseek-r|qwq|magistral)|thinking|reason",
     re.I,
 )
@@ -39,7 +41,7 @@ def parameters(
     endpoint: Endpoint, name: str, request: Request, wishes: Wishes, learned: Learned
 ) -> dict[str, Any]:
     """The fields of the request, without what the server does not take."""
-    room = THINKING_ROOM if wishes.effort or _THINKS.search(name) else 0
+    room = THINKING_ROOM if wishes.effort or THINKS.search(name) else 0
     preferred = _LIMITS if "max_completion_tokens" in endpoint.traits else _LIMITS[::-1]
     limit = next((limit for limit in preferred if limit not in learned.without), "")
     effort = learned.highest_effort or wishes.effort
@@ -52,10 +54,24 @@ def parameters(
         "temperature": wishes.temperature if request.temperature is None else request.temperature,
         "stop": list(wishes.stop) or None,
         "grammar": request.grammar if "grammar" in endpoint.traits and request.grammar else None,
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in request.tools
+        ]
+        or None,
     }
     return {
         "model": name,
-        "messages": _messages(request, learned, _lifetime(endpoint, name, wishes, learned)),
+        "messages": _messages(
+            request, learned, _lifetime(endpoint, name, wishes, learned), f"{endpoint.name}/{name}"
+        ),
         "stream": True,
         **{
             key: value
@@ -63,6 +79,27 @@ def parameters(
             if key and value is not None and key not in learned.without
         },
     }
+
+
+def held(request: Request, spec: str) -> Iterator[tuple[Message, Blocks | None, frozenset[str]]]:
+    """Each message, with its blocks where it is to be sent as those, or with the ids of the calls before it that it
+    answers by results. A call is sent with its result or not at all."""
+    live: frozenset[str] = frozenset()
+    for message, after in zip(request.messages, (*request.messages[1:], None), strict=True):
+        blocks = message.blocks
+        calls = sorted(call for call, _ in blocks.calls) if blocks else []
+        answers = sorted(part.answers for part in after.parts if part.answers) if after else []
+        if blocks is None or blocks.spec != spec or (calls and (calls != answers or not request.tools)):
+            yield message, None, live
+            live = frozenset()
+        else:
+            yield message, blocks, frozenset()
+            live = frozenset(calls)
+
+
+def result_text(part: Part) -> str:
+    """The result of a call; these APIs have no field that says that it failed."""
+    return wire_text(bare(part.text))
 
 
 def as_arguments(sent: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,12 +126,13 @@ def learn(failed: Told, sent: Mapping[str, Any], learned: Learned) -> str | None
     model's name; None when it rejects none of them."""
     if failed.status not in {400, 422, 500, 501} or not (failed.param or _REJECTS.search(failed.all)):
         return None
-    named = [key for key in sent if key not in {"model", "messages", "stream"} and _names(failed, key)]
+    named = [key for key in sent if key not in _NEEDED and _names(failed, key)]
     if failed.status >= 500:
         named = []  # a server that failed may repeat the whole request
-    if any(message["role"] == "system" for message in sent["messages"]) and _SYSTEM_MARKS.search(failed.all):
+    messages = sent.get("messages", ())
+    if any(message["role"] == "system" for message in messages) and _SYSTEM_MARKS.search(failed.all):
         named = [_SYSTEM]
-    elif _CACHE in failed.all and _CACHE in str(sent["messages"]):
+    elif _CACHE in failed.all and _CACHE in str(messages):
         named.append(_CACHE)
     effort = {"reasoning_effort", "reasoning"} & set(named)
     if effort and _effort_of(sent) in {"xhigh", "max"} and not learned.highest_effort:
@@ -142,7 +180,9 @@ def _lifetime(endpoint: Endpoint, name: str, wishes: Wishes, learned: Learned) -
     return wishes.cache if taken and wishes.cache != "off" else ""
 
 
-def _messages(request: Request, learned: Learned, lifetime: str) -> list[dict[str, Any]]:
+def _messages(request: Request, learned: Learned, lifetime: str, spec: str) -> list[dict[str, Any]]:
+    if any(message.blocks for message in request.messages):
+        return _with_calls(request, learned, lifetime, spec)
     said = [("system", request.system)] if any(part.text.strip() for part in request.system) else []
     said += [(message.role, message.parts) for message in request.messages]
     if said[0][0] == "system" and _SYSTEM in learned.without:  # the first words of the user, then
@@ -157,6 +197,27 @@ def _messages(request: Request, learned: Learned, lifetime: str) -> list[dict[st
     for block in marked[:-BREAKPOINTS]:  # the longest prefixes are worth most
         del block[_CACHE]
     return messages
+
+
+def _with_calls(request: Request, learned: Learned, lifetime: str, spec: str) -> list[dict[str, Any]]:
+    """The messages, with calls of tools and their results where there are some."""
+    plain = replace(request, messages=tuple(replace(message, blocks=None) for message in request.messages))
+    written = _messages(plain, learned, lifetime, spec)
+    made = written[: len(written) - len(request.messages)]
+    for said, (message, blocks, live) in zip(written[len(made) :], held(request, spec), strict=True):
+        if blocks is not None:
+            made += [{**item} for item in blocks.items]
+            continue
+        results = [part for part in message.parts if part.answers in live]
+        made += [
+            {"role": "tool", "tool_call_id": part.answers, "content": result_text(part)} for part in results
+        ]
+        rest = tuple(part for part in message.parts if part.answers not in live)
+        if not results:
+            made.append(said)
+        elif any(part.text.strip() or part.media for part in rest):
+            made.append({"role": "user", "content": _blocks(rest, lifetime) if lifetime else _content(rest)})
+    return made
 
 
 def _content(parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:

@@ -7,10 +7,11 @@ cut, drops what is no event (a login page, an error body) and fails on bytes tha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from repoagent.llm.model import OnText, Request, Stop, Usage
+from repoagent.llm.calls import written
+from repoagent.llm.model import Blocks, OnText, Request, Schema, Stop, Usage
 from repoagent.llm.providers.thought import ThoughtSplitter
 from repoagent.llm.usage import estimate, estimate_tokens
 
@@ -20,7 +21,13 @@ _NO_DATA = (b"event:", b"id:", b"retry:", b":")
 class Received:
     """What has come of a reply so far. Fields that a server leaves out or garbles are taken as absent."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Sequence[Schema] = ()) -> None:
+        self.tools = tools  # those that were offered
+        self.calls: list[tuple[str, str]] = []
+        self.items: list[dict[str, Any]] = []  # of the Responses API
+        self.garbled = False  # a call of a tool came whole and is no JSON
+        self._said = ""  # before the calls
+        self._started: dict[int, dict[str, str]] = {}  # calls, as they come in pieces
         self.began = False  # something of a reply came: it is paid for
         self.refusal = ""
         self.model = ""
@@ -40,6 +47,10 @@ class Received:
             self._read(lines, on_text)
         finally:
             self._hear(*self._split.rest(), on_text)
+        if self.stop == "end" and self.ended:
+            self._said = self.text
+            for _, call in sorted(self._started.items()):
+                self._call(call["id"], call["name"], call["arguments"], on_text)
 
     @property
     def text(self) -> str:
@@ -115,11 +126,49 @@ class Received:
         thought, text = _content(delta.get("content"))
         self._hear(thought, "", on_text)
         self._hear(*self._split.feed(text), on_text)
+        for number, piece in enumerate(_list(delta.get("tool_calls"))):
+            self._call_piece(number, _mapping(piece))
         if isinstance(delta.get("refusal"), str):
             self.refusal += delta["refusal"]
         self.error = choice.get("error") or self.error
         if isinstance(choice.get("finish_reason"), str):
             self.finish = choice["finish_reason"]
+
+    def _call_piece(self, number: int, piece: Mapping[str, Any]) -> None:
+        """A piece of a call; most servers number calls, and send the name once."""
+        at, named = piece.get("index"), _mapping(piece.get("function"))
+        known = {"id": f"call_{number}", "name": "", "arguments": ""}
+        call = self._started.setdefault(at if isinstance(at, int) else number, known)
+        call["id"] = str(piece.get("id") or call["id"])
+        call["name"] = str(named.get("name") or call["name"])
+        call["arguments"] += str(named.get("arguments") or "")
+
+    def _call(self, number: str, name: str, arguments: str, on_text: OnText) -> None:
+        """A call that is complete, as a tag on a line of its own."""
+        try:
+            given = json.loads(arguments or "{}")
+        except json.JSONDecodeError:
+            self.garbled = True
+            return
+        tag, added = written(self.text, self.tools, name, given)
+        self.calls.append((number, tag))
+        self._hear("", added, on_text)
+
+    def blocks(self, spec: str) -> Blocks | None:
+        """The reply with its calls, to be sent back; None where it has none."""
+        if not self.calls:
+            return None
+        said = self._said.strip()
+        calls = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": call["arguments"] or "{}"},
+            }
+            for _, call in sorted(self._started.items())
+        ]
+        item = {"role": "assistant", "content": said or None, "tool_calls": calls}
+        return Blocks(spec, (item,), "", tuple(self.calls))
 
     def _hear(self, thought: str, text: str, on_text: OnText) -> None:
         if thought:

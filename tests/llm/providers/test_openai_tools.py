@@ -1,0 +1,275 @@
+"""Native tools through Chat Completions, and both tools and reasoning through OpenAI's Responses API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from repoagent.errors import ModelError
+from repoagent.llm import Blocks, Message, Meter, Part, Reply, Request, Retryable, Usage, complete
+from repoagent.llm.model import Wishes
+from repoagent.llm.providers.endpoints import endpoint
+from repoagent.llm.providers.openai.api import OpenAIModel
+from tests.llm.ask import ask
+from tests.llm.providers.openai_server import (
+    KEY,
+    KEY_VARIABLE,
+    USAGE,
+    Behaviour,
+    Server,
+    chunk,
+    chunks,
+    openai_server,
+    status,
+    text,
+)
+from tests.llm.providers.test_anthropic_blocks import TOOLS
+
+Start = Callable[..., Server]
+OFFERED = replace(ask(), tools=TOOLS)
+TAGS = 'I look.\n<read path="a b.py"/>\n<run>make | tail</run>\n'
+THOUGHT = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [{"type": "summary_text", "text": "hm"}],
+    "encrypted_content": "b3BhcXVl",
+}
+SAID = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "I look.", "annotations": []}],
+}
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    with ExitStack() as running:
+
+        def start(*script: Behaviour | str, responds: bool = False) -> Server:
+            server = running.enter_context(openai_server(list(script)))
+            server.responds = responds
+            return server
+
+        yield start
+
+
+def call(model: OpenAIModel, request: Request = OFFERED) -> Reply:
+    pieces: list[str] = []
+    reply = model.complete(request, pieces.append)
+    assert "".join(pieces) == reply.text
+    return reply
+
+
+def thinker(server: Server, **wishes: Any) -> OpenAIModel:
+    return OpenAIModel(server.endpoint("testing", "responses"), "gpt-6-test", Wishes(**wishes))
+
+
+def piece(at: int, **function: str) -> dict[str, Any]:
+    return {
+        "index": at,
+        **({"id": f"call_{at}", "type": "function"} if "name" in function else {}),
+        "function": function,
+    }
+
+
+def called(*pieces: Mapping[str, Any], finish: str = "tool_calls") -> Behaviour:
+    """A chat completion that calls tools, in pieces."""
+    events = [chunk({"delta": {"content": "I look."}, "finish_reason": None})]
+    events += [chunk({"delta": {"tool_calls": [each]}, "finish_reason": None}) for each in pieces]
+    return chunks(
+        *events, {**chunk({"delta": {}, "finish_reason": finish}), "usage": USAGE}, "data: [DONE]\n\n"
+    )
+
+
+CALLED = called(
+    piece(0, name="read", arguments=""), piece(0, arguments='{"path": "a'), piece(1, name="run", arguments='{"body":'),
+    piece(0, arguments=' b.py"}'), piece(1, arguments=' "make | tail"}'),
+)  # fmt: skip
+
+
+def response(*items: Mapping[str, Any], reason: str = "", failed: bool = False) -> Behaviour:
+    """A response of such items, in events."""
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {"model": "gpt-6-test-0101", "status": "in_progress"}}
+    ]
+    for at, item in enumerate(items):
+        events.append(
+            {"type": "response.output_item.added", "output_index": at, "item": {"type": item["type"]}}
+        )
+        for part in item.get("content", ()):
+            events += [
+                {"type": "response.output_text.delta", "output_index": at, "delta": delta}
+                for delta in (part["text"][:3], part["text"][3:])
+            ]
+        if "arguments" in item:
+            events.append({"type": "response.function_call_arguments.delta", "delta": item["arguments"]})
+        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+    used = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 20}
+    kind = "failed" if failed else "incomplete" if reason else "completed"
+    last: dict[str, Any] = {"status": kind, "usage": used, "model": "gpt-6-test-0101"}
+    last |= {"incomplete_details": {"reason": reason}} if reason else {}
+    last |= {"error": {"code": "server_error", "message": "it fell over"}} if failed else {}
+    return chunks(*events, {"type": f"response.{kind}", "response": last})
+
+
+def function(name: str, number: int, arguments: str) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": f"fc_{number}",
+        "call_id": f"call_{number}",
+        "name": name,
+        "arguments": arguments,
+        "status": "completed",
+    }
+
+
+CALLS = (function("read", 0, '{"path": "a b.py"}'), function("run", 1, '{"body": "make | tail"}'))
+
+
+def back(blocks: Blocks, *answers: str) -> Request:
+    parts = [
+        Part(f'<observation-ab kind="x">\nresult {answer}\n</observation-ab>', "observation", answers=answer)
+        for answer in answers
+    ]
+    said = Message("assistant", (Part(TAGS),), blocks)
+    return replace(OFFERED, messages=(*OFFERED.messages, said, Message("user", (*parts, Part("\n\nnews")))))
+
+
+def test_calls_of_chat_completions(serve: Start) -> None:
+    server = serve(CALLED, "ok", "ok")
+    model = OpenAIModel(server.endpoint(), "m")
+    reply = call(model)
+    assert (reply.text, reply.stop) == (TAGS, "end")
+    assert reply.blocks is not None
+    assert server.requests[0].body["tools"][0] == {
+        "type": "function",
+        "function": {
+            "name": "read",
+            "description": 'read(path="FILE") shows a file.',
+            "parameters": TOOLS[0].parameters,
+        },
+    }
+    call(model, back(reply.blocks, "call_0", "call_1"))
+    _, _, said, *after = server.requests[1].body["messages"]
+    assert said["content"] == "I look."
+    assert [(made["id"], json.loads(made["function"]["arguments"])) for made in said["tool_calls"]] == [
+        ("call_0", {"path": "a b.py"}),
+        ("call_1", {"body": "make | tail"}),
+    ]
+    assert after == [
+        {"role": "tool", "tool_call_id": "call_0", "content": "result call_0"},
+        {"role": "tool", "tool_call_id": "call_1", "content": "result call_1"},
+        {"role": "user", "content": "\n\nnews"},
+    ]
+    call(model, back(reply.blocks, "call_0"))  # one has no result
+    _, _, said, after = server.requests[2].body["messages"]
+    assert said == {"role": "assistant", "content": TAGS}
+    assert after["role"] == "user" and "<observation-ab" in after["content"]
+
+
+def test_calls_that_are_cut_or_broken(serve: Start) -> None:
+    half = piece(0, name="run", arguments='{"body": "ma')
+    model = OpenAIModel(serve(called(half, finish="length"), " More.", called(half)).endpoint(), "m")
+    assert complete(model, OFFERED, Meter()).text == "I look. More."
+    with pytest.raises(Retryable, match="broke off"):
+        model.complete(OFFERED, lambda piece: None)
+
+
+def test_a_server_without_tools_says_so(serve: Start) -> None:
+    """Without them the prompt would name none at all: that is the user's to change."""
+    model = OpenAIModel(serve(status(400, "m does not support tools", param="tools")).endpoint(), "m")
+    with pytest.raises(ModelError, match="m does not support tools") as raised:
+        model.complete(OFFERED, lambda piece: None)
+    assert not isinstance(raised.value, Retryable)
+
+
+def test_reasoning_goes_back(serve: Start) -> None:
+    server = serve(response(THOUGHT, SAID, *CALLS), response(SAID), responds=True)
+    model = thinker(server, effort="high")
+    reply = call(model)
+    assert (reply.text, reply.stop, reply.model) == (TAGS, "end", "testing/gpt-6-test-0101")
+    assert reply.usage == Usage(60, 20, 40, 0)
+    body = server.requests[0].body
+    assert body["store"] is False and body["include"] == ["reasoning.encrypted_content"]
+    assert body["reasoning"] == {"effort": "high"} and body["instructions"] == "You edit."
+    assert body["tools"][1]["name"] == "run"
+    assert body["input"] == [{"role": "user", "content": [{"type": "input_text", "text": "make it faster"}]}]
+    assert reply.blocks is not None and reply.blocks.items == (THOUGHT, SAID, *CALLS)
+    call(model, back(reply.blocks, "call_0", "call_1"))
+    assert server.requests[1].body["input"][1:] == [
+        THOUGHT, SAID, *CALLS,
+        {"type": "function_call_output", "call_id": "call_0", "output": "result call_0"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "result call_1"},
+        {"role": "user", "content": [{"type": "input_text", "text": "\n\nnews"}]},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ["another model", "edited", "nothing encrypted"])
+def test_reasoning_that_is_not_sent_back(serve: Start, case: str) -> None:
+    thought = {**THOUGHT, "encrypted_content": None} if case == "nothing encrypted" else THOUGHT
+    server = serve(response(thought, SAID, *CALLS), response(SAID), responds=True)
+    found = call(thinker(server)).blocks
+    assert (found is None) == (case == "nothing encrypted")
+    found = replace(found, spec="testing/other") if found and case == "another model" else found
+    request = back(found or Blocks("", ()), "call_0", "call_1")
+    if case == "edited":
+        request = replace(
+            request, messages=tuple(replace(message, blocks=None) for message in request.messages)
+        )
+    call(thinker(server), request)
+    _, said, after = server.requests[1].body["input"]
+    assert said == {"role": "assistant", "content": TAGS}
+    assert "<observation-ab" in after["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "stop", "words"),
+    [
+        (response(SAID, reason="max_output_tokens"), "length", "I look."),
+        (response(SAID, reason="content_filter"), "refusal", "I look."),
+        (response(SAID), "end", "I look."),
+    ],
+)
+def test_how_a_response_ends(serve: Start, behaviour: Behaviour, stop: str, words: str) -> None:
+    reply = call(thinker(serve(behaviour, responds=True)))
+    assert (reply.stop, reply.text, reply.blocks) == (stop, words, None)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [
+        (response(SAID, failed=True), "it fell over"),
+        (chunks(*response(SAID).events[:-1]), "broke off"),
+        (chunks({"type": "error", "code": "rate_limit_exceeded", "message": "slow down"}), "rate"),
+        (status(529, "too many"), "overloaded"),
+    ],
+)
+def test_responses_that_fail_may_be_tried_again(serve: Start, behaviour: Behaviour, words: str) -> None:
+    with pytest.raises(Retryable, match=words):
+        thinker(serve(behaviour, responds=True)).complete(OFFERED, lambda piece: None)
+
+
+def test_a_server_without_responses_is_asked_in_chat(serve: Start) -> None:
+    server = serve(text("from chat"))
+    reply = complete(thinker(server), OFFERED, Meter(), sleep=lambda seconds: None)
+    assert reply.text == "from chat"
+    assert server.paths == ["/v1/responses"]
+
+
+def test_who_is_asked_by_which_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    def responds(name: str) -> bool:
+        found = endpoint("openai", {})
+        assert found is not None
+        return OpenAIModel(found, name)._responds
+
+    assert [responds(name) for name in ("gpt-6.2", "o4-mini", "gpt-4.1")] == [True, True, False]
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example.com/v1")
+    assert not responds("gpt-6.2")
