@@ -16,7 +16,7 @@ from repoagent.llm import Limits
 from tests import program
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import Behaviour, Received, blocks, messages_server
-from tests.llm.providers.thinking_server import Thinker, _unmarked
+from tests.llm.providers.thinking_server import Thinker, unmarked
 from tests.work.tasks.rules import replace_line
 from tests.work.tasks.sight import Sight
 from tests.work.tasks.stage import MODEL, Stage
@@ -72,7 +72,7 @@ def thoughts(body: Mapping[str, Any]) -> list[str]:
 
 def grows(requests: list[Mapping[str, Any]]) -> bool:
     """Whether each request begins with all of the one before it."""
-    sent = [_unmarked([body["system"], body.get("tools"), *body["messages"]]) for body in requests]
+    sent = [unmarked([body["system"], body.get("tools"), *body["messages"]]) for body in requests]
     return all(after[: len(before)] == before for before, after in pairwise(sent))
 
 

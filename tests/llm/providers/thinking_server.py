@@ -20,6 +20,7 @@ from typing import Any
 from repoagent.agent.actions import Action
 from repoagent.agent.pieces import pieces
 from repoagent.agent.tags import render
+from repoagent.llm.model import strings
 from tests.llm.providers.messages_server import Behaviour, Received, blocks, status
 
 NONCE = "0badcafe"  # of observations that were results
@@ -35,6 +36,7 @@ class Thinker:
     account: str = ""
     calls: int = 0
     rejected: list[str] = field(default_factory=list)
+    wrote: list[str] = field(default_factory=list)
 
     def __call__(self, received: Received) -> Behaviour:
         if fault := fault_of(received.body, self.account):
@@ -50,13 +52,14 @@ class Thinker:
         }
         names = [tool["name"] for tool in received.body.get("tools", ())]
         said = in_calls(reply, names, self.calls) if names else [{"type": "text", "text": reply}]
+        self.wrote.append(" ".join(strings(said)) if names else reply)
         prompt = json.dumps([_plain(received.body), received.body["messages"]])
         return blocks(*([signed] if thought else []), *said, usage={"input_tokens": len(prompt) // 4})
 
 
 def signature(body: Mapping[str, Any], number: int, thought: str, account: str) -> str:
     """Of a thought in the message `number` of a request."""
-    before = _unmarked([_plain(body), body["messages"][:number]])
+    before = unmarked([_plain(body), body["messages"][:number]])
     return sha256(json.dumps([account, body["model"], before, thought], sort_keys=True).encode()).hexdigest()
 
 
@@ -125,10 +128,10 @@ def in_calls(reply: str, names: list[str], number: int) -> list[dict[str, Any]]:
 
 
 def _plain(body: Mapping[str, Any]) -> list[Any]:
-    return [_unmarked(body.get("system", [])), body.get("tools", [])]
+    return [unmarked(body.get("system", [])), body.get("tools", [])]
 
 
-def _unmarked(value: Any) -> Any:
+def unmarked(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _unmarked(inner) for key, inner in value.items() if key != "cache_control"}
-    return [_unmarked(inner) for inner in value] if isinstance(value, list) else value
+        return {key: unmarked(inner) for key, inner in value.items() if key != "cache_control"}
+    return [unmarked(inner) for inner in value] if isinstance(value, list) else value
