@@ -67,3 +67,13 @@ def test_what_will_not_pass_is_not_hidden_by_another_model() -> None:
     model = Fallback([Scripted([ModelError("the key is wrong")], spec="a/one"), Scripted([], spec="b/two")])
     with pytest.raises(ModelError, match="the key is wrong"):
         run(model)
+
+
+def test_tools_are_offered_where_all_take_them() -> None:
+    """Which of them answers is not known when they are offered."""
+    one, two, tagged = (
+        Scripted([], spec=f"a/{name}", takes=frozenset(takes))
+        for name, takes in [("one", {"tools", "stop"}), ("two", {"tools"}), ("three", {"stop"})]
+    )
+    assert "tools" in Fallback([one, two]).takes
+    assert Fallback([one, two, tagged]).takes == {"stop"}
