@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.landing.options import (
+    LANDING_CONFLICTS,
     Committing,
     asking,
     check_unconfined_option,
@@ -76,7 +77,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.repo.worktree import NoWorkTree, open_worktree
 
     given = SimpleNamespace(**options)
-    refuse_conflicts(given, CONFLICTS)
+    refuse_conflicts(given, LANDING_CONFLICTS, CONFLICTS)
     session = session._replace(verbose=session.verbose or given.verbose)
     patch = read_given(_name(given.file), _read(given.file), Path.cwd())
     if given.file in {None, "-"}:

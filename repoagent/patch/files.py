@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from repoagent.patch.hunk import FilePatch
 from repoagent.patch.locate.fit import Placement
-from repoagent.patch.splice.splices import Splice
 from repoagent.patch.text import SourceText
 from repoagent.patch.verify import ParsesWorse
 from repoagent.repo.change import FileChange
+
+if TYPE_CHECKING:
+    from repoagent.patch.splice.splices import Splice
 
 _MANY, _FEW = 12, 5  # names in an error text
 

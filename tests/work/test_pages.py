@@ -102,7 +102,7 @@ def counts(*args, **given):
 class Counts:
     def step(self, state):
         told = "; ".join(f"{turn.role} {turn.meta.get('kind', '')}" for turn in state.news)
-        if len(state.turns) < 3:
+        if all(turn.role != "assistant" for turn in state.turns):
             return Turn("assistant", '<task add="Look"/>\\n<delegate kind="explore">Where?</delegate>')
         plan = "Look" if "- [ ] 1. Look" in state.plan else "no plan"
         model = "no model" if "needs a model, and none" in state.news[-1].text else state.news[-1].text

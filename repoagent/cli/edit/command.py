@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.landing.options import (
+    LANDING_CONFLICTS,
     Committing,
     asking,
     check_unconfined_option,
@@ -147,7 +148,7 @@ def _refuse_conflicts(given: SimpleNamespace) -> None:
     """Raise UsageError for options that can't be meant together, and for no argument at all."""
     if not given.arguments and not given.again:
         raise UsageError('say which file and what to do: repoagent edit FILE "INSTRUCTION"')
-    refuse_conflicts(given, CONFLICTS)
+    refuse_conflicts(given, LANDING_CONFLICTS, CONFLICTS)
 
 
 def _request(

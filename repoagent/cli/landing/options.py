@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 # of options: by their parameters
-CONFLICTS: Mapping[str, Sequence[str]] = {
+LANDING_CONFLICTS: Mapping[str, Sequence[str]] = {
     "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
     "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
     "by_hunk": ("yes",),
@@ -111,9 +111,9 @@ def parse_check(given: SimpleNamespace) -> dict[str, object]:
     return {"edit.parse_check": False} if given.no_parse_check else {}
 
 
-def refuse_conflicts(given: SimpleNamespace, more: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Raise UsageError for options that can't be meant together: those of CONFLICTS, and `more`."""
-    for conflicts in (CONFLICTS, more or {}):
+def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for options that can't be used together, as `tables` say of their parameters."""
+    for conflicts in tables:
         for option, others in conflicts.items():
             for other in others:
                 if is_given(given, option) and is_given(given, other):

@@ -18,12 +18,13 @@ from repoagent.edit.request import EditRequest
 from repoagent.edit.small.windows import Window
 from repoagent.edit.verify.scope import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.patch import Outcome, PatchRefused, Placement, decode
+from repoagent.patch import decode
 from repoagent.repo import Source, WorkTree, layout, read_source
 from repoagent.repo.paths import check_path, is_ignored
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Attachments, Media
+    from repoagent.patch import Outcome, PatchRefused, Placement
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 USES_SHOWN = 20  # files of a symbol, or symbols of a file

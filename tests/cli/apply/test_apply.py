@@ -137,7 +137,7 @@ def test_a_refusal_as_json_has_its_problems(repo: GitRepo) -> None:
     assert (error["kind"], error["exit"]) == ("refused", 3)
     for problem in error["problems"]:
         assert problem.keys() == {"path", "hunk", "reason", "text"}
-    assert {problem["reason"] for problem in error["problems"]} <= {"unknown-file", "not-found"}
+    assert {problem["reason"] for problem in error["problems"]} == {"unknown-file", "deleted-line-missing"}
 
 
 def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) -> None:
