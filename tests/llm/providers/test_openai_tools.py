@@ -16,6 +16,7 @@ from repoagent.llm.model import Wishes
 from repoagent.llm.providers.endpoints import endpoint
 from repoagent.llm.providers.openai.api import OpenAIModel
 from tests.llm.ask import ask
+from tests.llm.media.files import media, png
 from tests.llm.providers.openai_server import (
     KEY,
     KEY_VARIABLE,
@@ -173,6 +174,24 @@ def test_calls_of_chat_completions(serve: Start) -> None:
     _, _, said, after = server.requests[2].body["messages"]
     assert said == {"role": "assistant", "content": TAGS}
     assert after["role"] == "user" and "<observation-ab" in after["content"]
+
+
+@pytest.mark.parametrize("responds", [False, True])
+def test_an_image_that_a_call_gave_follows_the_results(serve: Start, responds: bool) -> None:
+    first = response(*CALLS) if responds else CALLED
+    server = serve(first, response(SAID) if responds else "ok", responds=responds)
+    model = thinker(server) if responds else OpenAIModel(server.endpoint(), "m")
+    blocks = call(model).blocks
+    assert blocks is not None
+    request = back(blocks, "call_0", "call_1")
+    *before, last = request.messages
+    shown = replace(last.parts[0], media=media(png()))
+    call(model, replace(request, messages=(*before, replace(last, parts=(shown, *last.parts[1:])))))
+    body = server.requests[1].body
+    last_said = body["input" if responds else "messages"][-1]
+    assert last_said["role"] == "user"
+    kinds = [part["type"] for part in last_said["content"]]
+    assert kinds == (["input_image", "input_text"] if responds else ["image_url", "text"])
 
 
 def test_calls_that_are_cut_or_broken(serve: Start) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,6 +100,15 @@ def held(request: Request, spec: str) -> Iterator[tuple[Message, Blocks | None, 
 def result_text(part: Part) -> str:
     """The result of a call; these APIs have no field that says that it failed."""
     return wire_text(bare(part.text))
+
+
+def beside_results(message: Message, live: Collection[str]) -> tuple[Part, ...]:
+    """What of a message is not the result of a call in `live`, and the images and PDFs that are: these APIs take only
+    text as a result, so they follow the results."""
+    parts = (
+        part if part.answers not in live else Part("", part.name, media=part.media) for part in message.parts
+    )
+    return tuple(part for part in parts if part.text or part.media)
 
 
 def as_arguments(sent: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +221,7 @@ def _with_calls(request: Request, learned: Learned, lifetime: str, spec: str) ->
         made += [
             {"role": "tool", "tool_call_id": part.answers, "content": result_text(part)} for part in results
         ]
-        rest = tuple(part for part in message.parts if part.answers not in live)
+        rest = beside_results(message, live)
         if not results:
             made.append(said)
         elif any(part.text.strip() or part.media for part in rest):

@@ -13,6 +13,7 @@ from repoagent.llm.providers.openai.media import media_part
 from repoagent.llm.providers.openai.parameters import (
     THINKING_ROOM,
     Learned,
+    beside_results,
     held,
     result_text,
 )
@@ -68,7 +69,7 @@ def _input(request: Request, spec: str) -> list[dict[str, Any]]:
                 for part in message.parts
                 if part.answers in live
             ]
-            items += _said(Message("user", tuple(part for part in message.parts if part.answers not in live)))
+            items += _said(Message("user", beside_results(message, live)))
     return items
 
 
