@@ -37,7 +37,7 @@ def run_tool(shop: Shop) -> Tool:
     text = (
         "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
         f'{shop.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is cut to head and '
-        "tail by itself. An exit code other than 0, of any part of a pipe, is a failure."
+        "tail. Any exit code but 0, of each part of a pipe, is a failure."
     )
 
     def needs(action: Action) -> Needs:

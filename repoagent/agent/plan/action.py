@@ -13,9 +13,9 @@ from repoagent.errors import UsageError
 from repoagent.llm.quoting import fence, printable
 
 TEXT = (
-    '<task add="TITLE" under="1" after="2">note</task> adds to the plan, which the user reads; <task n="1.2" '
-    'state="done"/> changes it (open, active, done, blocked, dropped; title=, under=, after=, before=); <task/> shows '
-    "it. Only for work of several steps."
+    '<task add="TITLE" under="1">note</task> adds to the plan, which the user reads; <task n="1.2" state="done"/> '
+    "changes it (open, active, done, blocked, dropped; title=, under=, after=, before=); <task/> shows it. For work of "
+    "several steps."
 )
 SHOWN = 14  # tasks of an answer; of a longer plan what is open
 

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     pass
 
 REMINDS = "\nAnswer with "  # how what a small model reads last begins
-NEIGHBORS = (
-    "These often change with it, or are named like it: look into them, do not change them without being asked"
-)
+NEIGHBORS = "These often change with it, or are named like it; read one only if you need it"
 LANGUAGES, SUBJECTS = 4, 4  # of the repository that are told
 MOST_NAMED = 8  # files to edit that the rules name again
 WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
@@ -208,19 +206,20 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
         more = f" and, read first, {', '.join(map(_code, further))}" if further else ""
         new = "files" if request.create else "a file that the request names"
         may = (
-            f"You may change {own}{more}, and create {new}. Other files you may read, not change. If that is not "
-            "enough, change nothing: `<reject>` and name the files needed."
+            f"You may change {own}{more}, and create {new}. Other files you may read, not change. If the request "
+            "can't be done so, change nothing: `<reject>` and name the files needed. What should only follow (tests, "
+            "docs, a changelog) name in `<finish>`."
         )
     lines = ["Rules of this run:", may]
     if request.check is not None and not request.dry_run:
         done = "kept" if request.commit.no_commit else "committed"
         lines.append(
             f"After your edit {_code(without_secrets(request.check.command))} runs; it is {done} only if that passes. "
-            "A test that pins the old behaviour is part of the task"
             + (
-                ": change it too."
+                "A test that pins the old behaviour is part of the task: change it too."
                 if request.scope == "repo"
-                else "; if you may not change it, `<reject>` and name it."
+                else "If it fails for a test that pins the old behaviour and that you may not change, `<reject>` and "
+                "name it."
             )
         )
     return "\n".join(lines) + "\n\n"

@@ -43,7 +43,7 @@ class Finishing:
     refused: tuple[int, str] | None = None
 
     def tool(self) -> Tool:
-        done = "what was done, and what shows that it works"
+        done = "what was done, and how it was checked"
         if self.desk.request.plan_only:
             done = "the plan in a few sentences, and what is uncertain in it"
         elif self.desk.gate.mode == "read-only":

@@ -33,5 +33,5 @@ def write_tool(folder: Path) -> Tool:
             return Observation("write", str(error), ok=False)
         return Observation("write", f"Written: commands have it as $TMPDIR/{name}.")
 
-    text = '<write path="NAME">TEXT</write> writes $TMPDIR/NAME, a scratch file outside of the repository.'
+    text = '<write path="NAME">TEXT</write> writes $TMPDIR/NAME, a scratch file that is never committed.'
     return Tool("write", text, perform)
