@@ -10,6 +10,7 @@ from dataclasses import replace
 from repoagent.history.cochange.names import stem
 from repoagent.repo.worktree import WorkTree
 from repoagent.split.symbols.occurrences import is_prose
+from repoagent.split.symbols.roles import Role
 from repoagent.split.symbols.symbol import Symbol
 from repoagent.uses.asking import Asked
 from repoagent.uses.roles import lines_used, modules_of, wanted_roles
@@ -19,7 +20,8 @@ from repoagent.uses.values import CODE, FUNCTIONS, HOLDERS, Definition, Uses, Us
 
 Near = Callable[[str], Mapping[str, float]]
 
-_KINDS = {"definition": "variable", "declaration": "declaration", "field": "field"}
+_KINDS: Mapping[Role, str] = {"definition": "variable", "declaration": "declaration", "field": "field"}
+_ASSIGNED: Mapping[Role, str] = {"attribute": "field"}  # what makes an attribute, where nothing declares it
 _LOOSE = frozenset({"declaration", "field"})  # kinds of definitions that make no file the symbol's home
 _LEFT_OUT = {
     "withheld": "withheld by .repoagentignore or for a name that usually holds secrets",
@@ -75,17 +77,21 @@ def find(
     return found, tuple(f"{n} file{'s' * (n != 1)} {_LEFT_OUT[why]}" for why, n in left_out.items() if n)
 
 
-def _definers(asked: Asked, scans: Mapping[str, Scan]) -> list[str]:
+def _definers(
+    asked: Asked, scans: Mapping[str, Scan], kinds: Mapping[Role, str] = _KINDS
+) -> list[str]:
     """The files that define it, those with a body before those with a declaration, code before tests."""
     found: dict[str, tuple[bool, bool, str]] = {}
     for path, scan in scans.items():
-        for one in _definitions(path, scan, asked):
+        for one in _definitions(path, scan, asked, kinds):
             key = (one.kind in _LOOSE, is_test(path), path)
             found[path] = min(found.get(path, key), key)
     return sorted(found, key=lambda path: found[path])
 
 
-def _definitions(path: str, scan: Scan, asked: Asked) -> Iterator[Definition]:
+def _definitions(
+    path: str, scan: Scan, asked: Asked, kinds: Mapping[Role, str] = _KINDS
+) -> Iterator[Definition]:
     """What is defined there under the name: the symbols of the outline, then what it does not list."""
     own = scan.defined.get(asked.name, ())
     for one in own:
@@ -95,13 +101,13 @@ def _definitions(path: str, scan: Scan, asked: Asked) -> Iterator[Definition]:
     seen: set[str] = set()
     for occurrence in scan.found.get(asked.name, ()):
         line, role = occurrence.line, occurrence.role
-        if role not in _KINDS or any(s.first_line <= line <= s.last_line for s in own):
+        if role not in kinds or any(s.first_line <= line <= s.last_line for s in own):
             continue
-        holder = _holder(scan.symbols, line) if role == "field" else ""
+        holder = _holder(scan.symbols, line) if kinds[role] == "field" else ""
         name = f"{holder}.{asked.name}" if holder else asked.name
         if name not in seen and _is_called(name, asked):
             seen.add(name)  # a variable that is set again is one variable
-            yield Definition(path, name, _KINDS[role], line, line)
+            yield Definition(path, name, kinds[role], line, line)
 
 
 def _is_called(name: str, asked: Asked) -> bool:
@@ -114,10 +120,13 @@ def _holder(symbols: Sequence[Symbol], line: int) -> str:
 
 
 def _uses(worktree: WorkTree, asked: Asked, scans: Mapping[str, Scan], scores: Mapping[str, float]) -> Uses:
-    every = [one for path, scan in scans.items() for one in _definitions(path, scan, asked)]
+    for kinds in (_KINDS, _ASSIGNED):
+        every = [one for path, scan in scans.items() for one in _definitions(path, scan, asked, kinds)]
+        if every:
+            break
     if asked.qualified and not every:  # inherited, or not in an outline
         return _uses(worktree, replace(asked, text=asked.name, qualified=""), scans, scores)
-    definers = _definers(asked, scans)
+    definers = _definers(asked, scans, kinds)
     solid = list(dict.fromkeys(one.path for one in every if one.kind in CODE - _LOOSE)) or definers
     home = asked.file or (solid[0] if len(solid) == 1 else "")
     meant = [one for one in every if not home or one.path == home]

@@ -22,19 +22,17 @@ def wanted_roles(meant: Sequence[Definition], scans: Mapping[str, Scan]) -> froz
     """As what a use of this symbol may stand there: a module's function alone or through its module, a method after a
     value; of what is no function, method or type every name that fits."""
     roles: set[Role] = {"text", "qualified"}
-    if not meant:
-        return frozenset({*roles, "name", "member", "key", "local"})
+    if not meant or any(one.kind == "field" for one in meant):
+        return frozenset({*roles, "name", "member", "attribute", "key", "local"})
     for one in meant:
-        if one.kind == "field":
-            return frozenset({*roles, "name", "member", "key", "local"})
         if _is_member(one, scans[one.path].symbols):
-            roles.add("member")
+            roles |= {"member", "attribute"}
             if one.path.endswith(_WITHOUT_SELF):
                 roles.add("name")
         else:
             roles.add("name")
             if not scans[one.path].parsed:
-                roles |= {"member", "key"}
+                roles |= {"member", "attribute", "key"}
     return frozenset(roles)
 
 
@@ -96,7 +94,7 @@ def lines_used(
         if _is_another(path, own, home):
             wanted = wanted - {"name"}
         if (one := family(path)) and (other := family(home)) and one != other:
-            wanted = wanted - {"member", "qualified"}
+            wanted = wanted - {"member", "attribute", "qualified"}
     return sorted(
         {
             one.line

@@ -11,7 +11,7 @@ from repoagent.split.languages import is_binary, language_of, written_in
 from repoagent.split.symbols.keys import LANGUAGES_WITH_KEYS
 from repoagent.split.symbols.names import PAGES
 from repoagent.split.symbols.outlines import SHEETS, symbols_of
-from repoagent.split.symbols.roles import Role, owner_of, role_of
+from repoagent.split.symbols.roles import Role, is_key, owner_of, role_of
 from repoagent.split.symbols.symbol import Symbol
 from repoagent.split.symbols.underlined import is_plain_text
 from repoagent.split.trees import parse_bytes, source_text
@@ -51,7 +51,8 @@ def is_prose(path: str) -> bool:
 
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
     """Where `names` stand in a file. Without a grammar, without `parse`, and in what can't be parsed, each word counts,
-    in a document what looks like code; else comments and strings are left out. Nothing for a binary file."""
+    in a document what looks like code; else comments are left out, and strings but for keys. Nothing for a binary
+    file."""
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)
@@ -128,6 +129,9 @@ def _as_nodes(
                 found.append((start, word, row, "name", frozenset()))
             continue
         if not node.is_named or _NO_CODE.search(node.type):
+            string = node.parent
+            if string is not None and string.type == "string" and is_key(string):
+                found.append((start, word, node.start_point[0], "key", frozenset()))
             continue
         role, scope = role_of(node, language, text)
         through: frozenset[str] = frozenset()

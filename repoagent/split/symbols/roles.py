@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 
 # definition, declaration (without a body) and field: where it is defined, in the file or in a class.
 # name: used alone; qualified: through a module, type or namespace (`click.echo`, `fs::read`); member: of a value
-# (`ctx.echo`); key: as a keyword argument or the key of a literal; local: a parameter or variable of a function, and
-# what refers to it; text: found as a word.
-Role = Literal["definition", "declaration", "field", "name", "qualified", "member", "key", "local", "text"]
+# (`ctx.echo`); attribute: of the object itself, assigned (`self.echo = `); key: as a keyword argument or the key of a
+# literal, also in quotes; local: a parameter or variable of a function, and what refers to it; text: found as a word.
+Role = Literal[
+    "definition", "declaration", "field", "name", "qualified", "member", "attribute", "key", "local", "text"
+]
 
 
 def _set(words: str) -> frozenset[str]:
@@ -148,9 +150,12 @@ def _looked_up(parent: tree_sitter.Node, text: bytes, *, sure: bool) -> Role:
     if sure:
         return "field" if _is_head(parent) else "qualified"
     owner, around = owner_of(parent), parent.parent
-    exported = owner is not None and text[owner.start_byte : owner.end_byte].split(b".")[0] in _EXPORTS
-    if exported and around is not None and around.child_by_field_name("left") == parent:
-        return "definition"
+    if owner is not None and around is not None and around.child_by_field_name("left") == parent:
+        name = text[owner.start_byte : owner.end_byte]
+        if name.split(b".")[0] in _EXPORTS:
+            return "definition"
+        if name in _SELF and around.type in _ASSIGNMENTS:
+            return "attribute"
     return "member"  # also a method that is called without an object, which no variable hides
 
 
@@ -158,7 +163,20 @@ def owner_of(parent: tree_sitter.Node) -> tree_sitter.Node | None:
     return next(filter(None, map(parent.child_by_field_name, _OWNERS)), None)
 
 
+def is_key(string: tree_sitter.Node) -> bool:
+    """Whether a string is what a dictionary or an object is asked for: `{"name": 1}`, `found["name"]`."""
+    parent = string.parent
+    if parent is None:
+        return False
+    return parent.type in _SUBSCRIPTS or (
+        parent.type == "pair" and parent.child_by_field_name("key") == string
+    )
+
+
 _EXPORTS = (b"exports", b"module")
+_SELF = (b"self", b"this", b"cls")
+_ASSIGNMENTS = ("assignment", "assignment_expression")
+_SUBSCRIPTS = ("subscript", "subscript_expression")
 
 
 def _is_head(node: tree_sitter.Node) -> bool:
