@@ -77,9 +77,7 @@ def find(
     return found, tuple(f"{n} file{'s' * (n != 1)} {_LEFT_OUT[why]}" for why, n in left_out.items() if n)
 
 
-def _definers(
-    asked: Asked, scans: Mapping[str, Scan], kinds: Mapping[Role, str] = _KINDS
-) -> list[str]:
+def _definers(asked: Asked, scans: Mapping[str, Scan], kinds: Mapping[Role, str] = _KINDS) -> list[str]:
     """The files that define it, those with a body before those with a declaration, code before tests."""
     found: dict[str, tuple[bool, bool, str]] = {}
     for path, scan in scans.items():

@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
+from pathlib import PurePath
 
 from repoagent.history.block import plain
 from repoagent.repo.worktree import WorkTree
-from repoagent.split.symbols.occurrences import is_prose, occurrences
+from repoagent.split.symbols.occurrences import is_prose
 from repoagent.split.symbols.outlines import outline
 from repoagent.uses.asking import Asked, outer
 from repoagent.uses.finding import find
 from repoagent.uses.scanning import Bounds
-from repoagent.uses.values import Uses, UsesIn, WhyNot
+from repoagent.uses.values import Uses, UsesIn, WhyNot, is_test
 from repoagent.uses.wording import count
 
 SYMBOLS, CANDIDATES = 4, 12
@@ -24,13 +25,11 @@ FILES = 5
 TESTS = 6
 LINES = 3  # of a file that are named
 WIDTH = 320  # characters of a line
-_BOUNDS = Bounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20)
+_BOUNDS = Bounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
 
 _NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
-# A word that is surely meant as a name: my_name, myName, MY, a.b, name()
-_SURE = re.compile(
-    r"\w*[a-z0-9]_\w+|_\w+|[a-z]+\w*[a-z0-9][A-Z]\w*|[A-Z][A-Z0-9_]{2,}|[A-Z]\w*[a-z0-9][A-Z]\w*"
-)
+# A word that is surely meant as a name: my_name, myName, MY_NAME, MyName
+_SURE = re.compile(r"\w*[a-zA-Z0-9]_\w+|_\w+|[a-z]+\w*[a-z0-9][A-Z]\w*|[A-Z]\w*[a-z0-9][A-Z]\w*")
 _BEFORE = re.compile(
     r"\b(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
     r"parameter|argument|option|flag|helper|fixture)s?\s+$",
@@ -50,58 +49,73 @@ def uses_block(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> str:
-    """A line for each symbol that the request names and that stands in one of `files` (those to edit), with the other
-    files that use it, and one with the tests that do; "" where there is none. `targets` are pairs of file and symbol
-    that the user pointed at."""
-    asked = named_symbols(instruction, files, targets)
-    if not asked:
-        return ""
-    found, _ = find(worktree, asked, why_not, bounds=_BOUNDS)
+    """For each symbol that the request names a line with the files that use it other than `files` (those to edit), and
+    one with its tests; "" where there is none. `targets` are pairs of file and symbol that the user pointed at."""
+    found = named_symbols(worktree, instruction, files, targets, why_not)
     lines = [line for uses in found if (line := _elsewhere(uses, files))]
-    tests = list(_tests(found, files))
-    if tests:
-        lines.append(_cut(f"Tests that use {'it' if len(asked) == 1 else 'them'}: {'; '.join(tests)}"))
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in (*lines, *_tests(found, files)))
 
 
 def named_symbols(
+    worktree: WorkTree,
+    instruction: str,
+    files: Mapping[str, bytes],
+    targets: Sequence[tuple[str, str]],
+    why_not: WhyNot,
+) -> list[Uses]:
+    """The symbols that the request is about and the repository defines, at most SYMBOLS, with their uses: those that
+    were pointed at, then what it names; what `files` define before others, what few files use before what many do."""
+    asked = _candidates(instruction, files, targets)
+    if not asked:
+        return []
+    spared = frozenset(one.name for rank, one in asked if rank == 0)
+    bounds = _BOUNDS._replace(spared=spared)
+    found, _ = find(worktree, [one for _, one in asked], why_not, bounds=bounds)
+    ranked = [
+        (rank, not one.file, len(uses.files), number)
+        for number, ((rank, one), uses) in enumerate(zip(asked, found, strict=True))
+        if uses.definitions or uses.elsewhere
+    ]
+    return [found[number] for *_, number in sorted(ranked)[:SYMBOLS]]
+
+
+def _candidates(
     instruction: str, files: Mapping[str, bytes], targets: Sequence[tuple[str, str]]
-) -> list[Asked]:
-    """The symbols that the request is about, at most SYMBOLS: those that were pointed at, then what it names and one of
-    the files has. A word of plain English counts where it is quoted, called, or said to be a function or the like."""
-    found: dict[str, Asked] = {}
+) -> list[tuple[int, Asked]]:
+    """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file has at
+    its top, or a getter or setter of what is named."""
+    found: dict[str, tuple[int, Asked]] = {}
     for file, symbol in targets:
         if parts := [part for part in re.split(r"::|#|->|\.", re.sub(r":\d+$|\(.*\)$", "", symbol)) if part]:
-            found.setdefault(parts[-1], Asked(parts[-1], parts[-1], ".".join(parts), file))
+            found.setdefault(parts[-1], (0, Asked(parts[-1], parts[-1], ".".join(parts), file)))
     defined: dict[str, str] = {}
+    top: set[str] = set()
     for file, data in files.items():
         if not is_prose(file):
             for symbol_ in outer(outline(file, data)):
                 defined.setdefault(symbol_.name, file)
+                if symbol_.depth == 0 and symbol_.kind in ("function", "class"):
+                    top.add(symbol_.name)
     for match in _NAME.finditer(instruction[:20_000]):
         parts = re.split(r"::|#|\.", match[0].removesuffix("()"))
         name = parts[-1]
-        if name not in found and len(name) > 1 and _is_meant(instruction, match, defined):
-            found[name] = Asked(name, name, ".".join(parts[:-1] and parts), defined.get(name, ""))
+        meant = _is_meant(instruction, match, defined)
+        if (meant or match[0] in top) and len(name) > 1 and name not in found:
+            qualified = ".".join(parts[:-1] and parts)
+            found[name] = (1 if meant else 2, Asked(name, name, qualified, defined.get(name, "")))
         if len(found) >= CANDIDATES:
             break
-    known = {one.name for one in found.values() if one.file} | _known(files, [*found])
-    return [one for name, one in found.items() if name in known][:SYMBOLS]
-
-
-def _known(files: Mapping[str, bytes], names: Sequence[str]) -> set[str]:
-    """The names that one of the files has, other than as a variable of a function alone."""
-    return {
-        one.name
-        for file, data in files.items()
-        if names and not is_prose(file)
-        for one in occurrences(file, data, names).found
-        if one.role != "local"
-    }
+    for name in [*found]:
+        for access in (f"get_{name}", f"set_{name}"):
+            if access in defined:
+                found.setdefault(access, (2, Asked(access, access, "", defined[access])))
+    return [*found.values()]
 
 
 def _is_meant(text: str, match: re.Match[str], defined: Mapping[str, str]) -> bool:
     word = match[0]
+    if "." in word and not is_prose(word):  # the name of a file
+        return False
     before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() : match.end() + 20]
     if word.endswith("()") or after.startswith("(") or _SURE.fullmatch(word) or re.search(r"[.#:]", word):
         return True
@@ -120,11 +134,15 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
         if row.path not in files and not is_prose(row.path) and not (row.test and row.within)
     ]
     rows.sort(key=lambda row: (row.test, -_shared(row.path, files), -len(row.lines), row.path))
+    places = [*uses.definitions, *uses.elsewhere]
+    first = next((one for one in places if not is_test(one.path)), None)
+    apart = all(one.path not in files for one in places)
+    where = f", defined in {plain(first.path, 100)}:{first.first_line}," if first and apart else ""
     if not rows:
-        return ""
+        return f"`{plain(uses.symbol, 80)}`{where[:-1]}" if where else ""
     shown = ", ".join(map(_file, rows[:FILES]))
     more = f", {count(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
-    return _cut(f"`{plain(uses.symbol, 80)}` elsewhere: {shown}{more}")
+    return _cut(f"`{plain(uses.symbol, 80)}`{where} elsewhere: {shown}{more}")
 
 
 def _shared(path: str, files: Mapping[str, bytes]) -> int:
@@ -152,28 +170,36 @@ def _file(row: UsesIn) -> str:
 
 
 def _tests(found: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:
-    """The test functions by their files, those that are called like the symbol first."""
-    by_path: dict[str, dict[str, bool]] = {}
+    """The test functions of each symbol, or of several that have the same ones."""
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for uses in found:
-        like = uses.symbol.rpartition(".")[2].lower().strip("_")
-        for row in uses.files:
-            if row.test and row.path not in files:
-                for name in row.within:
-                    bare = name.rpartition(".")[2]
-                    if bare.lower().startswith(
-                        ("test", "it_", "should", "spec", "bench")
-                    ) or row.path.endswith(".java"):
-                        known = by_path.setdefault(row.path, {})
-                        known[bare] = known.get(bare, False) or like in bare.lower()
-    ranked = [(not alike, path, name) for path, names in by_path.items() for name, alike in names.items()]
-    ranked.sort(key=lambda one: (one[0], one[1]))
-    chosen: dict[str, list[str]] = {}
-    for _, path, name in ranked[:TESTS]:
-        chosen.setdefault(path, []).append(plain(name, 80))
-    for path, names in chosen.items():
-        yield f"{plain(path, 100)}: {', '.join(names)}"
-    if len(ranked) > TESTS:
-        yield f"{len(ranked) - TESTS} more"
+        if tests := tuple(_tests_of(uses, files)):
+            groups.setdefault(tests, []).append(f"`{plain(uses.symbol, 80)}`")
+    most = max(2, TESTS // max(1, len(groups)))
+    for tests, symbols in groups.items():
+        by_path: dict[str, list[str]] = {}
+        for path, name in tests[:most]:
+            by_path.setdefault(path, []).append(plain(name, 80))
+        shown = [f"{plain(path, 100)}: {', '.join(names)}" for path, names in by_path.items()]
+        more = [f"{len(tests) - most} more"] if len(tests) > most else []
+        yield _cut(f"Tests of {', '.join(symbols)}: {'; '.join([*shown, *more])}")
+
+
+def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
+    """Files and test functions: first those that are called like the symbol, then files called like an edited one."""
+    like = uses.symbol.rpartition(".")[2].lower().strip("_")
+    stems = [PurePath(file).stem.lower().strip("_") for file in files]
+    ranked: dict[tuple[str, str], tuple[bool, bool, str]] = {}
+    for row in uses.files:
+        if row.test and row.path not in files:
+            for name in row.within:
+                bare = name.rpartition(".")[2]
+                low = bare.lower()
+                if low.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
+                    alike = like in low.split("_") or (len(like) > 3 and like in low)
+                    beside = any(stem in PurePath(row.path).stem.lower() for stem in stems)
+                    ranked.setdefault((row.path, bare), (not alike, not beside, row.path))
+    return sorted(ranked, key=lambda one: ranked[one])
 
 
 def _cut(line: str) -> str:

@@ -27,6 +27,8 @@ class Bounds(NamedTuple):
     parsed_bytes: int = 2 << 20
     read: int = 1_000
     read_bytes: int = 32 << 20
+    common: int = 0  # files that hold a name which is dropped where there is a rarer one; 0: none is
+    spared: frozenset[str] = frozenset()  # names that are not dropped
 
 
 class Scan(NamedTuple):
@@ -49,7 +51,7 @@ def scanned(
 ) -> dict[str, Scan]:
     """Each file that has one of the names; the first ones parsed, as far as the bounds allow. What looks as if it
     defined a name comes before all else; `order` is given what is known of that, and makes the key that sorts the rest.
-    Counts in `left_out` what was not looked into."""
+    With `bounds.common` the files of rare names come first. Counts in `left_out` what was not looked into."""
     room = bounds.read_bytes
     texts: dict[str, bytes] = {}
     for number, path in enumerate(paths):
@@ -60,13 +62,18 @@ def scanned(
         if data is not None:
             texts[path] = data
             room -= len(data)
+    rarity: Mapping[str, int] = {}
+    if bounds.common:
+        names, rarity = _rare(texts, names, bounds)
+        texts = {path: texts[path] for path in texts if path in rarity}
     defines = _looks_defining(names)
     first = [path for path, data in texts.items() if defines(data)][: bounds.parsed // 2]
     found: dict[str, Scan] = {}
     parsed, room = bounds.parsed, bounds.parsed_bytes
     for part in (0, 1):
         key: Any = order(found)
-        for path in (first, sorted(texts, key=key))[part]:
+        rest = sorted(texts, key=lambda path: (rarity.get(path, 0), key(path)))
+        for path in (first, rest)[part]:
             data = texts.pop(path)
             has = occurrences(path, data, names, parse=parsed > 0 and len(data) <= room)
             if has.parsed:
@@ -74,6 +81,25 @@ def scanned(
             if has.found:
                 found[path] = _scan(has, names)
     return found
+
+
+def _rare(texts: Mapping[str, bytes], names: set[str], bounds: Bounds) -> tuple[set[str], dict[str, int]]:
+    """The names that no more than `bounds.common` files hold, or the rarest one; and for each file that has one of
+    them how many have its rarest."""
+    word = re.compile(
+        rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(re.escape(os.fsencode(name)) for name in sorted(names))
+    )
+    held: dict[str, list[str]] = {name: [] for name in sorted(names)}
+    for path, data in texts.items():
+        for name in {os.fsdecode(found) for found in word.findall(data)}:
+            held[name].append(path)
+    rare = {name for name, paths in held.items() if len(paths) <= bounds.common or name in bounds.spared} or {
+        min(held, key=lambda name: len(held[name]))
+    }
+    rarity: dict[str, int] = {}
+    for name in sorted(rare, key=lambda name: -len(held[name])):
+        rarity.update(dict.fromkeys(held[name], len(held[name])))
+    return rare, rarity
 
 
 def _scan(has: Occurrences, names: set[str]) -> Scan:

@@ -12,43 +12,81 @@ from tests.edit.conftest import GREET, Run, Script, run, script
 
 __all__ = ["run", "script"]
 
-CODE = b"""\
+CODE = """\
+from typing import Any
+
 class Option:
     show_default: bool
     def run(self, max_size=1):
         count = 2
         return self.show_default, count
 
+    def get_prefix_chars(self):
+        raise ValueError(self.prefix_chars)
+
 def parse(text):
     return other_thing(text)
 """
+OTHER = """\
+class _Validator:
+    def __init__(self, prefix_chars):
+        self.prefix_chars = prefix_chars
+
+def test():
+    raise ValueError
+"""
 
 
-@pytest.mark.parametrize(
-    ("instruction", "expected"),
-    [
+def named(repo: GitRepo, instruction: str, *targets: tuple[str, str]) -> list[str]:
+    """The symbols of a request that edits `a.py`."""
+    worktree = open_worktree(repo.top)
+    files = {"a.py": repo.read("a.py")}
+    return [one.symbol for one in named_symbols(worktree, instruction, files, targets, lambda path: None)]
+
+
+def test_which_words_of_a_request_are_symbols(repo: GitRepo) -> None:
+    repo.write("a.py", CODE)
+    repo.write("b.py", OTHER)
+    for instruction, expected in (
         ("make show_default accept a callable", ["show_default"]),
         ("rename `parse`", ["parse"]),
         ("parse() must not fail", ["parse"]),
-        ("let the function parse fail", ["parse"]),
+        ("let parse and test and run fail", ["parse"]),  # a function at the top of the edited file
         ("let Option.run take a name", ["run"]),
         ("Option has a new field", ["Option"]),
-        ("see other_thing and not_here", ["other_thing"]),
-        ("run the tests and parse what comes", []),  # plain English
+        ("use _Validator", ["_Validator"]),  # of another file
+        ("keep the order of prefix_chars", ["prefix_chars", "get_prefix_chars"]),
+        ("other_thing() raises ValueError, not_here too", []),  # only used
         ("set max_size and `count` to 3", []),  # of one function alone
-        ("see src/show_default.py", []),  # a path
-    ],
-)
-def test_which_words_of_a_request_are_symbols(instruction: str, expected: list[str]) -> None:
-    assert [one.name for one in named_symbols(instruction, {"a.py": CODE}, [])] == expected
+        ("see src/show_default.py and parse.py", []),  # paths
+    ):
+        assert named(repo, instruction) == expected, instruction
 
 
-def test_what_was_pointed_at_comes_first() -> None:
-    asked = named_symbols("like show_default", {"a.py": CODE}, [("a.py", "Option.run")])
-    assert [(one.name, one.qualified, one.file) for one in asked] == [
-        ("run", "Option.run", "a.py"),
-        ("show_default", "", ""),
-    ]
+def test_what_was_pointed_at_comes_first_then_what_is_rare(repo: GitRepo) -> None:
+    repo.write("a.py", CODE + "def make_it(): pass\ndef make_one(): pass\ndef make_all(): pass\n")
+    repo.write("b.py", OTHER)
+    for number in range(30):
+        repo.write(f"c{number}.py", "make_all(); Option()\n" + "make_it()\n" * (number < 9))
+    repo.write("d.py", "make_one()\n")
+    request = "make_all() and make_it() like make_one() of a _Validator"
+    assert named(repo, request) == ["make_one", "make_it", "_Validator"]
+    assert named(repo, request, ("a.py", "Option")) == ["Option", "make_one", "make_it", "_Validator"]
+    assert named(repo, "change make_all") == ["make_all"]
+
+
+def test_an_attribute_is_used_by_keys_and_tests_are_those_of_a_symbol(repo: GitRepo) -> None:
+    repo.write("a.py", CODE)
+    repo.write("b.py", OTHER)
+    repo.write("tests/test_b.py", 'def test_it():\n    call(settings={"prefix_chars": "+"})\n')
+    repo.write("tests/test_a.py", "def test_name():\n    parse(1)\n\ndef test_other():\n    'prefix_chars'\n")
+    files = {"a.py": repo.read("a.py")}
+    request = "let parse() keep prefix_chars"
+    assert uses_block(open_worktree(repo.top), request, files, [], lambda path: None) == (
+        "`prefix_chars`, defined in b.py:3, elsewhere: b.py (2 lines: 2, 3)\n"
+        "Tests of `parse`: tests/test_a.py: test_name\n"
+        "Tests of `prefix_chars`: tests/test_b.py: test_it\n"
+    )
 
 
 @pytest.fixture
@@ -72,7 +110,7 @@ def test_the_lines_are_few_and_the_same_each_time(code: GitRepo) -> None:
 
     assert block("greet() with a comma") == (
         "`greet` elsewhere: lib/many.py (6 lines: 1, 2, 3, ...), lib/cli.py (2 lines: 1, 3)\n"
-        "Tests that use it: tests/test_app.py: test_greet\n"
+        "Tests of `greet`: tests/test_app.py: test_greet\n"
     )
     assert block("greet() with a comma") == block("greet() with a comma")
     assert block("make it nicer") == ""
