@@ -19,6 +19,7 @@ from repoagent.uses.finding import find
 from repoagent.uses.scanning import Bounds
 from repoagent.uses.values import Uses, UsesIn, WhyNot, is_test
 from repoagent.uses.wording import count
+from repoagent.uses.words import NAME, is_name, parts_of
 
 SYMBOLS, CANDIDATES = 4, 12
 FILES = 5
@@ -27,9 +28,6 @@ LINES = 3  # of a file that are named
 WIDTH = 320  # characters of a line
 _BOUNDS = Bounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
 
-_NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
-# A word that is surely meant as a name: my_name, myName, MY_NAME, MyName
-_SURE = re.compile(r"\w*[a-zA-Z0-9]_\w+|_\w+|[a-z]+\w*[a-z0-9][A-Z]\w*|[A-Z]\w*[a-z0-9][A-Z]\w*")
 _BEFORE = re.compile(
     r"\b(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
     r"parameter|argument|option|flag|helper|fixture)s?\s+$",
@@ -96,8 +94,8 @@ def _candidates(
                 defined.setdefault(symbol_.name, file)
                 if symbol_.depth == 0 and symbol_.kind in ("function", "class"):
                     top.add(symbol_.name)
-    for match in _NAME.finditer(instruction[:20_000]):
-        parts = re.split(r"::|#|\.", match[0].removesuffix("()"))
+    for match in NAME.finditer(instruction[:20_000]):
+        parts = parts_of(match[0])
         name = parts[-1]
         meant = _is_meant(instruction, match, defined)
         if (meant or match[0] in top) and len(name) > 1 and name not in found:
@@ -116,13 +114,11 @@ def _is_meant(text: str, match: re.Match[str], defined: Mapping[str, str]) -> bo
     word = match[0]
     if "." in word and not is_prose(word):  # the name of a file
         return False
-    before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() : match.end() + 20]
-    if word.endswith("()") or after.startswith("(") or _SURE.fullmatch(word) or re.search(r"[.#:]", word):
-        return True
-    if before[-1:] in ("`", "'", '"') and after[:1] == before[-1:]:
+    if is_name(text, match):
         return True
     if word not in defined:
         return False
+    before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() : match.end() + 20]
     return word[:1].isupper() or bool(_BEFORE.search(before) or _AFTER.match(after))
 
 

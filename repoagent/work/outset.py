@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from repoagent.agent import State, Tool, parse
 from repoagent.agent.loop import why_skipped
@@ -21,6 +22,7 @@ from repoagent.repo import WorkTree, gather
 from repoagent.repo.facts import current_branch
 from repoagent.repo.status import read_status
 from repoagent.store.masking import mask
+from repoagent.uses import locate
 from repoagent.work.changes import open_ledger
 from repoagent.work.changes.committing import settle_commit
 from repoagent.work.changes.unwatched import interrupted
@@ -34,6 +36,7 @@ from repoagent.work.talk import Talk
 from repoagent.work.tools.confinement import Confinement
 from repoagent.work.tools.equip import approvals
 
+NAMES = "names"  # the kind of the turn that says where names are defined
 # What is not done again after a kill without a word: nobody knows how far it came.
 ACTS = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
 
@@ -91,6 +94,7 @@ def begun(desk: Desk, state: State, place: Confinement, adopted: str = "") -> St
         if not said:
             continue
         state = state.with_turn(beside("observation", mask(said), "notice"))
+    located = _locating(desk, state)
     own = {name for change in desk.ledger.changes for name in (change.path, change.old_path)}
     repository = repository_text(
         gather(desk.worktree),
@@ -102,7 +106,16 @@ def begun(desk: Desk, state: State, place: Confinement, adopted: str = "") -> St
         told = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
         if not told or told[-1] != text:
             state = state.with_turn(beside("observation", text, kind))
+    if names := located():
+        state = state.with_turn(beside("observation", mask(names), NAMES))
     return state
+
+
+def _locating(desk: Desk, state: State) -> Callable[[], str]:
+    """Begins to look where the names of the prompt are defined, but for those of which it was said before."""
+    told = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
+    known = re.findall(r"^`(.+?)`: ", told, re.MULTILINE)
+    return locate(desk.worktree, desk.request.prompt, desk.bench.why_not, known)
 
 
 def _meanwhile(desk: Desk, state: State) -> list[str]:
