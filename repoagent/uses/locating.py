@@ -21,7 +21,7 @@ NAMES, CANDIDATES = 4, 12
 COMMON = 20  # files: a name that more have comes after the others
 LARGEST = 1 << 20  # bytes of matching lines that are read
 INDEX = 8 << 20  # bytes of git's index: a larger repository is not searched before a request
-LONGEST = 800  # characters of the notice
+LONGEST = 700  # characters of the notice
 WIDTH = 80  # characters of a line of code
 TESTS, LINES = 2, 3  # test files that are named, and lines of each
 
