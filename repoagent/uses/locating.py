@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 NAMES, CANDIDATES = 4, 12
 COMMON = 20  # files: a name that more have comes after the others
 LARGEST = 1 << 20  # bytes of matching lines that are read
-INDEX = 8 << 20  # bytes of git's index: a larger repository is not searched before a request
+INDEX = (
+    1 << 20
+)  # bytes of git's index (some 8,000 files): a larger repository is not searched before a request
 LONGEST = 700  # characters of the notice
 WIDTH = 80  # characters of a line of code
 TESTS, LINES = 2, 3  # test files that are named, and lines of each
@@ -44,10 +46,10 @@ _STATEMENT = re.compile(
 class _Definition(NamedTuple):
     """A line that looks as if it defined a name; the smaller sorts first."""
 
-    doubt: int
     test: bool
     stub: bool
     far: bool  # from what the name is looked up in
+    doubt: int
     inside: bool  # of a class or a function
     path: str
     line: int
@@ -101,7 +103,7 @@ def _grepped(worktree: WorkTree, names: Sequence[str]) -> bytes | GitError:
     paths = [*(f"*.{suffix}" for suffix in _SUFFIXES), ":(exclude)*.min.*"]
     try:
         with git_stream(
-            worktree.top, "--no-literal-pathspecs", "grep", "-I", "-n", "-z", "-w", "--full-name", "--no-color",
+            worktree.top, "--no-literal-pathspecs", "grep", "-I", "-n", "-z", "-w", "--full-name", "--no-color", "--no-column",
             "--no-recurse-submodules", "-E", "-e", pattern, "--", *paths, env=OFFLINE,
         ) as stream:  # fmt: skip
             return stream.read(LARGEST)
@@ -128,7 +130,7 @@ def _notice(names: Mapping[str, set[str]], found: bytes, why_not: WhyNot) -> str
             if (doubt := _doubt(looks[name], path, text)) is not None:
                 far = not any(holder in re.split(r"[/.]", path) for holder in names[name])
                 stub, inside = path.endswith((".pyi", ".d.ts")), text[:1].isspace()
-                one = _Definition(doubt, is_test(path), stub, far, inside, path, int(row[2]), text.strip())
+                one = _Definition(is_test(path), stub, far, doubt, inside, path, int(row[2]), text.strip())
                 if not (far and names[name] and name[:1].isupper()):  # a class of another module
                     defined.setdefault(name, []).append(one)
     chosen = sorted((name for name in names if name in defined), key=lambda name: len(lines[name]) > COMMON)

@@ -61,6 +61,18 @@ def test_no_other_line_and_no_other_word_counts(repo: GitRepo) -> None:
     assert notice(repo, "parse() what `main` gives").count("c.py:") == 2
 
 
+def test_what_a_name_is_looked_up_in_and_tests_decide_between_files(repo: GitRepo) -> None:
+    repo.write("a.py", "def poll(): pass\n")
+    repo.write("b/Consumer.java", "class Consumer {\n    public int poll(int x) {\n")
+    repo.write("b/b.pyi", "def poll(): ...\n")
+    repo.write("a_test.py", "def poll(): pass\n")
+    repo.commit("code")
+    assert "`poll`: b/Consumer.java:2 public int poll(int x) {\n  tests: a_test.py (line 1)" in notice(
+        repo, "Consumer.poll() is slow"
+    )
+    assert "`poll`: a.py:1 def poll(): pass (also b/b.pyi:1)\n" in notice(repo, "poll() is slow")
+
+
 def test_it_is_short_and_withheld_files_are_left_out(repo: GitRepo) -> None:
     for number in range(15):
         repo.write(f"secret/{number}.py", "def long_name_0(): pass\nclass HiddenOne: pass\n")
