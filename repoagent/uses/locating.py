@@ -103,8 +103,8 @@ def _grepped(worktree: WorkTree, names: Sequence[str]) -> bytes | GitError:
     paths = [*(f"*.{suffix}" for suffix in _SUFFIXES), ":(exclude)*.min.*"]
     try:
         with git_stream(
-            worktree.top, "--no-literal-pathspecs", "grep", "-I", "-n", "-z", "-w", "--full-name", "--no-color", "--no-column",
-            "--no-recurse-submodules", "-E", "-e", pattern, "--", *paths, env=OFFLINE,
+            worktree.top, "--no-literal-pathspecs", "grep", "-I", "-n", "-z", "-w", "--full-name", "--no-color",
+            "--no-column", "--no-recurse-submodules", "-E", "-e", pattern, "--", *paths, env=OFFLINE,
         ) as stream:  # fmt: skip
             return stream.read(LARGEST)
     except GitError as error:
