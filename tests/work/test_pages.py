@@ -82,7 +82,7 @@ def test_the_agent_runs_through_the_loop_without_a_model(repo: GitRepo) -> None:
     repo.commit(**{"a.py": "x = 1  # TODO: two\n# FIXME\n", "b.py": "y = 2\n"})
 
     def perform(action: Action) -> Observation:
-        found = search(repo.top, action.args["pattern"], gate(repo.top, []))
+        found = search(repo.top, action.args["pattern"], gate(repo.top, [])).rows
         return Observation("search", fence("\n".join(found), "matches"))
 
     made = names["Leftovers"]

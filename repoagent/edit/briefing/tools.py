@@ -11,7 +11,7 @@ from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.briefing.context import quoted, shown
 from repoagent.edit.briefing.files import left_out_text, list_files, listing_text
 from repoagent.edit.briefing.forms import LOOSE, Form, form_after, form_text, reminder
-from repoagent.edit.briefing.search import search
+from repoagent.edit.briefing.search import Matches, search
 from repoagent.edit.draft import Draft
 from repoagent.edit.large.reading import read_part
 from repoagent.edit.request import EditRequest
@@ -151,10 +151,16 @@ def search_tool(bench: Workbench) -> Tool:
         path = action.args.get("path", "").strip()
         path = known_or_read(bench, path).path if path else ""
         found = search(bench.worktree.top, pattern, bench.why_not, path, at=bench.at)
-        return Observation("search", fence("\n".join(found), "matches") if found else "No line matches.")
+        return Observation("search", matches_text(found))
 
     text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
     return Tool("search", text, _reporting("search", perform), needs="nothing")
+
+
+def matches_text(found: Matches) -> str:
+    """The matches as a model reads them."""
+    rows = fence("\n".join(found.rows), "matches") if found.rows else ""
+    return "\n".join(filter(None, [rows, found.remark]))
 
 
 def files_tool(bench: Workbench) -> Tool:

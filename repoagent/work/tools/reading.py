@@ -10,11 +10,12 @@ from pathlib import Path
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.briefing.context import quoted, shown
 from repoagent.edit.briefing.masking import masked_tool
-from repoagent.edit.briefing.search import MATCH_LIMIT
+from repoagent.edit.briefing.search import search
 from repoagent.edit.briefing.tools import (
     files_tool,
     history_tool,
     known_or_read,
+    matches_text,
     neighbors_tool,
     outline_tool,
     read_tool,
@@ -115,16 +116,12 @@ def _searches_outputs(desk: Desk, tool: Tool) -> Tool:
 
 
 def _output_matches(desk: Desk, path: str, action: Action) -> Observation:
-    """Lines that hold a plain text: nothing that takes ages on a log."""
-    wanted = (action.args.get("pattern") or action.body).strip().casefold()
-    if not wanted:
+    pattern = action.args.get("pattern") or action.body.strip()
+    if not pattern.strip():
         raise UsageError("Say what to search for.")
-    rows = enumerate(_output(desk, path).split("\n"), 1)
-    found = [f"{number}:{row[:300]}" for number, row in rows if wanted in row.casefold()][: MATCH_LIMIT + 1]
-    if not found:
-        return Observation("search", "No line holds that text; outputs are searched for plain text.")
-    more = "\n(there are more)" if len(found) > MATCH_LIMIT else ""
-    return Observation("search", fence("\n".join(found[:MATCH_LIMIT]) + more, "matches"))
+    _output(desk, path)  # refuses what is no output
+    found = search(desk.home.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
+    return Observation("search", matches_text(found))
 
 
 def _output(desk: Desk, path: str) -> str:

@@ -105,7 +105,7 @@ def test_it_looks_around_in_the_version_under_review(reviewing: Reviewing) -> No
     repo.git("add", "-A")
     reviewing.script.replies('<search pattern="1 . tax"/>\n<read path="shop.py" lines="5"/>\n', NOTHING)
     reviewing("commit", "HEAD", afresh=True)
-    assert "shop.py:5:     return result * 1 + tax" in reviewing.script.prompts[1]
+    assert "shop.py:5:    return result * 1 + tax" in reviewing.script.prompts[1]
 
 
 @pytest.mark.soak

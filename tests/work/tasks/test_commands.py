@@ -133,7 +133,7 @@ def test_recovers_from_all_sorts_of_errors(stage: Make) -> None:
     """Each failed action is told in words that say what to do; the model does that."""
     steps = (
         ('<read path="src/nowhere.c"/>', "read", "there is no file"),
-        ('<search pattern="(unclosed"/>', "search", "No line matches"),
+        ('<search pattern="(unclosed"/>', "search", "missing closing parenthesis"),
         ("<read path=src/add.c/>", "correction", "Nothing of your last reply was done"),
         ("<run>no-such-program --x</run>", "run", r"exit 127"),
         ('<run timeout="0.3">sleep 20</run>', "run", "time-out"),
