@@ -284,6 +284,7 @@ class _Run:
         meta |= {"reasons": " ".join(map(str, reasons))} if isinstance(reasons, list) and reasons else {}
         meta |= {"partial": "yes"} if seen.data.get("partial") else {}
         meta |= {"allowed": json.dumps(allowed)} if (allowed := seen.data.get("allowed")) else {}
+        meta |= {"shown": json.dumps(shown)} if (shown := seen.data.get("shown")) else {}
         self.state = self.state.with_turn(Turn("observation", text, meta))
         self.on_event(LoopEvent("observation", observation=seen))
         if self.failure and self.failures(seen.kind) > RETURNS:

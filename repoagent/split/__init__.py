@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from repoagent.split.cuts import segments
     from repoagent.split.languages import LANGUAGES, grammar, language_of
     from repoagent.split.segment import TARGET_BYTES, Segment
-    from repoagent.split.symbols.find import definitions, find_symbols, lost_definitions
+    from repoagent.split.symbols.find import definitions, find_symbols, lost_definitions, nearly_named
     from repoagent.split.symbols.outlines import outline
     from repoagent.split.symbols.symbol import Symbol, render_outline
     from repoagent.split.trees import error_count, parse
@@ -27,6 +27,7 @@ __all__ = [
     "grammar",
     "language_of",
     "lost_definitions",
+    "nearly_named",
     "outline",
     "parse",
     "parse_doubt",
@@ -46,6 +47,7 @@ _HOME = {
     "grammar": "languages",
     "language_of": "languages",
     "lost_definitions": "symbols.find",
+    "nearly_named": "symbols.find",
     "outline": "symbols.outlines",
     "parse": "trees",
     "parse_doubt": "worse",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means
 from repoagent.edit.verify.proposal import NOTHING_TO_DO
 from repoagent.errors import Refused
+from repoagent.llm import Turn
 from repoagent.repo import FileChange, WorkTree, blob_hash
 from repoagent.repo.paths import check_path
 from repoagent.store import Layout
@@ -23,7 +25,7 @@ from repoagent.work.home import Home
 from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
 
-# What repoagent itself writes over a file that it shows; a text that imitates it only has a file read once more.
+# What an earlier version wrote over a file that it showed; a text that imitates it only has a file read once more.
 _SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
 
 
@@ -95,10 +97,18 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
                 found.pop(path)
                 found |= {path: written[path]} if path in written else {}
         elif turn.role == "observation":
-            for path, blob in _SHOWN.findall(turn.text):
-                if _is_path(path):
-                    found[path] = blob
+            blobs = (*_SHOWN.findall(turn.text), *_blobs(turn).items())
+            found |= {path: blob for path, blob in blobs if _is_path(path)}
     return found
+
+
+def _blobs(turn: Turn) -> dict[str, str]:
+    """The blob of each file that an observation shows; none where somebody has broken that record."""
+    try:
+        blobs = json.loads(turn.meta.get("shown", "{}"))
+    except ValueError:
+        return {}
+    return {path: str(blob) for path, blob in blobs.items()} if isinstance(blobs, dict) else {}
 
 
 def written_by(desk: Desk) -> dict[str, str]:

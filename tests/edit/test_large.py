@@ -249,6 +249,14 @@ def test_a_block_that_stands_elsewhere_too_is_refused_and_a_number_decides(
     assert changed == [line]
 
 
+def test_a_symbol_is_read_without_its_underscore(repo: GitRepo) -> None:
+    repo.write("big.py", source(3, _special_case="pass"))
+    (read,) = (tool for tool in asked(repo, "x").tools if tool.name == "read")
+    seen = read.perform(Action("read", {"path": "big.py", "symbol": "Special_Case"}))
+    assert seen.ok and "no symbol 'Special_Case'; this is _special_case." in seen.text
+    assert "def _special_case(value):" in seen.text and "task_0" not in seen.text
+
+
 def test_tools_report_what_they_can_not_show(repo: GitRepo) -> None:
     repo.write("big.py", source(3_000) + "x = '" + "a" * 50_000 + "needle" + "'\n")
     tools = {tool.name: tool for tool in asked(repo, "x").tools}

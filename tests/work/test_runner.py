@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from repoagent.agent import open_state
@@ -177,6 +179,24 @@ def test_after_a_resume_the_own_edit_is_known(repo: GitRepo, by_user: bool) -> N
         repo.write("f.txt", "two\n1\n2\n3\nfour\n")
     _, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
     assert ("f.txt had changed since you saw it" in model.told) == by_user
+
+
+@pytest.mark.parametrize("form", ["now", "before", "broken"])
+def test_what_was_seen_before_a_resume_is_known(repo: GitRepo, form: str) -> None:
+    """The blob of what was read is beside the conversation's text; earlier versions had it in the text."""
+    repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
+    with pytest.raises(LimitReached):
+        go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=1))
+    (path,) = (repo.top / ".repoagent/conversations").glob("run-*.md")
+    text = path.read_text()
+    assert 'blob="' not in text
+    ((meta, blob),) = re.findall(r'( · shown="\{.*?([0-9a-f]{40}).*?\}")', text)
+    if form == "before":
+        text = text.replace(meta, "").replace('"f.txt" lines', f'"f.txt" blob="{blob}" lines')
+    path.write_text(text.replace(meta, ' · shown="{x"') if form == "broken" else text)
+    repo.write("f.txt", "one\n1\n2\n3\nfour\n")
+    _, model, _ = go(repo, EDIT, DONE, prompt="")
+    assert ("f.txt had changed since you saw it" in model.told) == (form != "broken")
 
 
 def test_search_results_keep_their_indentation(repo: GitRepo) -> None:

@@ -60,7 +60,7 @@ def search(
         )
     files = _Files(top, why_not, path, at, output)
     translated = _DIFFERS.sub(lambda found: _INSTEAD.get(found[0], found[0]), pattern)
-    how = ("-P", "-e", _AS_PYTHON + translated)
+    how: tuple[str, ...] = ("-P", "-e", _AS_PYTHON + translated)
     try:
         try:
             found = files.matches(*how)

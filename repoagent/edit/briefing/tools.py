@@ -25,6 +25,7 @@ from repoagent.repo.paths import check_path, is_ignored
 if TYPE_CHECKING:
     from repoagent.llm.media import Attachments, Media
     from repoagent.patch import Outcome, PatchRefused, Placement
+    from repoagent.split import Symbol
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
 USES_SHOWN = 20  # files of a symbol, or symbols of a file
@@ -86,8 +87,8 @@ class Workbench:
         return f"{text}\n{self.reminder}".rstrip()
 
 
-def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
-    """`with_blob`: what it shows has the hash of the file, for who goes by that."""
+def read_tool(bench: Workbench) -> Tool:
+    """`read`. The `data` of what it shows has the blob of the file."""
 
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "")
@@ -96,26 +97,37 @@ def read_tool(bench: Workbench, *, with_blob: bool = False) -> Tool:
         if present is not None and (media := media_in(present.data, source.path)) is not None:
             return _attached(bench, media)
         text = current_text(bench, source)
+        said: list[str] = []
         ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
         if name:
-            from repoagent.split import find_symbols
-
-            symbols = find_symbols(source.path, text.encode("utf-8", "surrogatepass"), name)
+            symbols, remark = _symbols(source.path, text.encode("utf-8", "surrogatepass"), name)
             ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
-        blob = f' blob="{source.blob}"' if with_blob else ""
-        said: list[str] = []
+            said += filter(None, [remark])
         for lines in ranges:
             part = read_part(text, lines, action.args.get("characters", ""), bench.read_limit // len(ranges))
             if source.path in bench.seen:
                 bench.seen[source.path].append((part.first, part.last))
-            label = f'file path={quoted(source.path)}{blob} lines="{part.first}-{part.last}"'
+            label = f'file path={quoted(source.path)} lines="{part.first}-{part.last}"'
             if part.characters:
                 label += f' characters="{part.characters[0]}-{part.characters[1]}"'
             said += filter(None, [fence(part.text, label), part.rest])
-        return Observation("read", "\n".join(said))
+        return Observation("read", "\n".join(said), data={"shown": {source.path: source.blob}})
 
     text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
     return Tool("read", text, _reporting("read", perform), replay=True, needs="nothing")
+
+
+def _symbols(path: str, data: bytes, name: str) -> tuple[tuple[Symbol, ...], str]:
+    """The symbols that a model means by `name`, and a sentence where it has written another name. Raises UsageError."""
+    from repoagent.split import find_symbols, nearly_named
+
+    try:
+        return find_symbols(path, data, name), ""
+    except UsageError:
+        near = nearly_named(path, data, name)
+        if not near:
+            raise
+        return find_symbols(path, data, near), f"{path} has no symbol {name!r}; this is {near}."
 
 
 def media_in(data: bytes, path: str) -> Media | None:

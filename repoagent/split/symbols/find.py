@@ -58,6 +58,20 @@ def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
     raise UsageError(f"{path} has no symbol {name!r}; {_nearest(symbols, name)}.")
 
 
+def nearly_named(path: str, data: bytes, name: str) -> str:
+    """The qualified name of the one symbol that `name` means but for case and leading underscores; "" for none, or for
+    several."""
+    wanted = _plain(_SEPARATOR.sub(".", re.sub(r"\(.*\)$", "", name.strip())))
+    names = {
+        s.qualified_name for s in outline(path, data) if f".{_plain(s.qualified_name)}".endswith(f".{wanted}")
+    }
+    return names.pop() if len(names) == 1 and wanted else ""
+
+
+def _plain(name: str) -> str:
+    return ".".join(part.lstrip("_") for part in name.lower().split("."))
+
+
 def _matches(symbols: Sequence[Symbol], name: str) -> list[Symbol]:
     """All symbols of the first reading of `name` that fits any: whole path, its end, with separators made
     dots."""

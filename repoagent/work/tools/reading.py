@@ -38,7 +38,7 @@ def reading_tools(desk: Desk) -> tuple[Tool, ...]:
     """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     bench = desk.bench
     looking = [
-        _reads_outputs(desk, _noting(desk, read_tool(bench, with_blob=True))),
+        _reads_outputs(desk, _noting(desk, read_tool(bench))),
         files_tool(bench),
         _searches_outputs(desk, search_tool(bench)),
         outline_tool(bench),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.split import definitions, find_symbols, lost_definitions
+from repoagent.split import definitions, find_symbols, lost_definitions, nearly_named
 
 TEXT = b"""class A:
     def run(self):
@@ -76,6 +76,21 @@ def test_unknown_lists_the_nearest() -> None:
     for name in ("", ".", "()", ":3"):
         with pytest.raises(UsageError):
             find_symbols("a.py", TEXT, name)
+
+
+def test_a_name_that_differs_by_case_or_underscores() -> None:
+    text = b"class Box:\n    def _put(self): ...\n\n\ndef _put_all(): ...\n\n\ndef take(): ...\ndef Take(): ...\n"
+    near = {
+        name: nearly_named("a.py", text, name) for name in ("box._put", "PUT_ALL(x)", "Box::__put", "put")
+    }
+    assert near == {
+        "box._put": "Box._put",
+        "PUT_ALL(x)": "_put_all",
+        "Box::__put": "Box._put",
+        "put": "Box._put",
+    }
+    for name in ("TAKE", "ut_all", "_", "", "other"):
+        assert nearly_named("a.py", text, name) == ""
 
 
 def test_a_file_without_outline() -> None:
