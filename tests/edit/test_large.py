@@ -150,6 +150,37 @@ def test_even_where_nothing_matches_the_file_is_shown() -> None:
         assert "task_1499" in found.outline or "more definitions" in found.outline
 
 
+@pytest.mark.parametrize(("count", "longest"), [(60, 90), (60, 10), (400, 10)])
+def test_definitions_without_room_for_a_line_are_named(count: int, longest: int) -> None:
+    made = [task(f"step_{n}").replace("(value)", f"(value{'_' * longest})") for n in range(count)]
+    text = HEAD + "".join(made) + task("special_case")
+    found = excerpt_of("big.py", text.encode(), About("special_case shall round"), ROOM)
+    assert len(found.outline.encode()) <= ROOM.map
+    assert "def special_case(value)" in found.outline
+    missing = [n for n in range(count) if not re.search(rf"\bstep_{n}\b", found.outline)]
+    assert bool(missing) == (count == 400) == ("more definition" in found.outline)
+    names = re.findall(r"(\w+) (\d+)(?=, |\n)", found.outline)
+    assert names
+    for name, line in names:
+        assert text.split("\n")[int(line) - 1].startswith(f"def {name}(")
+
+
+def test_a_part_does_not_break_off_a_few_lines_before_the_end_of_a_function() -> None:
+    rows = "".join(f"    value = step_{n}(value, {n}) + LIMIT\n" for n in range(54))
+    broken = f"def special_case(value):\n    frobnicate()\n{rows}    return value\n\n\n"
+    for text in (
+        broken,
+        broken.replace("    frobnicate()\n", "").replace("    return", "    frobnicate()\n    return"),
+    ):
+        whole = source(700) + text + source(700)
+        found = excerpt_of("big.py", whole.encode(), About("frobnicate slower"), ROOM)
+        shown = [part.text for part in found.parts if "frobnicate()" in part.text]
+        assert len(shown) == 1 and text.strip() in shown[0]
+        assert sum(part.size for part in found.parts) <= ROOM.parts
+        for part in found.parts:
+            assert part.text == "".join(whole.splitlines(keepends=True)[part.first - 1 : part.last])
+
+
 def test_a_place_counts_more_than_words(repo: GitRepo) -> None:
     repo.write("big.py", source(special_case="pass"))
     text = shown(asked(repo, "as special_case does", first=9_000))

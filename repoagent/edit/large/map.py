@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from repoagent.edit.large.units import Unit
     from repoagent.split import Symbol
 
-LONGEST = 110  # characters of a signature
+LONGEST, SHORT = 110, 45  # characters of a signature
+LONGEST_NAME = 60
+SPLIT_BYTES = 5  # that a line of names takes more when it becomes two
 GAP_BYTES = 45  # of a line that says what is left out
 NEAR = 8  # definitions on both sides of a part that is shown
 
@@ -23,22 +25,58 @@ NEAR = 8  # definitions on both sides of a part that is shown
 def file_map(symbols: Sequence[Symbol], shown: Sequence[Unit], query: Query, room: int) -> str:
     """One line for each definition: its lines, and its signature indented by depth; at most about `room` bytes.
 
-    Where not all have room, these come first: what is shown and what holds it, what stands beside that, definitions
-    that have a word of the request in their name, outer before inner ones. What is left out is counted where it was.
+    Where not all have room, signatures are shortened, then definitions are only named, then counted where they were.
+    These come first: what is shown and what holds it, what stands beside that, definitions that have a word of the
+    request in their name, outer before inner ones.
     """
     if not symbols:
         return ""
-    lines = [_line(symbol) for symbol in symbols]
-    sizes = [len(line.encode("utf-8", "surrogatepass")) for line in lines]
-    if sum(sizes) <= room:
-        return "".join(lines)
+    best = [_line(symbol, LONGEST) for symbol in symbols]
+    if _bytes(best) <= room:
+        return "".join(best)
     order = sorted(range(len(symbols)), key=_importance(symbols, shown, query))
-    kept = _fitting(order, sizes, room)
+    names = [_name(symbol) for symbol in symbols]
+    named = _fitting(order, [_bytes([name, ", "]) for name in names], room * 3 // 4)
+    lines: dict[int, str] = {}
+    left = room - _bytes([_drawn(symbols, names, named, lines)])
+    for longest in (SHORT, LONGEST):
+        for number in order:
+            line = _line(symbols[number], longest)
+            if number in lines:
+                cost = _bytes([line]) - _bytes([lines[number]])
+            else:
+                cost = (
+                    _bytes([line])
+                    + SPLIT_BYTES
+                    - (_bytes([names[number]]) if number in named else -GAP_BYTES)
+                )
+            if cost <= left:
+                lines[number] = line
+                left -= cost
+    return _drawn(symbols, names, named, lines)
+
+
+def _drawn(
+    symbols: Sequence[Symbol], names: Sequence[str], named: Collection[int], lines: Mapping[int, str]
+) -> str:
+    """Those with lines as these, the others by their names or, where they have no room either, counted."""
     out: list[str] = []
-    for keeps, numbers in groupby(range(len(symbols)), key=kept.__contains__):
+    how = {number: "line" if number in lines else "name" for number in (*named, *lines)}
+    for kind, numbers in groupby(range(len(symbols)), key=how.get):
         run = list(numbers)
-        out += [lines[number] for number in run] if keeps else [_gap([symbols[number] for number in run])]
+        if kind == "line":
+            out += [lines[number] for number in run]
+        else:
+            out.append(
+                f"… {', '.join(names[number] for number in run)}\n"
+                if kind
+                else _gap([symbols[number] for number in run])
+            )
     return "".join(out)
+
+
+def _bytes(texts: Iterable[str]) -> int:
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _fitting(order: Sequence[int], sizes: Sequence[int], room: int) -> set[int]:
@@ -99,14 +137,18 @@ def _near(symbols: Sequence[Symbol], shown: Sequence[Unit]) -> dict[int, float]:
     return found
 
 
-def _line(symbol: Symbol) -> str:
+def _name(symbol: Symbol) -> str:
+    return f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}"
+
+
+def _line(symbol: Symbol, longest: int) -> str:
     where = (
         f"{symbol.first_line}-{symbol.last_line}"
         if symbol.last_line > symbol.first_line
         else f"{symbol.first_line}"
     )
     signature = (
-        symbol.signature if len(symbol.signature) <= LONGEST else symbol.signature[: LONGEST - 1] + "…"
+        symbol.signature if len(symbol.signature) <= longest else symbol.signature[: longest - 1] + "…"
     )
     return f"{where}  {'  ' * symbol.depth}{signature}\n"
 

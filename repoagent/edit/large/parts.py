@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from repoagent.edit.large.rank import scores
@@ -22,6 +23,7 @@ RECENT, OLDER = 0.2, 0.8  # of the best score for what the last commit touched; 
 NAMED = 1.0  # of the best score for a definition that the request names
 MOST_NAMED = 12
 FLOOR = 0.2  # of the best score: what has less to do with the request is not worth its tokens
+FEW = 20  # lines that are added where a part breaks off inside a function
 POINTED, AROUND = 1e6, 1e4  # where a person pointed at lines, and the definition around them
 
 
@@ -48,7 +50,8 @@ def choose(
     ranked = _ranked(path, units, symbols, about)
     chosen: dict[int, Unit] = {}
     head = _beginning(units[0], min(HEAD_BYTES, room // 4))
-    left = room - head.size
+    spare = room // 16  # for completing them
+    left = room - head.size - spare
     best = max((score for score in ranked if score < AROUND), default=0.0)
     for number in sorted(range(len(units)), key=lambda number: (-ranked[number], number)):
         if best and ranked[number] < FLOOR * best and len(chosen) > 1:
@@ -65,7 +68,33 @@ def choose(
             break
     if 0 not in chosen:
         chosen[0] = head
-    return _joined(chosen[number] for number in sorted(chosen))
+    else:
+        left += head.size
+    parts = _joined(chosen[number] for number in sorted(chosen))
+    return _joined(_completed(parts, "".join(unit.text for unit in units), symbols, left + spare))
+
+
+def _completed(parts: Sequence[Unit], text: str, symbols: Sequence[Symbol], left: int) -> Iterator[Unit]:
+    """The parts, with the lines of a function that a part begins or ends in where only a few are missing, as far as
+    there is room."""
+    rows = [f"{row}\n" for row in text.split("\n")]
+    rows[-1] = rows[-1][:-1]
+    spans = [(s.first_line, s.last_line) for s in symbols if s.kind in ("function", "method")]
+    low = 1  # the first line that no part before this one has
+    for part, after in zip_longest(parts, parts[1:]):
+        high = after.first - 1 if after else len(rows)
+        begins = [a for a, b in spans if max(low, part.first - FEW) <= a < part.first <= b]
+        ends = [b for a, b in spans if a <= part.last < b <= min(high, part.last + FEW)]
+        for first, last in ((part.first, max(ends, default=0)), (min(begins, default=0), part.last)):
+            if not (first and last) or part.columns is not None:
+                continue
+            first, last = min(first, part.first), max(last, part.last)
+            more = Unit(first, last, "".join(rows[first - 1 : last]))
+            if more.size - part.size <= left:
+                left -= more.size - part.size
+                part = more
+        low = part.last + 1
+        yield part
 
 
 def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About) -> list[float]:
