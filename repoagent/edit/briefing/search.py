@@ -87,7 +87,7 @@ def search(
 def _nothing(pattern: str, otherwise: int) -> str:
     if otherwise:
         lines = "1 line matches" if otherwise == 1 else f"{otherwise:,} lines match"
-        return f"No line matches; {lines} without regard to case, as (?i)."
+        return f"No line matches; {lines} without regard to case: begin with (?i)."
     return (
         r"No line matches: each line is searched alone, without its \n."
         if r"\n" in pattern
