@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from repoagent.edit.verify.readback import DiffStat
 from repoagent.edit.verify.sensitive import Concern
 from repoagent.patch import Placement
-from repoagent.patch.tolerances import TOLERANCES
+from repoagent.patch.tolerances import SPACED, TOLERANCES
 from repoagent.repo.change import FileChange
 
 if TYPE_CHECKING:
@@ -97,18 +97,22 @@ class Dialogue(Protocol):
 
 def tolerated(placements: Sequence[Placement]) -> list[Placement]:
     """Those of which a person should know what they needed."""
-    return [place for place in placements if _needed(place)]
+    return [place for place in placements if needed(place)]
 
 
 def summary(placements: Sequence[Placement]) -> str:
     """Where the hunks went and what each needed, in one line."""
     places = [
-        f"{p.path}:{p.line}" + (f" ({', '.join(_needed(p))})" if _needed(p) else "") for p in placements
+        f"{place.path}:{place.line}" + (f" ({words})" if (words := needed(place)) else "")
+        for place in placements
     ]
     return ", ".join(places)
 
 
-def _needed(place: Placement) -> list[str]:
-    """The tolerances in words, but for slips that nearly all answers have and that say nothing of the place."""
-    level = {place.level} & TOLERANCES.keys()
-    return sorted((level | set(place.tolerances)) - USUAL)
+def needed(place: Placement) -> str:
+    """The tolerances in words, but for slips that nearly all answers have and that say nothing of the place; "" for
+    none."""
+    names = ({place.level, *place.tolerances} & TOLERANCES.keys()) - USUAL
+    if place.level == "new-file" and "whitespace" in names:
+        return SPACED
+    return ", and ".join(TOLERANCES[name] for name in sorted(names))

@@ -24,12 +24,13 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some for
 @dataclass(frozen=True)
 class Applied:
     """What an answer comes to: a change for each file, the place of each hunk, and one canonical diff. `named` are the
-    files that the answer itself has patches for, without what was kept before."""
+    files that the answer itself has patches for, without what was kept before; `unclosed`: a fence lacked its end."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
     diff: str
     named: frozenset[str] = frozenset()
+    unclosed: bool = False
 
 
 def apply_answer(
@@ -136,7 +137,8 @@ def apply_patches(
             [Problem(names, 0, "no-change", "the answer changes nothing: before and after are equal.")]
         )
     placements = tuple(placement for result in results.values() for placement in result.placements)
-    return Applied(changes, placements, canonical_diff(changes), named)
+    unclosed = any(target.patch.unclosed for group in groups for target in group)
+    return Applied(changes, placements, canonical_diff(changes), named, unclosed)
 
 
 def _none(path: str) -> bool:

@@ -111,10 +111,9 @@ class FilePatch:
     or "copy". `whole` holds the complete new text of a whole-file answer, or of the lines `rows` of that file
     (from 0, the second is not included). `form` is "diff", "envelope", "search-replace"
     or "whole-file"; `block` counts the separate patches of the answer. `cut` tells that the answer seems to
-    end inside it. `words`: what the text before its block (`prose`) makes of the patches above; `completes`:
-    that what it does not speak of stays; `alternative`: they offer
-    it as one of several choices. `tolerances` are those that reading the file's name and the patch as a whole
-    needed.
+    end inside it, `unclosed` that its fence lacks its end. `words`: what the text before its block (`prose`) makes
+    of the patches above; `completes`: that what it does not speak of stays; `alternative`: they offer it as one of
+    several choices. `tolerances` are those that reading the file's name and the patch as a whole needed.
     """
 
     old: str | None
@@ -127,6 +126,7 @@ class FilePatch:
     mode: str | None = None
     binary: bool = False
     cut: bool = False
+    unclosed: bool = False
     block: int = 0
     words: Words = Words.NEUTRAL
     prose: str = ""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from repoagent.agent import Action, Observation, Tool
 from repoagent.edit.briefing.forms import form_text, short_refusal
 from repoagent.edit.briefing.tools import Workbench, is_ignored_here
+from repoagent.edit.dialogue import needed
 from repoagent.edit.draft import Draft
 from repoagent.edit.large.guessed import guessed
 from repoagent.edit.request import names_file
@@ -21,13 +22,13 @@ from repoagent.patch import (
     NoPatch,
     Outcome,
     PatchRefused,
-    Placement,
     Problem,
     apply_patches,
     decode,
     read_answer,
 )
 from repoagent.patch.problems import NOTHING
+from repoagent.patch.tolerances import TOLERANCES
 from repoagent.repo import read_source
 
 NOTHING_TO_DO = {"already-applied", "no-change"}
@@ -99,7 +100,7 @@ def _folded(bench: Workbench, answer: str) -> Observation:
     bench.draft = draft.with_changes(applied.changes)
     bench.placements = [*placed, *applied.placements]
     bench.editable |= {change.path for change in applied.changes if change.path}
-    return Observation("edit", _applied_text(applied.placements), final=True)
+    return Observation("edit", _applied_text(applied), final=True)
 
 
 def _fit(bench: Workbench, draft: Draft, answer: str, kept: Sequence[Outcome]) -> tuple[Applied, list[Part]]:
@@ -228,8 +229,18 @@ def _may_create(bench: Workbench, path: str) -> bool:
     return read_source(bench.worktree, path).data is None and not is_ignored_here(bench, path)
 
 
-def _applied_text(placements: tuple[Placement, ...]) -> str:
+def _applied_text(applied: Applied) -> str:
+    """Where the hunks went; then, a line each, what the program had to forgive in one."""
+    plain = {"exact", *TOLERANCES}
     places = ", ".join(
-        f"{p.path}:{p.line}" + (f" ({p.level})" if p.level != "exact" else "") for p in placements
+        f"{place.path}:{place.line}" + ("" if place.level in plain else f" ({place.level})")
+        for place in applied.placements
     )
-    return f"Applied: {places}." if places else "Applied."
+    said = [f"Applied: {places}." if places else "Applied."]
+    for place in applied.placements:
+        if words := needed(place):
+            hunk = f"Hunk {place.hunk} of {place.path}, line {place.line}" if place.hunk else place.path
+            said.append(f"{hunk}: {words}.")
+    if applied.unclosed:
+        said.append("The diff's fence was not closed; all of it was taken.")
+    return "\n".join(said)

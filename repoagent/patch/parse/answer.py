@@ -177,6 +177,7 @@ def _marked(some: Sequence[FilePatch], block: Block, number: int, prose: str, si
         replace(
             patch,
             block=number,
+            unclosed=block.fenced and not block.closed,
             words=said,
             prose=since if number > 0 else "",
             completes=number > 0 and completes(since),

@@ -146,7 +146,7 @@ def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) ->
     assert strict.json["error"]["exit"] == strict.code == 3
     dry = here(slipped, "-n")
     assert dry.code == 0 and "+    return f'hello, {name}'" in dry.out
-    assert "placed with tolerance: src/app.py:1 (whitespace)" in dry.err
+    assert "placed with tolerance: src/app.py:1 (lines matched after ignoring white space" in dry.err
     assert repo.status() == ""
     (place,) = here(slipped, "-y", "--json").json["placements"]
     assert place == {
