@@ -46,7 +46,8 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 def compose(account: str, instruction: str, trailer: str = "") -> str:
     """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
 
-    The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Prose
+    The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Its case is
+    the model's; an instruction gets a capital. Prose
     in the body is wrapped at 72; lists, quotes, indented and preformatted lines stay as they are. Control
     characters are left out, and of a model's account what `without_claims` takes out; `trailer` is the configured
     name of the trailer that names the model.
@@ -57,13 +58,13 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
     by_model = bool(first)
     if not by_model:
         first, *lines = plain(instruction).strip().splitlines() or ["Edit files"]
-        first = _subject(first)
+        first = capitalised(_subject(first))
     subject, rest = _cut(first.removesuffix("."))
     # again once it is wrapped: that may put a trailer at the start of a line
     more = [wrap(rest), wrap("\n".join(lines).strip("\n"))]
     if by_model:
         more = [without_claims(part, trailer) for part in more]
-    return "\n\n".join([capitalised(subject), *filter(str.strip, more)]).rstrip() + "\n"
+    return "\n\n".join([subject, *filter(str.strip, more)]).rstrip() + "\n"
 
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:

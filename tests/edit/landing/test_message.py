@@ -14,7 +14,7 @@ def test_the_models_account_becomes_subject_and_body() -> None:
     account = "handle a missing config file.\n\nThe loader raised; it now returns the defaults."
     assert (
         compose(account, "x")
-        == "Handle a missing config file\n\nThe loader raised; it now returns the defaults.\n"
+        == "handle a missing config file\n\nThe loader raised; it now returns the defaults.\n"
     )
 
 
