@@ -163,7 +163,7 @@ class Talk:
             (f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes), ""
         )
         what = " and ".join(filter(None, [names and f"a change of {names}", many]))
-        answer = self.terminal.ask(f"Nobody asked for {what}. Make it all the same", APART)
+        answer = self.terminal.ask(f"You did not ask for {what}. Apply it anyway", APART)
         return answer == "y"
 
     def permits(self, paths: Sequence[str]) -> bool | None:

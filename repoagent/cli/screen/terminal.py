@@ -101,7 +101,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             _write(sys.stdout, shown, exact=exact)
         except (Unwritable, BrokenPipeError) as error:
             to_nowhere(sys.stdout)
-            self.warn(f"{error}" if isinstance(error, Unwritable) else "nobody reads standard output")
+            self.warn(f"{error}" if isinstance(error, Unwritable) else "standard output is closed")
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:

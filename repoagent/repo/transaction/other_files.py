@@ -73,12 +73,12 @@ def put_right(worktree: WorkTree, journal: Journal, record: Record) -> Meanwhile
             continue
         left.append(saved.path)
         if saved.content is None:
-            sentences.append(f"{saved.path}, which was deleted, is there again and is left as it is")
+            sentences.append(f"{saved.path}, which you had deleted, exists again and was left unchanged")
             continue
-        said = f"{saved.path} was changed since `git commit` began and is left as it is"
+        said = f"{saved.path} changed while git was committing and was left unchanged"
         if found is None or found.data != saved.content.data:
             copy = keep_free(journal, "found-before", saved.content)
-            said += f"; its earlier content is kept in {HOME}/{copy}"
+            said += f"; its earlier content is in {HOME}/{copy}"
         sentences.append(said)
     return Meanwhile(tuple(restored), tuple(left), sentences=tuple(sentences))
 

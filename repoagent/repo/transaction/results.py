@@ -62,7 +62,9 @@ def said_of_restored(paths: Sequence[str]) -> tuple[str, ...]:
     """A sentence where uncommitted work was put back."""
     if not paths:
         return ()
-    return (f"your uncommitted work in {', '.join(paths)} was gone after `git commit` and is put back",)
+    return (
+        f"your uncommitted changes in {', '.join(paths)} were lost during `git commit` and were restored",
+    )
 
 
 class Inseparable(Refused):

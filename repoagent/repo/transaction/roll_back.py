@@ -84,22 +84,23 @@ def _without_edit(worktree: WorkTree, journal: Journal, record: Record, number: 
             continue
         if by_hook and found is not None:
             copy = keep_free(journal, "found-own", found)
-            return Meanwhile(sentences=(f"what a hook made of {path} is kept in {HOME}/{copy}",))
-        said = f"{path} was changed since the {record.event} wrote it"
+            return Meanwhile(sentences=(f"a hook's version of {path} is kept in {HOME}/{copy}",))
+        said = f"{path} changed after the {record.event} was written"
         if same(found, target):
-            return _left(f"{said} and is left as it is", step, number)
-        return _left(f"{said}: that stays, and the {record.event} is taken out", step, number)
-    said = (
-        f"{path} was changed since on the lines of the {record.event}, and is left as it is with both in it"
-    )
+            said += " and was left unchanged"
+        else:
+            said += f": the {record.event} was removed and your other changes were kept"
+        return _left(said, f"; the text from before the {record.event}", step, number)
+    said = f"{path} changed on the lines of the {record.event} and was left unchanged, with both in it"
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
-    said += f"; {HOME}/new-{number} is the {record.event} alone"
-    return replace(_left(said, step, number), conflicts=(path,))
+    said += f"; the edited text is in {HOME}/new-{number}"
+    return replace(_left(said, ", the text from before", step, number), conflicts=(path,))
 
 
-def _left(said: str, step: Step, number: int) -> Meanwhile:
-    before = f"; what it held before is kept in {HOME}/old-{number}" if step.old is not None else ""
-    return Meanwhile(left=(step.path,), sentences=(said + before,))
+def _left(said: str, before: str, step: Step, number: int) -> Meanwhile:
+    """What is left of a file; where there was one before, its text is named with the words `before`."""
+    where = f"{before} is in {HOME}/old-{number}" if step.old is not None else ""
+    return Meanwhile(left=(step.path,), sentences=(said + where,))
 
 
 def _is_staged(

@@ -17,7 +17,7 @@ from tests.edit.conftest import GREET, Run, Script
 
 NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"
 FILTERS = GREET + NEW.format(".gitattributes")
-APART = "Nobody asked for a change of .gitattributes. Make it all the same [y,n,?]? "
+APART = "You did not ask for a change of .gitattributes. Apply it anyway [y,n,?]? "
 FIRST = "Apply this change [y,n,e,p,x,q,?]? "
 
 
@@ -217,7 +217,7 @@ def test_hunk_by_hunk_they_can_be_left_out(repo: GitRepo, script: Script) -> Non
         window.expect("]? ")
         window.send("n\n")  # that of .gitattributes
         assert window.end() == 0
-    assert "Nobody asked" not in window.seen
+    assert "You did not ask" not in window.seen
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
     message = repo.git("show", "-s", "--format=%B")
     assert message.count("Source-Blob:") == 1
