@@ -208,7 +208,10 @@ class _Run:
             tool = self.tools[action.kind]
             if why := why_skipped(tool, action, steps(self.state.turns)[-1].performed):
                 if action.kind == "finish" and reply.commit_message:
-                    why += " Its commit message is kept: send only `<finish>` when that is put right."
+                    why += (
+                        " Its commit message is kept: send only `<finish>`, when that is put right or is not "
+                        "of your change."
+                    )
                 seen = Observation(SKIPPED, why, ok=False, blocks=False)
             else:
                 self.on_event(LoopEvent("action", action=action))

@@ -98,7 +98,9 @@ def _is_claim(line: str, trailer: str, *, people: bool) -> bool:
 
 
 def _subject(line: str) -> str:
-    return _FILLER.sub("", " ".join(line.strip().strip("#*").split()))
+    text = " ".join(line.strip().strip("#*").split())
+    bare = _FILLER.sub("", text)
+    return bare if bare == text else capitalised(bare)
 
 
 def plain(text: str) -> str:
