@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from repoagent.edit.landing.message import compose, without_claims
+from repoagent.edit.landing.message import capitalised, compose, without_claims
 from repoagent.errors import Refused, UsageError
 from repoagent.patch import patch_spans
 from repoagent.repo import FileChange, git
@@ -135,7 +135,8 @@ def _from_prose(text: str) -> str:
         return compose(_plain(tagged[1]), "") if tagged[1].strip() else ""
     for paragraph in re.split(r"\n\s*\n", _plain(before)):
         words = " ".join(paragraph.split()).strip("#* ")
-        words = _ASSENT.sub("", words)
+        if (bare := _ASSENT.sub("", words)) != words:
+            words = capitalised(bare)
         first, *more = _SENTENCE.split(words, maxsplit=1)
         if _POINTER.match(first) and more:
             first, *more = _SENTENCE.split(more[0], maxsplit=1)

@@ -47,7 +47,7 @@ def test_what_is_said_after_an_interrupt_begins_on_a_line_of_its_own(
     script.replies("<run>make</run>", "never")
     script.act(1, "sleep 30")
     with screen(repo, script, "do it", TERM=term) as window:
-        window.expect("Run this command [y,a,n,q,?]? ")
+        window.expect("Run this command [y,a,r,n,q,?]? ")
         window.send("\x03")
         assert "\n`repoagent run" in window.expect("goes on from here\n")
         assert window.end() == 130

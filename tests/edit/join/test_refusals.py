@@ -70,7 +70,7 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
         (lambda data: data.replace(b"value", b"v\xe4lue"), "is no UTF-8 any more (line 1)"),
         (
             lambda data: data.replace(b"return third", b"return ((third"),
-            "; put that right in 003.py, and join",
+            "; put that right in 003.py and join again",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_hook_that_always_says_no(stage: Make) -> None:
 
     def stubborn(see: Sight) -> str:
         tries = len(see.told("hook"))
-        return BUMP(see).replace("<finish>", f"<finish>try {tries + 1}: ")
+        return BUMP(see).replace("<finish>", f"<run>true</run>\n<finish>try {tries + 1}: ")
 
     with pytest.raises(CheckFailed, match=r"never(.|\n)*Nothing was committed, after 3 tries") as failed:
         task.go(stubborn, "Say all units.")
@@ -99,7 +99,9 @@ def test_before_finish_that_always_says_no(stage: Make) -> None:
     task = stage("python")
 
     def stubborn(see: Sight) -> str:
-        return BUMP(see).replace("<finish>", f"<finish>try {len(see.told('before_finish')) + 1}: ")
+        return BUMP(see).replace(
+            "<finish>", f"<run>true</run>\n<finish>try {len(see.told('before_finish')) + 1}: "
+        )
 
     config = {"run.before_finish": "echo not like this; exit 3"}
     with pytest.raises(CheckFailed, match=r"not like this(.|\n)*after 3 tries"):

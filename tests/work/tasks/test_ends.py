@@ -104,7 +104,7 @@ def test_the_conversation_goes_on_in_another_clone(stage: Make, make_repo: Calla
 
 @pytest.mark.soak
 def test_a_question_in_the_middle(stage: Make) -> None:
-    """The model asks in words; the run ends as answered, and goes on with the answer and what it had changed."""
+    """The model asks in words; the run ends unfinished, and goes on with the answer and what it had changed."""
 
     def rule(see: Sight) -> str:
         if not any(one.applied for one in see.done):
@@ -115,10 +115,10 @@ def test_a_question_in_the_middle(stage: Make) -> None:
 
     task = stage("python")
     outcome = task.go(rule, "Say all units.")
-    assert (outcome.kind, outcome.left) == ("answered", ("README.md",))
+    assert (outcome.kind, outcome.left) == ("unfinished", ("README.md",))
     assert task.before is not None
     assert (task.repo.head(), task.repo.status()) == (task.before.head, " M README.md\n")
-    task.sound("answered")
+    task.sound("unfinished")
     assert task.go(rule, "It is in Kelvin.").text == "as you said: in Kelvin"
     task.whole("README.md")
 
