@@ -124,16 +124,17 @@ def test_killed_during_a_command(stage: Make, clean_environment: Path, tmp_path:
 
 def test_killed_between_the_write_and_its_observation(stage: Make, clean_environment: Path) -> None:
     """The edit is in the file, and not yet in the conversation: it is not made twice, and it is committed."""
-    mark = clean_environment / "written"
-    configured(clean_environment, f'after_edit = "touch {mark}; sleep 30"\n')
+    configured(clean_environment, 'after_edit = "touch written; sleep 30"\n')
     task = stage("python")
-    task.name = "fix"
+    task.name, mark = "fix", task.repo.top / "written"
+    (task.repo.top / ".git/info/exclude").write_text("written\n")
     task.rule, task.before = fix_rounding, Look.at(task.repo)
     running = start(task, "--conversation", task.name, "Make the failing test pass.")
     wait_for(mark, running)
     assert b"round(value)" in task.repo.read("convert/rounding.py")
     running.kill()
     running.communicate()
+    mark.unlink()
     configured(clean_environment)
     finished(start(task, "--resume", task.name))
     task.whole("convert/rounding.py")
