@@ -28,16 +28,12 @@ LINES = 3  # of a file that are named
 WIDTH = 320  # characters of a line
 _BOUNDS = Bounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
 
-_BEFORE = re.compile(
-    r"\b(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
-    r"parameter|argument|option|flag|helper|fixture)s?\s+$",
-    re.IGNORECASE,
+_SORT = (
+    r"(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
+    r"parameter|argument|option|flag|helper|fixture)s?\b"
 )
-_AFTER = re.compile(
-    r"\s+(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
-    r"parameter|argument|option|flag|helper|fixture)s?\b",
-    re.IGNORECASE,
-)
+_BEFORE = re.compile(rf"\b{_SORT}\s+$", re.IGNORECASE)
+_AFTER = re.compile(rf"\s+{_SORT}", re.IGNORECASE)
 
 
 def uses_block(

@@ -97,7 +97,7 @@ def _refuse(given: SimpleNamespace, person: bool) -> None:
         raise UsageError("--json is for turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
 
     if given.commit_per_edit and given.no_commit:
-        raise UsageError("--commit-per-edit and --no-commit can't be meant together")
+        raise UsageError("--commit-per-edit and --no-commit can't be used together")
     if given.reply is not None and str(given.reply) == "-":
         raise UsageError("standard input is what you say in a chat: name a file for --reply")
 

@@ -118,7 +118,7 @@ def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]
             for other in others:
                 if is_given(given, option) and is_given(given, other):
                     raise UsageError(
-                        f"{flag(option)} and {flag(other)} can't be meant together: leave one out"
+                        f"{flag(option)} and {flag(other)} can't be used together: leave one out"
                     )
 
 

@@ -65,5 +65,5 @@ def command(session: Session, /, *, what: str, limit: int, as_json: bool) -> int
 
         terminal.styled(table(found, terminal))
     else:
-        terminal.note(f"no other file uses {what}" if found.file else f"nothing is called {what}")
+        terminal.note(f"no other file uses {what}" if found.file else f"no symbol is named {what}")
     return Exit.DONE if something else Exit.NOTHING

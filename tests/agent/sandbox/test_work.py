@@ -51,7 +51,7 @@ def test_git_can_be_read(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> Non
 @every_sandbox
 def test_git_takes_a_hidden_file_for_a_changed_one(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     if isinstance(sandbox, Landlock) and not sandbox.mounting:
-        pytest.skip("what is hidden can't be covered, only be kept from being opened")
+        pytest.skip("this sandbox denies access to hidden files, it does not put empty ones over them")
     repo.write("a.txt", "changed\n")
     repo.write(".env", "correct-horse\n")
     repo.git("add", "-f", ".env")
