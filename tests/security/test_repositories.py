@@ -60,7 +60,7 @@ def test_a_tracked_folder_that_is_a_git_directory_configures_nothing(
     tracked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for arguments, code in (
-        ("text hello", 4),
+        ("ask hello", 4),
         ("edit a.txt x --yes", 2),
         ("review", 2),
         ("hook run pre-commit", 0),
@@ -102,14 +102,14 @@ def test_the_model_of_a_repository_is_named_where_it_is_asked(
 ) -> None:
     repo.write(".repoagent/config.toml", 'model = "openai/theirs"\n')
     none = {"REPOAGENT_MODEL": ""}
-    for command in ("edit a.txt x --yes", "text x", "run x --mode read-only"):
+    for command in ("edit a.txt x --yes", "ask x", "run x --mode read-only"):
         done = run(*command.split(), env=none, stdin="x")
         assert done.code == 4 and "openai/theirs is asked: " in done.err, command
         assert ".repoagent/config.toml, which comes with the repository, names it" in done.err
     own = clean_environment / ".config/repoagent/config.toml"
     own.parent.mkdir(parents=True)
     own.write_text('model = "command:echo mine"\n')
-    done = run("text", "x", env=none, stdin="x")
+    done = run("ask", "x", env=none, stdin="x")
     assert (done.out, "is asked" in done.err) == ("mine\n", False)
 
 

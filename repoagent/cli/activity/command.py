@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.cost import first_day
+from repoagent.cli.activity.cost import first_day
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, UsageError
 

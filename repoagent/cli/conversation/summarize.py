@@ -110,8 +110,8 @@ def _doing(name: str, number: int, of: int) -> str:
 def _show(
     desk: Desk, found: Held, todo: Plan, summary: Summary, paid: dict[str, object] | None, *, as_json: bool
 ) -> None:
+    from repoagent.cli.outline.summary_table import folded
     from repoagent.cli.screen.clean import clean
-    from repoagent.cli.summarize.table import folded
     from repoagent.memory.conversations.past import digest
 
     terminal = desk.terminal

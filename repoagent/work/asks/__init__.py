@@ -1,4 +1,4 @@
-"""The smallest task: a prompt and files in, text out, by one call. What `repoagent text` does."""
+"""The smallest task: a prompt and files in, text out, by one call. What `repoagent ask` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`repoagent text` as a person runs it."""
+"""`repoagent ask` as a person runs it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.cli.ask import input as text_input
+from repoagent.cli.ask.stream import Stream
 from repoagent.cli.program.app import cli
 from repoagent.cli.program.exits import run
 from repoagent.cli.screen.terminal import Terminal
-from repoagent.cli.text import input as text_input
-from repoagent.cli.text.stream import Stream
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -54,11 +54,11 @@ def echo(tmp_path: Path) -> Echo:
 
 @pytest.fixture
 def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """`repoagent text ARGS` in this process, with nothing on standard input."""
+    """`repoagent ask ARGS` in this process, with nothing on standard input."""
 
     def ask(*arguments: str, cwd: Path | None = None) -> Done:
         monkeypatch.chdir(cwd or repo.top)
-        code = run(cli, "repoagent", ["text", *arguments])
+        code = run(cli, "repoagent", ["ask", *arguments])
         return Done(code, *capsys.readouterr())
 
     return ask
@@ -126,7 +126,7 @@ def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, echo
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say what to ask: repoagent text"),
+        ([], "say what to ask: repoagent ask"),
         (["  "], "the prompt is empty"),
         (["a.txt"], "a.txt is a file, and the prompt comes first"),
         (["-", "-"], "say - only once"),
@@ -194,17 +194,17 @@ def test_files_are_quoted_and_masked_and_named(repo: GitRepo, ask: Ask, echo: Ec
 
 
 def test_a_pipe_is_one_more_file(repo: GitRepo, echo: Echo) -> None:
-    done = program(repo.top, "text", "what does it do?", "a.txt", echo.option, stdin=b"-old\n+new\n")
+    done = program(repo.top, "ask", "what does it do?", "a.txt", echo.option, stdin=b"-old\n+new\n")
     assert (done.code, done.out) == (0, "Two lines,\r\nno end")
     assert echo.prompt.index('path="a.txt"') < echo.prompt.index('path="standard input"')
     assert "-old\n+new\n</file" in echo.prompt
-    done = program(repo.top, "text", "and this?", echo.option)  # a pipe with nothing in it
+    done = program(repo.top, "ask", "and this?", echo.option)  # a pipe with nothing in it
     assert done.code == 0 and "warning: standard input is empty" in done.err
 
 
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[Ask]:
-    """`pipe(DATA, ARGS)`: `repoagent text ARGS` in this process, with DATA piped in."""
+    """`pipe(DATA, ARGS)`: `repoagent ask ARGS` in this process, with DATA piped in."""
     ends = []
 
     def pipe(data: bytes, *arguments: str) -> Done:
@@ -293,7 +293,7 @@ def test_a_recording_is_found_by_what_is_asked(repo: GitRepo, ask: Ask, echo: Ec
     reply.write_text("by hand\n")
     assert ask("what?", "--model", "manual", "--reply", str(reply)).out == "by hand\n"
     assert (
-        program(repo.top, "text", "what?", "--model", "manual", "--reply", "-", stdin=b"piped\n").out
+        program(repo.top, "ask", "what?", "--model", "manual", "--reply", "-", stdin=b"piped\n").out
         == "piped\n"
     )
 
@@ -372,7 +372,7 @@ def test_a_terminal_is_shown_the_reply_as_it_comes(repo: GitRepo) -> None:
     model = (
         "command:cat > /dev/null; printf 'one\\ntwo '; until test -e go; do sleep 0.02; done; printf three"
     )
-    with Screen([*PROGRAM, "text", "hi", "a.txt", "--model", model], repo.top) as screen:
+    with Screen([*PROGRAM, "ask", "hi", "a.txt", "--model", model], repo.top) as screen:
         screen.expect("two ")
         assert "three" not in screen.seen
         repo.write("go", "")
@@ -382,7 +382,7 @@ def test_a_terminal_is_shown_the_reply_as_it_comes(repo: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_ctrl_c_leaves_what_was_shown_and_no_half_file(repo: GitRepo) -> None:
-    command = [*PROGRAM, "text", "hi", "--model", "command:cat > /dev/null; echo one; sleep 30; echo two"]
+    command = [*PROGRAM, "ask", "hi", "--model", "command:cat > /dev/null; echo one; sleep 30; echo two"]
     with Screen(command, repo.top) as screen:
         screen.expect("one\n")
         screen.send("\x03")

@@ -1,4 +1,4 @@
-"""`repoagent text`: a prompt and files in, text out."""
+"""`repoagent ask`: a prompt and files in, text out."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ VERSION = 1
 SETTINGS = ("model", "max_tokens", "max_cost", "effort")
 EPILOG = """\b
 Examples:
-  git diff | repoagent text "what does this do?"
-  repoagent text "what is wrong in this picture?" screen.png
-  repoagent text "answer as a table" notes.md paper.pdf -o table.md
+  git diff | repoagent ask "what does this do?"
+  repoagent ask "what is wrong in this picture?" screen.png
+  repoagent ask "answer as a table" notes.md paper.pdf -o table.md
 """
 
 
@@ -62,7 +62,7 @@ def command(session: Session, /, **options: Any) -> None:
     FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. What is piped in is one more file, or with `-` as
     PROMPT, or without one, the prompt itself. Nothing is changed, and no repository is needed.
     """
-    from repoagent.cli.text.input import question_of
+    from repoagent.cli.ask.input import question_of
     from repoagent.llm import preload
     from repoagent.repo.worktree import layout
 
@@ -92,8 +92,8 @@ def _ask(
     terminal: Terminal,
     worktree: WorkTree | None,
 ) -> None:
+    from repoagent.cli.ask.stream import Stream
     from repoagent.cli.screen.paying import ready_for, report
-    from repoagent.cli.text.stream import Stream
     from repoagent.repo.worktree import layout
     from repoagent.work.asks import Hearing, ask, request_of
 
@@ -102,7 +102,7 @@ def _ask(
     if ready.meter.book is not None:
         where = str(Path.cwd() if worktree is None else worktree.top)
         names = tuple(file.name for file in question.files)
-        ready.meter.book = ready.meter.book.about("text", where, names)
+        ready.meter.book = ready.meter.book.about("ask", where, names)
     request = request_of(question, max_output_tokens=ready.max_output_tokens)
     with waiting as working:
         stream = Stream(terminal, working, live=terminal.shows and not (given.as_json or given.output))

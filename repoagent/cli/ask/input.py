@@ -1,4 +1,4 @@
-"""What `repoagent text` is asked, from its arguments and standard input."""
+"""What `repoagent ask` is asked, from its arguments and standard input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from repoagent.repo import WorkTree
     from repoagent.work.asks import Question
 
-USE = 'repoagent text "PROMPT" [FILE]...'
+USE = 'repoagent ask "PROMPT" [FILE]...'
 PATIENCE = 2.0  # seconds without anything on standard input, after which it is said what is waited for
 
 

@@ -103,7 +103,7 @@ def _ask(
         with waiting as working:
             for file in files:
                 if book is not None:
-                    ready.meter.book = book.about("summarize", given.top, (file.path or "-",))
+                    ready.meter.book = book.about("summary", given.top, (file.path or "-",))
                 done.append(
                     summarize(
                         file, shelf, ready.model, ready.meter,
@@ -127,7 +127,7 @@ def _ask(
 def _show(
     found: list[FileSummary], given: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None
 ) -> None:
-    from repoagent.cli.summarize.table import VERSION, sentence, show, to_dict
+    from repoagent.cli.outline.summary_table import VERSION, sentence, show, to_dict
 
     if given.as_json:
         value = {"version": VERSION, "files": [to_dict(one) for one in found], "asked": paid}

@@ -207,7 +207,7 @@ def test_limits_hold_and_are_written_down(repo: GitRepo, ask: Ask, model: Progra
     parts, calls = asked(ask("large.py", "--model", model.spec, "--yes", "--max-cost", "9", "--json"))
     assert calls == parts + 1 and len(model.prompts) == paid + calls
     spent = "".join(path.read_text() for path in Path(os.environ["HOME"]).rglob("spent/*.jsonl"))
-    assert '"run":"summarize"' in spent and '"large.py"' in spent
+    assert '"run":"summary"' in spent and '"large.py"' in spent
 
 
 # --- what ends it early

@@ -1,0 +1,1 @@
+"""`repoagent ask`: a prompt and files in, text out."""

@@ -1,1 +1,0 @@
-"""`repoagent summarize`: what a file is for."""

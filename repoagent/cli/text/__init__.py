@@ -1,1 +1,0 @@
-"""`repoagent text`: a prompt and files in, text out."""
