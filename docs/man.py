@@ -14,7 +14,9 @@ import click
 from roff import bold, entry, escaped, minor, page, paragraph, prose, section, subsection, title, verbatim
 
 from repoagent import __version__
-from repoagent.cli.program.app import COMMANDS, EXIT_CODES, cli
+from repoagent.cli.program.app import COMMANDS, cli
+from repoagent.cli.program.command import Command
+from repoagent.cli.program.help import EXIT_CODES
 from repoagent.config import OPTIONS
 
 FOLDER = Path(__file__).parents[1] / "man"
@@ -43,7 +45,7 @@ ENVIRONMENT = {
 }
 FILES = {
     ".repoagent/": "At the top of the main work tree: memories, conversations, summaries, the history index. It "
-    "ignores itself; `repoagent init` lets a team share config.toml, context.md, skills/ and agents/ in it.",
+    "ignores itself; `repoagent config init` lets a team share config.toml, context.md, skills/ and agents/ in it.",
     "$GIT_DIR/repoagent/": "The journal and the locks of edits at work, the bytes before and after the last edits, "
     "reports of errors.",
     "~/.config/repoagent/config.toml": "Your own options.",
@@ -164,10 +166,14 @@ def _synopsis(command: click.Command, ctx: click.Context) -> Iterator[str]:
 
 
 def _options(command: click.Command, ctx: click.Context) -> Iterator[str]:
-    for param in command.get_params(ctx):
-        record = param.get_help_record(ctx)
-        if record is not None and record[1]:
-            yield entry(bold(record[0]), record[1])
+    groups = command.groups(ctx) if isinstance(command, Command) else [("", command.get_params(ctx))]
+    for number, (heading, params) in enumerate(groups):
+        if number:
+            yield minor(heading)
+        for param in params:
+            record = param.get_help_record(ctx)
+            if record is not None and record[1]:
+                yield entry(bold(record[0]), record[1])
 
 
 def _see(*names: str) -> str:

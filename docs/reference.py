@@ -10,14 +10,16 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.program.app import COMMANDS, EXIT_CODES, cli
+from repoagent.cli.program.app import COMMANDS, cli
+from repoagent.cli.program.command import show_all_options
+from repoagent.cli.program.help import EXIT_CODES
 from repoagent.config import OPTIONS, Option
 from repoagent.config.settings import Setting
 
 PAGE = Path(__file__).with_name("reference.md")
 LAYERS = (
     "Later wins: defaults; `$XDG_CONFIG_HOME/repoagent/config.toml`; `.repoagent/config.toml`; "
-    "`git config repoagent.KEY`; `REPOAGENT_KEY`; flags. `repoagent config list` shows every value and "
+    "`git config repoagent.KEY`; `REPOAGENT_KEY`; flags. `repoagent config` shows every value and "
     "where it came from. git's keys have no underscore: `repoagent.maxTurns` is `max_turns`. In the "
     "environment a dot is two underscores: `REPOAGENT_EDIT__SCOPE` is `edit.scope`."
 )
@@ -55,8 +57,12 @@ def _sections(command: click.Command, name: str, parent: click.Context) -> Itera
 
 def _help(command: click.Command, ctx: click.Context) -> str:
     ctx.max_content_width = ctx.terminal_width = 100
-    text = command.get_help(ctx).partition("\nExit codes:")[0]
-    return "```text\n" + "\n".join(line.rstrip() for line in text.splitlines()).rstrip() + "\n```"
+    show_all_options(ctx)
+    return (
+        "```text\n"
+        + "\n".join(line.rstrip() for line in command.get_help(ctx).splitlines()).rstrip()
+        + "\n```"
+    )
 
 
 def _rows() -> Iterator[str]:

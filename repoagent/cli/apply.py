@@ -48,7 +48,17 @@ OF_A_COMMIT = (
 )  # fmt: skip
 
 
-@click.command(cls=Committing, epilog=EPILOG)
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "yes", "by_hunk", "dry_run", "no_commit", "check", "words", "path", "sources", "strict", "branch",
+    ),
+    "Safety": ("allow_sensitive", "no_parse_check", "check_unconfined"),
+    "Commit": ("message_file", "edit_message", "signoff", "sign", "fixup", "no_verify", "include_dirty"),
+    "Output": ("as_json",),
+}  # fmt: skip
+
+
+@click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("file", required=False, metavar="[FILE|-]", type=click.Path())
 @asking
 @click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in reading or placing it.")
@@ -64,7 +74,6 @@ OF_A_COMMIT = (
 )
 @click.option("-F", "--message-file", type=click.Path(), metavar="FILE", help="Read the message from FILE.")
 @committing
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> Exit:
@@ -78,7 +87,6 @@ def command(session: Session, /, **options: Any) -> Exit:
 
     given = SimpleNamespace(**options)
     refuse_conflicts(given, LANDING_CONFLICTS, CONFLICTS)
-    session = session._replace(verbose=session.verbose or given.verbose)
     patch = read_given(_name(given.file), _read(given.file), Path.cwd())
     if given.file in {None, "-"}:
         _ask_on_the_terminal()

@@ -1,4 +1,4 @@
-"""`repoagent config`: every option, its value and where that came from; and a way to set one."""
+"""`repoagent config`: every option, its value and where that came from; setting one, for you or for a team."""
 
 from __future__ import annotations
 
@@ -10,58 +10,129 @@ from typing import TYPE_CHECKING
 
 import click
 
+from repoagent.cli.program.command import Command
 from repoagent.cli.program.session import Session, find_layout, json_option, pass_session
 from repoagent.cli.screen.clean import clean, columns, paint
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.config import Setting
+    from repoagent.store import Layout
 
 
-def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from repoagent.config import OPTIONS
+SHARED = ("config.toml", "context.md", "skills/", "skills/**", "agents/", "agents/**")  # as in .gitignore
 
-    return [option.key for option in OPTIONS if option.key.startswith(incomplete)]
+CONTEXT = """\
+<!-- Each prompt shows this file: what the project is for, its layout, style and tests, what not to touch. -->
+"""
+
+CONFIG_HEAD = """\
+# Options of repoagent for everybody who works in this repository. These are the defaults: remove a "#" and
+# change the value. Commands, addresses, keys and prices are each person's own and cannot be set here
+# (`repoagent config KEY VALUE` and `git config repoagent.KEY VALUE` do), and limits can only be lower here
+# than a person has them. `repoagent config` shows the values in use and where each comes from.
+"""
+
+EXAMPLES = """\b
+Examples:
+  repoagent config                         list all options
+  repoagent config max_cost                print a value
+  repoagent config max_cost 0.50           set it for yourself
+  repoagent config --shared max_turns 5    set it for the team
+  repoagent config --unset max_cost
+  repoagent config init                    let the team share .repoagent/
+
+Later wins: the default; your own ~/.config/repoagent/config.toml; the team's
+.repoagent/config.toml; `git config repoagent.KEY`; REPOAGENT_KEY in the
+environment; options of a command. Commands, keys and prices cannot be set
+with --shared: a repository must not choose what runs on your machine."""
 
 
-_key = click.argument("key", shell_complete=_complete_key)
-
-
-@click.group(invoke_without_command=True)
+@click.command("init")
 @json_option
-@click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
-    """Show or set options, and where each comes from.
+@pass_session
+def init(session: Session, as_json: bool) -> None:
+    """Set up .repoagent/ for a team to share.
 
-    Later wins: defaults; your own config.toml; the repository's .repoagent/config.toml; git config
-    repoagent.KEY; REPOAGENT_KEY in the environment; flags.
-
-    Without a command, list them all.
+    Creates config.toml and context.md in it where they are missing, and lets git track these two and the folders
+    skills/ and agents/; git ignores the rest. Running it again changes nothing.
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(show_all, as_json=as_json)
+    from repoagent.repo.worktree import layout, open_worktree
 
-
-@command.command("list")
-@json_option
-@pass_session
-def show_all(session: Session, as_json: bool) -> None:
-    """List all options with their values and where these come from."""
-    settings, terminal = session.open(find_layout())
+    worktree = open_worktree(Path.cwd())
+    where = layout(worktree)
+    done = _set_up(where, in_work_tree=where.root.name.startswith("."))
+    terminal = session.terminal()
     if as_json:
-        terminal.result(_json({"settings": [_as_object(setting) for setting in settings]}))
-    else:
-        terminal.styled(_table(list(settings), terminal))
+        terminal.result(_json({"files": [{"path": str(path), "what": what} for path, what in done]}))
+        return
+    for path, what in done:
+        terminal.result(f"{what:9}{os.path.relpath(path)}\n")
+    terminal.note(f"to share it: git add {os.path.relpath(where.root)} && git commit")
 
 
-@command.command("get")
-@_key
-@click.option("--show-origin", is_flag=True, help="Print where the value comes from, too.")
+def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from repoagent.cli.completing.values import keys
+
+    if ctx.params.get("words"):
+        return []
+    first = [] if ctx.params.get("unset") else [("init", "set up .repoagent/ for a team")]
+    found = [*first, *keys(incomplete)]
+    return [CompletionItem(name, help=about) for name, about in found if name.startswith(incomplete)]
+
+
+@click.command(cls=Command, verbs={"init": init}, epilog=EXAMPLES)
+@click.argument("words", nargs=-1, metavar="[KEY [VALUE]...]", shell_complete=_complete_key)
+@click.option("--shared", is_flag=True, help="Write the team's .repoagent/config.toml, not your own file.")
+@click.option("--unset", is_flag=True, help="Remove KEY from the file.")
+@click.option("-l", "--list", "listed", is_flag=True, help="List all options; the default without a KEY.")
+@click.option("--show-origin", is_flag=True, help="Print where the value of KEY comes from, too.")
 @json_option
 @pass_session
-def show_one(session: Session, key: str, show_origin: bool, as_json: bool) -> None:
-    """Print the value of one option; exit 1 when it has none."""
+def command(
+    session: Session,
+    /,
+    *,
+    words: tuple[str, ...],
+    shared: bool,
+    unset: bool,
+    listed: bool,
+    show_origin: bool,
+    as_json: bool,
+) -> None:
+    """Show and set options.
+
+    Without arguments, list all options, their values and where each comes from. With KEY, print its value; exit 1
+    when it has none. With VALUE, set it in your own file, or in the team's with --shared. Options that are lists
+    take several VALUEs.
+    """
+    key, values = (words[0] if words else ""), words[1:]
+    if listed and words:
+        raise UsageError("--list takes no KEY")
+    if unset and len(words) != 1:
+        raise UsageError("--unset takes one KEY")
+    if shared and not (values or unset):
+        raise UsageError("--shared needs a KEY and a VALUE")
+    if show_origin and (not key or values or unset):
+        raise UsageError("--show-origin needs a KEY and no VALUE")
+    if unset or values:
+        _write(session, key, values, shared=shared, as_json=as_json)
+    elif key:
+        _show_one(session._replace(no_pager=True), key, show_origin=show_origin, as_json=as_json)
+    else:
+        settings, terminal = session.open(find_layout())
+        if as_json:
+            terminal.result(_json({"settings": [_as_object(setting) for setting in settings]}))
+        else:
+            terminal.styled(_table(list(settings), terminal))
+
+
+def _show_one(session: Session, key: str, *, show_origin: bool, as_json: bool) -> None:
     from repoagent.config import find_or_refuse
 
     spelled, _ = find_or_refuse(key)
@@ -77,45 +148,36 @@ def show_one(session: Session, key: str, show_origin: bool, as_json: bool) -> No
         terminal.result("".join(f"{head}{line}\n" for line in lines))
 
 
-@command.command("set")
-@_key
-@click.argument("values", nargs=-1, required=True, metavar="VALUE...")
-@click.option("--global", "where", flag_value="global", help="In your own file, for all repositories.")
-@click.option(
-    "--local",
-    "where",
-    flag_value="local",
-    help="In .repoagent/config.toml, which a team can share (default).",
-)
-@json_option
-@pass_session
-def set_one(session: Session, key: str, values: tuple[str, ...], where: str | None, as_json: bool) -> None:
-    """Set one option. Only a list takes more than one VALUE."""
-    from repoagent.config import find_or_refuse, set_value, user_file
+def _write(session: Session, key: str, values: tuple[str, ...], *, shared: bool, as_json: bool) -> None:
+    """Set an option to `values`, or remove it where there are none."""
+    from repoagent.config import find_or_refuse, set_value, unset_value, user_file
     from repoagent.store import ensure
 
-    everywhere = where == "global"
     spelled, option = find_or_refuse(key)
     if len(values) > 1 and not isinstance(option.default, tuple):
         raise UsageError(f"{spelled} takes one value; put it in quotes")
     layout = find_layout()
-    if everywhere:  # the file may be a link into a collection of such files, which stays one
-        path = user_file(os.environ).resolve()
-    elif layout is None:
-        raise UsageError("there is no repository here to set it for; say --global to set it for all")
-    else:
+    if shared and layout is None:
+        raise UsageError("--shared needs a repository: run it in one, or leave out --shared")
+    if shared and layout is not None:
         path = layout.config
-    value = set_value(path, spelled, "\n".join(values), repository=not everywhere)
-    if layout is not None and not everywhere:
-        ensure(layout)
+    else:  # the file may be a link into a collection of such files, which stays one
+        path = user_file(os.environ).resolve()
+    value = None
+    if values:
+        value = set_value(path, spelled, "\n".join(values), repository=shared)
+        if shared and layout is not None:
+            ensure(layout)
+    elif not unset_value(path, spelled, repository=shared):
+        raise NothingDone(f"{spelled} is not set in {path}")
     settings, terminal = session.open(layout)
     setting = settings.setting(spelled)
     if as_json:
         terminal.result(_json({**_as_object(setting), "file": str(path)}))
     else:
-        terminal.note(f"set {spelled} in {path}")
-    if setting.value != value:
-        terminal.warn(f"it does not count: {setting.origin} says {setting.shown or 'none'}")
+        terminal.note(f"{'set' if values else 'unset'} {spelled} in {path}")
+    if values and setting.value != value:
+        terminal.warn(f"this value is not used: {setting.origin} sets {setting.shown or 'none'}")
 
 
 def _as_object(setting: Setting) -> dict[str, object]:
@@ -154,3 +216,50 @@ def _short(origin: str) -> str:
     """An origin with the home directory as ~."""
     home = f"file:{Path.home()}/"
     return f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
+
+
+def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
+    """Make what is missing; each file with what was done to it: "made", "changed" or "kept".
+
+    Raises Refused when a part of the folder is a symbolic link or of another kind.
+    """
+    from repoagent.store import ensure, read_regular, write_whole
+
+    ensure(layout)
+    done = []
+    for path, text in ((layout.config, config_template()), (layout.context, CONTEXT)):
+        missing = read_regular(path) is None
+        if missing:
+            write_whole(path, text.encode(), private=False)
+        done.append((path, "made" if missing else "kept"))
+    ignore = layout.root / ".gitignore"
+    old = read_regular(ignore) or b""
+    new = _unignore(old, SHARED) if in_work_tree else old
+    if new != old:
+        write_whole(ignore, new, private=False)
+    done.append((ignore, "changed" if new != old else "kept"))
+    return done
+
+
+def _unignore(ignore: bytes, names: tuple[str, ...]) -> bytes:
+    """A `.gitignore` with what it lacks to let git see `names`; whatever else it says stays."""
+    lines = ignore.decode("utf-8", "surrogateescape").split("\n")
+    missing = [f"!/{name}" for name in names if f"!/{name}" not in lines]
+    ended = b"" if not ignore or ignore.endswith(b"\n") else b"\n"
+    return ignore + ended + "".join(f"{line}\n" for line in missing).encode() if missing else ignore
+
+
+def config_template() -> str:
+    """A `config.toml` of comments: every option that a repository may set to its default, with that."""
+    from repoagent.config import OPTIONS
+    from repoagent.config.layers import why_not_from_repository
+
+    options = [option for option in OPTIONS if why_not_from_repository(option, option.default) is None]
+    entries = [f"# {option.doc}\n#{option.key} = {_toml(option.default)}\n" for option in options]
+    return "\n".join([CONFIG_HEAD, *entries])
+
+
+def _toml(value: object) -> str:
+    if value is None:
+        return '"none"'
+    return json.dumps(list(value) if isinstance(value, tuple) else value)

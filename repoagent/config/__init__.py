@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from repoagent.config.options import OPTIONS, Option, find, find_or_refuse
     from repoagent.config.settings import Setting, Settings
     from repoagent.config.sources import user_file
-    from repoagent.config.write import set_value
+    from repoagent.config.write import set_value, unset_value
 
 __all__ = [
     "OPTIONS",
@@ -26,6 +26,7 @@ __all__ = [
     "find_or_refuse",
     "load",
     "set_value",
+    "unset_value",
     "user_file",
 ]
 
@@ -38,6 +39,7 @@ _HOMES = {
     "find_or_refuse": "options",
     "load": "layers",
     "set_value": "write",
+    "unset_value": "write",
     "user_file": "sources",
 }
 

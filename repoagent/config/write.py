@@ -24,19 +24,43 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
     and for a file that is no TOML; Refused when it is no regular file.
     """
     spelled, option = find_or_refuse(key)
-    value = parse(option, spelled, text, "config set")
+    value = parse(option, spelled, text, "config")
     if repository and (reason := why_not_from_repository(option, value)):
         raise UsageError(
-            f"{path} comes with the repository, and {reason}; "
-            f"say `git config repoagent.{_in_git(spelled)} …` or `repoagent config set --global`"
+            f"{reason}, so a repository cannot set it: leave out --shared to set it in your own file, or use "
+            f"`git config repoagent.{_in_git(spelled)} VALUE` to set it for this repository"
         )
     document = _read(path)
-    first, _, rest = spelled.partition(".")
-    middle, _, last = rest.rpartition(".")
-    parts = [part for part in (first, middle, last) if part]
-    _put(document, parts, value, path)
+    _put(document, _parts(spelled), value, path)
     write_whole(path, document.as_string().encode(), private=not repository)
     return value
+
+
+def unset_value(path: Path, key: str, *, repository: bool = False) -> bool:
+    """Remove `key` from the TOML file `path`; False when it is not in there. Raises as `set_value`."""
+    spelled, _ = find_or_refuse(key)
+    document = _read(path)
+    if not _remove(document, _parts(spelled)):
+        return False
+    write_whole(path, document.as_string().encode(), private=not repository)
+    return True
+
+
+def _parts(key: str) -> list[str]:
+    """The tables that hold a key, and its own name: `models.openai/gpt-4.1.input` is three parts."""
+    first, _, rest = key.partition(".")
+    middle, _, last = rest.rpartition(".")
+    return [part for part in (first, middle, last) if part]
+
+
+def _remove(table: MutableMapping[str, object], parts: list[str]) -> bool:
+    """Remove a key, in whichever way the table spells it: nested, or as one key in quotes."""
+    whole = _spelled_there(table, ".".join(parts))
+    if whole in table:
+        del table[whole]
+        return True
+    inner = table.get(_spelled_there(table, parts[0]))
+    return len(parts) > 1 and isinstance(inner, MutableMapping) and _remove(inner, parts[1:])
 
 
 def _read(path: Path) -> TOMLDocument:

@@ -73,7 +73,7 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         yield warning(
             ".repoagent",
             f"{private[0]}{more}: tracked by git, and holds what was said to a model",
-            f"git rm --cached -r {root.name} && repoagent init",
+            f"git rm --cached -r {root.name} && repoagent config init",
         )
         return
     # check-ignore is asked about a name that need not be there
@@ -82,7 +82,7 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         yield warning(
             ".repoagent",
             f"{root} is not ignored by git",
-            f"echo '*' > {root}/.gitignore, or run repoagent init",
+            f"echo '*' > {root}/.gitignore, or run repoagent config init",
         )
     elif not wrong:
         shared = (

@@ -179,7 +179,7 @@ class Meter:
         if today + next_cost > self.limits.day:
             raise LimitReached(
                 f"the next call would pass the limit of ${self.limits.day:g} a day (${today:.4f} spent today, about "
-                f"${next_cost:.4f} to send the next prompt): see `repoagent cost`, or raise max_cost_per_day"
+                f"${next_cost:.4f} to send the next prompt): see `repoagent activity --cost`, or raise max_cost_per_day"
             )
 
 

@@ -170,7 +170,7 @@ def test_all_work_trees_of_a_repository_count_and_others_do_not(
         assert [event["files"] for event in found["events"]] == [["src/app.py"]]
         assert found["days"][0]["calls"] == 1
         assert [(one["applied"], one["calls"]) for one in found["models"]] == [(0, 1)]
-    assert run("cost", "--here", "--json").json["rows"][0]["calls"] == 1
+    assert run("activity", "--cost", "--here", "--json").json["rows"][0]["calls"] == 1
     (tmp_path / "other").mkdir()
     GitRepo(tmp_path / "other").git("init", "-q")
     assert run("-C", str(tmp_path / "other"), "activity").code == 1

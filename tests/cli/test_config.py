@@ -1,4 +1,4 @@
-"""`repoagent config`, `init` and `completion`, as a person runs them."""
+"""`repoagent config` and `completion`, as a user runs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import COMMANDS
+from repoagent.cli.program.app import GROUPS
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 from tests.program import run
@@ -23,70 +23,114 @@ def program(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProce
     return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def test_wrong_calls_change_nothing(repo: GitRepo, tmp_path: Path) -> None:
+def test_wrong_calls_change_nothing(repo: GitRepo, tmp_path: Path, clean_environment: Path) -> None:
     for arguments, message in (
-        (["config", "set", "modle", "x"], "modle is no option; did you mean model?"),
-        (["config", "get", "modle"], "did you mean model?"),
-        (["config", "set", "max_turns", "many"], "max_turns can't be 'many'"),
-        (["config", "set", "max_turns", "1", "2"], "max_turns takes one value"),
-        (["config", "set", "check", "make"], "git config repoagent.check"),
-        (["config", "set", "max_turns"], "missing argument 'VALUE...'"),
+        (["modle", "x"], "modle is no option; did you mean model?"),
+        (["modle"], "did you mean model?"),
+        (["--unset", "modle"], "did you mean model?"),
+        (["max_turns", "many"], "max_turns can't be 'many'"),
+        (["max_turns", "1", "2"], "max_turns takes one value"),
+        (
+            ["--shared", "check", "make"],
+            "check is a person's own to set, so a repository cannot set it: leave out",
+        ),
+        (["--shared", "max_turns"], "--shared needs a KEY and a VALUE"),
+        (["--unset", "max_turns", "3"], "--unset takes one KEY"),
+        (["--unset"], "--unset takes one KEY"),
+        (["--list", "max_turns"], "--list takes no KEY"),
+        (["--show-origin"], "--show-origin needs a KEY"),
     ):
-        done = program(repo.top, *arguments)
+        done = program(repo.top, "config", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
     assert not (repo.top / ".repoagent").exists()
-    done = program(tmp_path, "config", "set", "max_turns", "3")
+    assert not (clean_environment / ".config").exists()
+    done = program(tmp_path, "config", "--shared", "max_turns", "3")
     assert done.returncode == 2
-    assert "say --global" in done.stderr
+    assert "--shared needs a repository" in done.stderr
 
 
 def test_the_list_has_every_option_with_its_origin(repo: GitRepo, clean_environment: Path) -> None:
     repo.git("config", "repoagent.maxCost", "1.5")
-    program(repo.top, "config", "set", "--global", "models.openai/gpt-4.1.input", "2")
+    program(repo.top, "config", "models.openai/gpt-4.1.input", "2")
     out = program(repo.top, "config", REPOAGENT_MODEL="manual").stdout
     rows = [line.split(None, 2) for line in out.splitlines()]
     assert ["model", "manual", "environment REPOAGENT_MODEL"] in rows
     assert ["max_cost", "1.5", "git config (local)"] in rows
     assert ["models.openai/gpt-4.1.input", "2", "file:~/.config/repoagent/config.toml"] in rows
     assert ["max_tokens", "none", "default"] in rows
-    as_json = json.loads(program(repo.top, "config", "list", "--json").stdout)
+    as_json = json.loads(program(repo.top, "config", "--list", "--json").stdout)
     assert as_json["version"] == 1
     assert {"key": "max_cost", "value": 1.5, "origin": "git config (local)"} in as_json["settings"]
-    assert (
-        program(repo.top, "config", "--json").stdout == program(repo.top, "config", "list", "--json").stdout
-    )
+    assert program(repo.top, "config", "--json").stdout == program(repo.top, "config", "-l", "--json").stdout
 
 
-def test_get(repo: GitRepo) -> None:
-    assert program(repo.top, "config", "get", "max_turns").stdout == "10\n"
-    assert program(repo.top, "config", "get", "maxTurns", "--show-origin").stdout == "default\t10\n"
-    missing = program(repo.top, "config", "get", "max_cost")
+def test_a_key_prints_its_value(repo: GitRepo) -> None:
+    assert program(repo.top, "config", "max_turns").stdout == "10\n"
+    assert program(repo.top, "config", "maxTurns", "--show-origin").stdout == "default\t10\n"
+    missing = program(repo.top, "config", "max_cost")
     assert (missing.returncode, missing.stdout, missing.stderr) == (1, "", "repoagent: max_cost is not set\n")
-    assert json.loads(program(repo.top, "config", "get", "max_cost", "--json").stdout)["value"] is None
-    program(repo.top, "config", "set", "context", "a.md", "b c.md")
-    assert program(repo.top, "config", "get", "context").stdout == "a.md\nb c.md\n"
+    assert json.loads(program(repo.top, "config", "max_cost", "--json").stdout)["value"] is None
+    program(repo.top, "config", "context", "a.md", "b c.md")
+    assert program(repo.top, "config", "context").stdout == "a.md\nb c.md\n"
 
 
-def test_set_says_where_and_what_it_is_worth(repo: GitRepo) -> None:
-    done = program(repo.top, "config", "set", "max_turns", "3")
+def test_a_value_is_set_for_the_user(repo: GitRepo, clean_environment: Path) -> None:
+    path = clean_environment / ".config" / "repoagent" / "config.toml"
+    done = program(repo.top, "config", "max_turns", "30")
+    assert (done.returncode, done.stderr) == (0, f"set max_turns in {path}\n")
+    assert path.read_text() == "max_turns = 30\n"
+    assert not (repo.top / ".repoagent").exists()
+    assert (
+        program(repo.top, "config", "check", "make test").returncode == 0
+    )  # a command is the user's own to set
+    assert program(repo.top, "config", "max_turns").stdout == "30\n"
+
+
+def test_a_shared_value_says_where_it_is_and_whether_it_is_used(repo: GitRepo) -> None:
+    done = program(repo.top, "config", "--shared", "max_turns", "3")
     assert done.stderr == f"set max_turns in {repo.top}/.repoagent/config.toml\n"
     assert repo.read(".repoagent/config.toml") == b"max_turns = 3\n"
     assert repo.read(".repoagent/.gitignore") == b"*\n"
     assert repo.status() == ""
-    done = program(repo.top, "config", "set", "max_turns", "4", REPOAGENT_MAX_TURNS="9")
-    assert "warning: it does not count: environment REPOAGENT_MAX_TURNS says 9\n" in done.stderr
-    done = program(repo.top, "config", "set", "max_turns", "40")
+    done = program(repo.top, "config", "--shared", "max_turns", "4", REPOAGENT_MAX_TURNS="9")
+    assert "warning: this value is not used: environment REPOAGENT_MAX_TURNS sets 9\n" in done.stderr
+    done = program(repo.top, "config", "--shared", "max_turns", "40")
     assert "may only lower a limit: max_turns = 40" in done.stderr
 
 
-def test_set_global_keeps_a_link_a_link(repo: GitRepo, clean_environment: Path, tmp_path: Path) -> None:
+def test_a_value_is_unset(repo: GitRepo, clean_environment: Path) -> None:
+    path = clean_environment / ".config" / "repoagent" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        '# mine\ncheck = "make"\n"check.timeout" = 60\n\n[models."openai/gpt-4.1"]\ninput = 2\noutput = 1\n'
+    )
+    for key in ("check.timeout", "models.openai/gpt-4.1.input"):
+        done = program(repo.top, "config", "--unset", key)
+        assert (done.returncode, done.stderr.splitlines()[0]) == (0, f"unset {key} in {path}")
+    assert path.read_text() == '# mine\ncheck = "make"\n\n[models."openai/gpt-4.1"]\noutput = 1\n'
+    done = program(repo.top, "config", "--unset", "check.timeout")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        1,
+        f"repoagent: check.timeout is not set in {path}",
+    )
+    program(repo.top, "config", "--shared", "max_turns", "3")
+    assert (
+        program(repo.top, "config", "--unset", "max_turns").returncode == 1
+    )  # your own file does not have it
+    assert program(repo.top, "config", "--unset", "--shared", "max_turns").returncode == 0
+    assert repo.read(".repoagent/config.toml") == b""
+
+
+def test_a_file_of_the_user_that_is_a_link_stays_one(
+    repo: GitRepo, clean_environment: Path, tmp_path: Path
+) -> None:
     real = tmp_path / "dotfiles.toml"
     real.write_text("# mine\n")
     path = clean_environment / ".config" / "repoagent" / "config.toml"
     path.parent.mkdir(parents=True)
     path.symlink_to(real)
-    assert program(tmp_path, "config", "set", "--global", "check", "make test").returncode == 0
+    assert program(tmp_path, "config", "check", "make test").returncode == 0
     assert real.read_text() == '# mine\ncheck = "make test"\n'
     assert path.is_symlink()
 
@@ -111,7 +155,7 @@ def test_escape_sequences_of_a_repository_are_shown_not_obeyed(repo: GitRepo) ->
 def test_init_makes_what_a_team_can_share(repo: GitRepo) -> None:
     repo.write("sub/x", "")
     repo.commit()
-    done = program(repo.top / "sub", "init")
+    done = program(repo.top / "sub", "config", "init")
     assert done.stdout.split() == [
         *("made", "../.repoagent/config.toml"),
         *("made", "../.repoagent/context.md"),
@@ -136,11 +180,11 @@ def test_init_makes_what_a_team_can_share(repo: GitRepo) -> None:
 
 
 def test_init_again_changes_nothing(repo: GitRepo) -> None:
-    program(repo.top, "init")
+    program(repo.top, "config", "init")
     repo.write(".repoagent/config.toml", "max_turns = 3\n")
     ignore = "*\n!/agents/\n!/agents/**\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/mine"
     repo.write(".repoagent/.gitignore", ignore)
-    done = program(repo.top, "init", "--json")
+    done = program(repo.top, "config", "init", "--json")
     assert [file["what"] for file in json.loads(done.stdout)["files"]] == ["kept"] * 3
     assert repo.read(".repoagent/config.toml") == b"max_turns = 3\n"
     assert repo.read(".repoagent/.gitignore") == ignore.encode()
@@ -148,7 +192,7 @@ def test_init_again_changes_nothing(repo: GitRepo) -> None:
 
 def test_init_adds_to_a_gitignore_that_is_there(repo: GitRepo) -> None:
     repo.write(".repoagent/.gitignore", "*\n# mine")
-    assert program(repo.top, "init").returncode == 0
+    assert program(repo.top, "config", "init").returncode == 0
     added = b"!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/agents/\n!/agents/**\n"
     assert repo.read(".repoagent/.gitignore") == b"*\n# mine\n" + added
 
@@ -156,18 +200,18 @@ def test_init_adds_to_a_gitignore_that_is_there(repo: GitRepo) -> None:
 def test_init_through_a_link_is_refused(repo: GitRepo, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (repo.top / ".repoagent").symlink_to(tmp_path / "elsewhere")
-    done = program(repo.top, "init")
+    done = program(repo.top, "config", "init")
     assert done.returncode == 3
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_init_outside_a_repository_says_so(tmp_path: Path) -> None:
-    done = program(tmp_path, "init")
+    done = program(tmp_path, "config", "init")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
-    from repoagent.cli.init import config_template
+    from repoagent.cli.config import config_template
     from repoagent.config import OPTIONS, load
     from repoagent.store import Layout
 
@@ -186,15 +230,18 @@ def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
 @pytest.mark.parametrize(
     ("words", "count", "expected"),
     [
-        ("repoagent ", 1, {*COMMANDS}),
-        ("repoagent co", 1, {"config", "context", "conversation", "cost", "completion"}),
+        ("repoagent ", 1, {name for group in GROUPS.values() for name in group}),
+        ("repoagent co", 1, {"config", "context", "conversation"}),
         (
-            "repoagent config get max",
-            3,
+            "repoagent config max",
+            2,
             {"max_turns", "max_tokens", "max_cost", "max_cost_per_day", "max_output_tokens"},
         ),
         ("repoagent completion z", 2, {"zsh"}),
-        ("repoagent init --", 2, {"--json", "--help"}),
+        ("repoagent config init --", 3, {"--json", "--help"}),
+        ("repoagent config in", 2, {"init"}),
+        ("repoagent help ed", 2, {"edit"}),
+        ("repoagent help e", 2, {"edit", "exit-codes"}),
     ],
 )
 def test_completion_answers(tmp_path: Path, words: str, count: int, expected: set[str]) -> None:

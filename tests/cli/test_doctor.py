@@ -143,7 +143,7 @@ GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(f
 
 @pytest.mark.soak
 def test_what_is_wrong_with_the_folder(repo: GitRepo) -> None:
-    run(["init"], repo.top)
+    run(["config", "init"], repo.top)
     folder = repo.top / ".repoagent"
     assert only(doctor(repo.top)[1], ".repoagent")[0] == "ok"
     folder.chmod(0o777)

@@ -1,4 +1,4 @@
-"""`repoagent models` and `repoagent cost`: the real program, with servers on this machine."""
+"""`repoagent models` and `repoagent activity --cost`: the real program, with servers on this machine."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_one_smallest_call(tmp_path: Path) -> None:
     with messages_server(text("ok", usage={"input_tokens": 12, "output_tokens": 1})) as server:
         done = program(tmp_path, "models", "test", "fast", **server.environment)
         as_json = program(tmp_path, "models", "test", SONNET, "--json", **server.environment)
-        spent = json.loads(program(tmp_path, "cost", "--by", "call", "--json").stdout)
+        spent = json.loads(program(tmp_path, "activity", "--cost", "--by", "call", "--json").stdout)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(
         "anthropic/claude-haiku-5-5 answers (served by anthropic/claude-test): ok\n"
@@ -142,29 +142,29 @@ def spending(repo: GitRepo) -> GitRepo:
 
 @pytest.mark.soak
 def test_what_was_spent(spending: GitRepo, tmp_path: Path) -> None:
-    done = program(spending.top, "cost")
+    done = program(spending.top, "activity", "--cost")
     assert done.returncode == 0
     head, day = done.stdout.splitlines()
     assert head.split() == ["day", "calls", "tokens", "in", "out", "cost"]
     assert day.split()[1:] == ["1", "1,000", "101", "$0.0002"]
-    by_file = program(spending.top, "cost", "--by", "file", "--here").stdout.splitlines()
+    by_file = program(spending.top, "activity", "--cost", "--by", "file", "--here").stdout.splitlines()
     assert [line.split()[1:] for line in by_file[1:]] == [
         ["1", "500", "50", "$0.0001"],
         ["1", "500", "50", "$0.0001"],
         ["all", "2", "1,000", "100", "$0.0002"],
     ]
-    run = json.loads(program(spending.top, "cost", "--by", "run", "--json").stdout)["rows"][0]
+    run = json.loads(program(spending.top, "activity", "--cost", "--by", "run", "--json").stdout)["rows"][0]
     assert run["run"] in spending.git("log", "-1", "--format=%B")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    assert "1,000" in program(elsewhere, "cost").stdout
+    assert "1,000" in program(elsewhere, "activity", "--cost").stdout
 
 
 def test_nothing_spent_and_a_wrong_day(tmp_path: Path) -> None:
-    nothing = program(tmp_path, "cost", "--since", "today")
+    nothing = program(tmp_path, "activity", "--cost", "--since", "today")
     assert (nothing.returncode, nothing.stdout) == (1, "")
     assert "nothing was spent since today" in nothing.stderr
-    assert program(tmp_path, "cost", "--since", "soon").returncode == 2
+    assert program(tmp_path, "activity", "--cost", "--since", "soon").returncode == 2
 
 
 @pytest.mark.soak

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.activity.cost import first_day
+from repoagent.cli.activity.cost import BY, first_day, show_cost
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, UsageError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from repoagent.repo.worktree import WorkTree
 
 VERSION = 1
+_LIMIT = 20  # lines
 _AROUND = 6  # hot files whose neighborhood is looked up
 _BESIDE = 4  # files of each
 
@@ -28,25 +29,49 @@ Examples:
   repoagent activity
   repoagent activity --since 7d --html week.html
   repoagent activity --since ever --json | jq '.days'
+  repoagent activity --cost --by model --since 7d
 
-Exit code 1 says that there was nothing."""
+The exit code is 1 when there is nothing to show."""
 
 
 @click.command(epilog=EXAMPLES)
 @click.option(
     "--since", metavar="DAY", default="30d", show_default=True, help="YYYY-MM-DD, today, Nd or ever."
 )
-@click.option("-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="At most N lines.")
+@click.option("-n", "--limit", type=int, metavar="N", help="Show at most N lines.  [default: 20]")
 @click.option(
-    "--html", "html", metavar="FILE", help="Write a page that draws it to FILE; - is standard output."
+    "--html", "html", metavar="FILE", help="Write a page with charts to FILE; - is standard output."
 )
+@click.option("--cost", is_flag=True, help="Show what calls of models cost, in all your repositories.")
+@click.option("--by", type=click.Choice(list(BY)), help="With --cost: what to sum up by.  [default: day]")
+@click.option("--here", is_flag=True, help="With --cost: count only this repository and its work trees.")
 @json_option
 @pass_session
-def command(session: Session, /, *, since: str, limit: int, html: str | None, as_json: bool) -> int:
-    """Show the edits, undos, reviews and runs of this repository, and what models cost it.
+def command(
+    session: Session,
+    /,
+    *,
+    since: str,
+    limit: int | None,
+    html: str | None,
+    cost: bool,
+    by: str | None,
+    here: bool,
+    as_json: bool,
+) -> int:
+    """Show the edits, undos, reviews and runs of this repository, and what models cost.
 
-    All of it is read from the files in .repoagent/ and from your ledger; nothing is sent.
+    It reads the files in .repoagent/ and your own list of calls; nothing is sent. With --cost, calls that failed count
+    too, and a call about several files counts for each with its share.
     """
+    if (by or here) and not cost:
+        raise UsageError("--by and --here need --cost")
+    if cost:
+        if html is not None or limit is not None:
+            raise UsageError("--cost cannot be combined with --html or --limit")
+        show_cost(session, by=by or "day", since=since, here=here, as_json=as_json)
+        return Exit.DONE
+    limit = _LIMIT if limit is None else limit
     if limit < 1:
         raise UsageError(f"--limit {limit} leaves nothing to show: say 1 or more")
     if html is not None and as_json:

@@ -1,4 +1,4 @@
-"""`repoagent cost`: what was spent on models, in all repositories of this user."""
+"""`repoagent activity --cost`: what was spent on models, in all repositories of this user."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from repoagent.cli.program.session import Session, find_layout, json_option, pass_session
+from repoagent.cli.program.session import Session, find_layout
 from repoagent.cli.screen.clean import clean, columns, paint
 from repoagent.errors import NothingDone, UsageError
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _AGO = re.compile(r"([0-9]{1,4})d")
-_BY: dict[str, Callable[[Spent], Iterable[str]]] = {
+BY: dict[str, Callable[[Spent], Iterable[str]]] = {
     "day": lambda spent: [spent.time[:10]],
     "model": lambda spent: [spent.model],
     "repository": lambda spent: [spent.repository],
@@ -51,22 +49,9 @@ class _Sum:
         self.estimated |= spent.usage.estimated
 
 
-@click.command()
-@click.option(
-    "--by", type=click.Choice(list(_BY)), default="day", show_default=True, help="What a line is about."
-)
-@click.option(
-    "--since", metavar="DAY", default="30d", show_default=True, help="YYYY-MM-DD, today, Nd or ever."
-)
-@click.option("--here", is_flag=True, help="Only of this repository, its work trees together.")
-@json_option
-@pass_session
-def command(session: Session, /, by: str, since: str, here: bool, as_json: bool) -> None:
-    """Show what calls of models have cost, failed ones too.
-
-    Each call is a line in a file of your own, one file for each day; `max_cost_per_day` is a limit on what they say.
-    A call about several files counts for each of them with its share.
-    """
+def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: bool) -> None:
+    """Print a line for each `by`: the calls of models, their tokens and cost, failed ones too. A call about several
+    files counts for each of them with its share."""
     from repoagent.activity.events import tops
     from repoagent.llm.ledger import read, state_folder
     from repoagent.repo.worktree import open_worktree
@@ -76,7 +61,7 @@ def command(session: Session, /, by: str, since: str, here: bool, as_json: bool)
     folder = state_folder()
     sums: dict[str, _Sum] = {}
     for spent in read(folder, first_day(since)):
-        names = list(_BY[by](spent))
+        names = list(BY[by](spent))
         for name in names if only is None or spent.repository in only else []:
             sums.setdefault(name, _Sum()).add(spent, 1 / len(names))
     if by in ("model", "repository", "file"):  # the dearest first; what happens in time stays in its order

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.program.command import Command
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.program.signals import Ended
 from repoagent.cli.run import options as run_options
@@ -33,7 +34,19 @@ Without a terminal each line of standard input is a turn; the first one that
 fails ends the chat, with its exit code."""
 
 
-@click.command(epilog=EPILOG)
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "model", "mode", "continues", "resume", "conversation", "check", "commit_per_edit", "no_commit", "effort",
+        "max_cost",
+    ),
+    "Input and output": ("forget", "as_json", "json_stream"),
+    "Model": ("max_turns", "max_tokens", "max_time", "agent", "reply", "record"),
+    "Safety": ("allow_sensitive", "no_parse_check", "check_unconfined"),
+    "Commit": ("signoff", "no_verify", "include_dirty"),
+}  # fmt: skip
+
+
+@click.command(cls=Command, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @run_options.asking("chat")
 @run_options.landing("chat")
 @run_options.limiting(" for each message")
@@ -50,7 +63,6 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.repo import layout, open_worktree
 
     given = SimpleNamespace(**options)
-    session = session._replace(verbose=session.verbose or given.verbose)
     preload(given.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
     flags = run_options.flags_of(given)

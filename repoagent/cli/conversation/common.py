@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 VERSION = 1
 GROUP = "repoagent conversation"
-EXIT_CODES = """\b
-Exit codes: 0 done, 1 nothing to do or declined, 2 wrong usage or no such
-conversation, 3 refused, 7 a lock is held by somebody else."""
 
 
 def examples(*lines: str, more: str = "") -> str:
-    """The end of a command's help: what comes behind `repoagent conversation` in each example, `more`, exit codes."""
+    """The end of a command's help: what comes behind `repoagent conversation` in each example, and `more`."""
     shown = "\n".join(f"  {GROUP} {line}" for line in lines)
-    return f"\b\nExamples:\n{shown}\n\n{EXIT_CODES}{more}"
+    return f"\b\nExamples:\n{shown}{more}"
 
 
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

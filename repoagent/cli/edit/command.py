@@ -61,7 +61,19 @@ SETTINGS = {  # option of the command line: key of the configuration
 CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: by their parameters
 
 
-@click.command(cls=Committing, epilog=EPILOG)
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "model", "yes", "by_hunk", "dry_run", "no_commit", "check", "create", "read", "scope", "branch", "again",
+        "max_cost",
+    ),
+    "Input and output": ("message_file", "conversation", "as_json"),
+    "Model": ("effort", "edit_format", "max_turns", "max_tokens", "reply", "record", "show_prompt", "count"),
+    "Safety": ("strict", "allow_sensitive", "no_parse_check", "check_unconfined"),
+    "Commit": ("edit_message", "signoff", "sign", "fixup", "no_verify", "include_dirty"),
+}  # fmt: skip
+
+
+@click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
 @model_option
 @click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
@@ -90,7 +102,6 @@ CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: 
 @record_option
 @show_prompt_option
 @click.option("--count", is_flag=True, help="With --show-prompt: send it to the provider to be counted.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> Exit:
@@ -104,7 +115,6 @@ def command(session: Session, /, **options: Any) -> Exit:
 
     given = SimpleNamespace(**options)
     _refuse_conflicts(given)
-    session = session._replace(verbose=session.verbose or given.verbose)
     early = given.model or os.environ.get("REPOAGENT_MODEL")
     preload(early)  # its import takes long, and runs while git is waited for
     worktree = open_worktree(Path.cwd())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from repoagent.cli.program.command import Command
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ LANDING_CONFLICTS: Mapping[str, Sequence[str]] = {
     "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
     "by_hunk": ("yes",),
 }
-FLAGS = {"by_hunk": "patch", "sign": "gpg-sign", "sources": "source", "words": "message"}
+FLAGS = {"by_hunk": "patch", "kinds": "kind", "sign": "gpg-sign", "sources": "source", "words": "message"}
 _SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
 
 no_parse_check = click.option(
@@ -53,7 +54,7 @@ _COMMITTING = (
 )
 
 
-class Committing(click.Command):
+class Committing(Command):
     """A command with the options of `committing`. As in git, the key of `-S` stands in the same word: the next one is
     another argument."""
 
@@ -117,9 +118,7 @@ def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]
         for option, others in conflicts.items():
             for other in others:
                 if is_given(given, option) and is_given(given, other):
-                    raise UsageError(
-                        f"{flag(option)} and {flag(other)} can't be used together: leave one out"
-                    )
+                    raise UsageError(f"{flag(option)} and {flag(other)} cannot be combined")
 
 
 def is_given(given: SimpleNamespace, option: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, count, name, opened
+from repoagent.cli.memory.common import VERSION, amount, complete, count, name, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, UsageError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from repoagent.memory import Memory
     from repoagent.memory.care.clear import Part
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory clear src/app.py
   repoagent memory clear src/app.py --conversation --yes
@@ -26,9 +26,7 @@ Examples:
 
 Nothing is deleted: it goes to the archive/ folder of the memory, where no
 prompt and no search finds it, and --undo brings the last of it back. To be rid
-of it for good, delete that folder. Which file the memory belongs to is kept.
-
-{EXIT_CODES}"""
+of it for good, delete that folder. Which file the memory belongs to is kept."""
 
 
 @click.command("clear", epilog=EXAMPLES)

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 VERSION = 1
 _OFFERED = 500  # paths; a shell shows no more
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-EXIT_CODES = """\b
-Exit codes: 0 done, 1 nothing to do or declined, 2 wrong usage, 3 refused,
-7 a lock is held by somebody else."""
 
 
 class Here(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, count, name, opened
+from repoagent.cli.memory.common import VERSION, amount, complete, count, name, opened
 from repoagent.cli.program.model_options import max_cost_option, model_option, record_option
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from repoagent.memory.turns.compact import Ask, Compacted
 
 FEW = 3  # calls of a model that are made without a question
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory compact src/app.py
   repoagent memory compact --all --dry-run
@@ -31,7 +31,6 @@ leaves a line among the notes; the last two stay. With a model (--model, or the
 option summary.model) what is worth keeping of them is noted too. It is done by
 itself above `memory.limit` bytes.
 
-{EXIT_CODES}
 4 and 5 are about the model, as for an edit."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, complete, opened
+from repoagent.cli.memory.common import VERSION, complete, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 _SHOWN = 5  # findings
 _EMPTY = b"# Notes\n\n"
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory edit src/app.py
   repoagent memory edit src/app.py --conversation
   EDITOR="code --wait" repoagent memory edit src/app.py
 
 What a command writes meanwhile is joined with your text; where both changed
-the same lines, yours is kept as a file beside it and named.
-
-{EXIT_CODES}"""
+the same lines, yours is kept as a file beside it and named."""
 
 
 @click.command("edit", epilog=EXAMPLES)

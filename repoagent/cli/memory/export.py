@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, count, name, opened
+from repoagent.cli.memory.common import VERSION, amount, complete, count, name, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, Refused, UsageError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from repoagent.cli.memory.common import Here
     from repoagent.memory.archive import Exported
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory export -o team.tar.gz
   repoagent memory export src docs/guide.md -o team.tar.gz
@@ -27,9 +27,7 @@ Examples:
 The archive holds plain files and a manifest.json: read it with tar. The same
 memories make the same bytes, so it can be committed. It has nothing of this
 machine and nothing of the files themselves; keys and tokens are masked.
-`repoagent memory import` takes it in.
-
-{EXIT_CODES}"""
+`repoagent memory import` takes it in."""
 
 
 @click.command("export", epilog=EXAMPLES)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, count, opened
+from repoagent.cli.memory.common import VERSION, amount, count, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.screen.clean import one_line, paint
 from repoagent.cli.screen.glance import columns, shorten
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from repoagent.memory.archive.gc import Collected, Judged
     from repoagent.memory.archive.keep import Forgotten
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory gc                     says what would be put away
   repoagent memory gc --apply
@@ -31,9 +31,7 @@ tip of any branch or in a stash. Nothing is deleted: each memory that is put
 away becomes an archive in .repoagent/archive/.
 
 Where conversations.keep_days is set, what was said before that goes too, and
-of it a line each stays among the notes. That can't be brought back.
-
-{EXIT_CODES}"""
+of it a line each stays among the notes. That can't be brought back."""
 
 
 @click.command("gc", epilog=EXAMPLES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, count, opened
+from repoagent.cli.memory.common import VERSION, count, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.screen.clean import one_line, paint
 from repoagent.cli.screen.glance import columns, shorten
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from repoagent.cli.memory.common import Here
     from repoagent.memory.archive import Archive, Arrival, Mode
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory import team.tar.gz --dry-run
   repoagent memory import team.tar.gz
@@ -33,7 +33,6 @@ orphan: `repoagent memory relink` ties it by hand. Where there is a memory
 already both are united, nothing twice. What arrives is marked as imported;
 keys and tokens in it are masked.
 
-{EXIT_CODES}
 1 when all of it is here already."""
 
 _MEANING = {

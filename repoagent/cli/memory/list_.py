@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, complete, name, opened
+from repoagent.cli.memory.common import VERSION, amount, complete, name, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.screen.clean import paint
 from repoagent.cli.screen.glance import ago, columns, shorten
@@ -29,7 +29,7 @@ _LEAST = 40  # columns
 _NARROW = 76
 _PATH = 12  # columns at least for a path
 _STYLES = {"live": "green", "moved": "yellow", "orphaned": "red"}
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory list
   repoagent memory list src --sort used -n 10
@@ -43,9 +43,7 @@ Columns:
   notes     that are in notes.md
   last use  when something was last added
   state     live: the file is there; moved: its content is elsewhere, and
-            where; orphaned: it is gone. Nothing is changed by looking.
-
-{EXIT_CODES}"""
+            where; orphaned: it is gone. Nothing is changed by looking."""
 
 
 @click.command("list", epilog=EXAMPLES)

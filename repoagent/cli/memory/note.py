@@ -7,12 +7,12 @@ import sys
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, complete, count, opened
+from repoagent.cli.memory.common import VERSION, complete, count, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.screen.clean import one_line
 from repoagent.errors import Exit, UsageError
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory note src/app.py "the order of the results is relied on"
   repoagent memory note src/app.py - < lessons.md
@@ -22,7 +22,6 @@ From standard input each bullet and each paragraph is a note. Name code in
 `backticks`: when it is gone from the file, the note is marked as out of date.
 With --from what was learned of another file is noted, as it is there.
 
-{EXIT_CODES}
 1 also when all of it was noted before."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, complete, name, opened
+from repoagent.cli.memory.common import VERSION, complete, name, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, UsageError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from repoagent.memory import Memory
     from repoagent.memory.overview.find import Named
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory relink src/new.py                    what can be taken back
   repoagent memory relink src/new.py --from src/old.py
@@ -26,9 +26,7 @@ Examples:
 
 The memory that --from names goes to FILE, and the file that it had until now
 is a stranger to it from then on. It is recorded with its reason and can be
-taken back. Where FILE has another text, older notes say so from then on.
-
-{EXIT_CODES}"""
+taken back. Where FILE has another text, older notes say so from then on."""
 
 
 @click.command("relink", epilog=EXAMPLES)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, complete, opened
+from repoagent.cli.memory.common import complete, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
     from repoagent.cli.memory.common import Here
     from repoagent.memory.overview.known import Known
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory show src/app.py
   repoagent memory show src/app.py --conversation | less
@@ -22,9 +22,7 @@ Examples:
   repoagent memory show src/app.py --json | jq -r '.notes[].text'
 
 A note about code that is gone from the file says so. What stands under "files"
-are the plain files that all of this is read from: change them as you like.
-
-{EXIT_CODES}"""
+are the plain files that all of this is read from: change them as you like."""
 
 
 @click.command("show", epilog=EXAMPLES)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.memory.common import EXIT_CODES, VERSION, amount, count, name, opened
+from repoagent.cli.memory.common import VERSION, amount, count, name, opened
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.cli.screen.clean import paint
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
 _ASIDE = 10  # files that are named
 _OPTIONS = ("memory.", "sent.")
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent memory status
   repoagent memory status --json | jq .states
 
 What is set aside (NAME.broken-N) could not be read, and is never deleted: mend
-it and give it its name back, or remove it.
-
-{EXIT_CODES}"""
+it and give it its name back, or remove it."""
 
 
 @click.command("status", epilog=EXAMPLES)

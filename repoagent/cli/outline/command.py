@@ -7,10 +7,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.landing.options import flag, is_given
+from repoagent.cli.program.command import Command
+from repoagent.cli.program.model_options import max_cost_option, model_option, record_option, reply_option
 from repoagent.cli.program.session import Session, json_option, pass_session
 from repoagent.errors import Exit, UsageError
 
@@ -29,39 +33,75 @@ Examples:
   repoagent outline app.py::Server.run     a definition, and what is in it
   git show v1.0:app.py | repoagent outline - --language python
   repoagent outline README.md --json | jq '.files[].symbols[].name'
+  repoagent outline --summary src/app.py   what it is for, in a model's words
 
-Each line has the lines of a definition, with the comments and decorators that
-belong to it, and its head; what it holds is below it, indented. Of a Markdown
-or text file it has the headings, of JSON, YAML and XML the first two levels,
-and more where these are large.
+Each line shows the lines of a definition, with its comments and decorators,
+and its head; what it contains is indented below it. Markdown and text files
+have headings; JSON, YAML and XML their first two levels, and more where these
+are large.
 
-Of a folder it takes the files that git tracks, and leaves out, in one line,
-what there is no grammar for. Exit code 1 says that nothing was found."""
+Of a folder, the files that git tracks are shown; those without a grammar are
+counted in one line. The exit code is 1 when nothing was found."""
+LEAST_WORDS, MOST_WORDS = 20, 2_000  # of a summary
+_OPTION_GROUPS = {
+    "Options": ("depth", "kinds", "language", "summary"),
+    "Options for --summary": ("words", "model", "refresh", "yes", "max_cost", "record", "reply"),
+}
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=Command, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--depth", type=int, metavar="N", help="Only the N outermost levels.")
+@click.option("--depth", type=int, metavar="N", help="Show only the N outermost levels.")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Show only this kind. Repeatable.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not tell.")
+@click.option("--summary", is_flag=True, help="Have a model summarize what each FILE is for.")
 @click.option(
-    "--kind", "kinds", metavar="KIND", multiple=True, help="Only what is of this kind; may be repeated."
-)
-@click.option("--language", metavar="NAME", help="What FILE is written in, if its name does not say it.")
+    "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N",
+    help="The length of a summary, roughly.  [default: 150]",
+)  # fmt: skip
+@model_option
+@click.option("--refresh", is_flag=True, help="Ask again for what a model wrote; keep your corrections.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before a summary that takes many calls.")
+@max_cost_option
+@record_option
+@reply_option
 @json_option
 @pass_session
-def command(
+def command(session: Session, /, **options: Any) -> int:
+    """Show what FILE defines: functions, classes, types, headings, keys, with their lines.
+
+    FILE may be a folder, FILE::NAME for one definition, or - for standard input. With --summary, print what FILE is
+    for, its main parts, and what to know before changing it; only what changed since the last time is paid for again.
+    """
+    given = SimpleNamespace(**options)
+    _refuse_conflicts(given)
+    if given.summary:
+        from repoagent.cli.outline.summary import show_summary
+
+        given.words = given.words or 150
+        show_summary(session._replace(no_pager=True), given)
+        return Exit.DONE
+    return _outline(session, given.files, given.depth, given.kinds, given.language, as_json=given.as_json)
+
+
+def _refuse_conflicts(given: SimpleNamespace) -> None:
+    groups = list(_OPTION_GROUPS.values())
+    wrong = [name for name in (groups[0][:-1] if given.summary else groups[1]) if is_given(given, name)]
+    if wrong:
+        raise UsageError(
+            f"{flag(wrong[0])} {'cannot be combined with' if given.summary else 'needs'} --summary"
+        )
+
+
+def _outline(
     session: Session,
-    /,
-    *,
     files: tuple[str, ...],
     depth: int | None,
     kinds: tuple[str, ...],
     language: str | None,
+    *,
     as_json: bool,
 ) -> int:
-    """Show what FILE defines: functions, classes, types, headings, keys, with their lines.
-
-    FILE may be a folder, FILE::NAME for one definition, or - for standard input.
-    """
     from repoagent.cli.outline.table import show, show_left_out
     from repoagent.split.symbols.files import check_language
 

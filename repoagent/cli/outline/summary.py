@@ -1,4 +1,4 @@
-"""`repoagent summarize`: what a file is for, its main parts, and what to know before changing it."""
+"""`repoagent outline --summary`: what a file is for, its main parts, and what to know before changing it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
-
-from repoagent.cli.program.model_options import (
-    max_cost_option,
-    model_option,
-    record_option,
-    reply_option,
-)
-from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.program.session import Session
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -26,41 +18,15 @@ if TYPE_CHECKING:
     from repoagent.repo import WorkTree
 
 FEW = 5  # calls that are made without a question
-LEAST_WORDS, MOST_WORDS = 20, 2_000
-EPILOG = """\b
-Examples:
-  repoagent summarize src/app.py
-  repoagent summarize src/*.py --words 60 --yes
-  git show v2.0:src/app.py | repoagent summarize -
-"""
 
 
-@click.command(epilog=EPILOG)
-@click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
-)
-@click.option(
-    "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N", default=150, show_default=True,
-    help="How long a summary is, roughly.",
-)  # fmt: skip
-@model_option
-@click.option("--refresh", is_flag=True, help="Ask anew for what a model wrote; your corrections stay.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many calls are paid for.")
-@max_cost_option
-@record_option
-@reply_option
-@json_option
-@pass_session
-def command(session: Session, /, **options: Any) -> None:
-    """Say what FILE is for, which its main parts are, and what to know before changing it.
-
-    A large file is read segment by segment, and what was said of them is joined. Every answer is kept under the hash
-    of what was asked about: only what has changed is paid for again. FILE may be - for standard input.
-    """
+def show_summary(session: Session, given: SimpleNamespace) -> None:
+    """Print what each file is for, by the options of `outline`. A large file is read segment by segment, and what was
+    said of them is joined. Every answer is kept under the hash of what was asked about: only what has changed is paid
+    for again."""
     from repoagent.memory.summaries import Shelf, known, plan
     from repoagent.repo.worktree import layout
 
-    given = SimpleNamespace(**options)
     worktree = _worktree()
     place = None if worktree is None else layout(worktree)
     given.top = str(Path.cwd() if worktree is None else worktree.top)
@@ -68,7 +34,9 @@ def command(session: Session, /, **options: Any) -> None:
     settings, terminal = session.open(place, flags)
     if not given.model and (model := settings.text_or_none("summary.model")):
         settings, terminal = session.open(place, {**flags, "model": model})
-    files = [file for file in _files(worktree, given.files) if _says_something(file, terminal)]
+    files = [
+        file for file in _files(worktree, tuple(map(Path, given.files))) if _says_something(file, terminal)
+    ]
     if not files:
         raise NothingDone("there is nothing to summarize")
     shelf = Shelf(place, given.refresh, terminal.warn)

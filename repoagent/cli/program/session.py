@@ -18,11 +18,9 @@ PAGED = frozenset(
     {
         "activity",
         "config",
-        "config list",
         "context",
         "conversation list",
         "conversation show",
-        "cost",
         "doctor",
         "history",
         "memory list",
@@ -46,14 +44,14 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
 
     color: str | None = None
     verbose: bool = False
-    page: bool = True
+    no_pager: bool = False
 
     def terminal(self, settings: Settings | None = None) -> Terminal:
         """The terminal as it is, coloured as the flag says, or the settings."""
         from repoagent.cli.screen.terminal import Terminal
 
         color = self.color or (settings.text("color") if settings is not None else "auto")
-        return Terminal.open(color, verbose=self.verbose, pages=_paged() if self.page else "")
+        return Terminal.open(color, verbose=self.verbose, pages="" if self.no_pager else _paged())
 
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None

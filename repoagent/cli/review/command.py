@@ -13,7 +13,7 @@ import click
 from repoagent.cli.landing.options import parse_check
 from repoagent.cli.program.model_options import max_cost_option, record_option, reply_option
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.review.verbs import PATHSPECS, Review, complete
+from repoagent.cli.review.verbs import PATHSPECS, VERBS, Review, complete
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,17 @@ Exit code 1 says that there is a finding of the level of --fail-on or above
 (review.fail_on; error unless that is set), 0 that there is none."""
 
 
-@click.command(cls=Review, epilog=EXAMPLES)
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "staged", "worktree", "base", "commit", "model", "fix", "yes", "rules", "fail_on", "form", "output", "max_cost",
+    ),
+    "Report": ("also", "as_json"),
+    "Model": ("ask", "no_model", "strict", "refresh", "show_prompt", "record", "reply"),
+    "Other options": ("no_parse_check", "learn"),
+}  # fmt: skip
+
+
+@click.command(cls=Review, verbs=VERBS, epilog=EXAMPLES, option_groups=OPTION_GROUPS)
 @click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=complete)
 @click.option("--staged", is_flag=True, help="What is staged: the default.")
 @click.option("--worktree", is_flag=True, help="What the tracked files hold other than HEAD, staged or not.")

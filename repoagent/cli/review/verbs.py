@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from repoagent.cli.program.command import Command
 from repoagent.cli.program.session import Session, json_option, pass_session
 
 if TYPE_CHECKING:
@@ -15,26 +16,8 @@ if TYPE_CHECKING:
 PATHSPECS = f"{__name__}.pathspecs"  # where a context keeps what stood behind `--`
 
 
-class Review(click.Command):
-    """The command, whose first word may be that of another one: `dismiss` and `accept` are about findings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
-        with formatter.section("Commands"):
-            rows = [(f"{name} ID", verb.short_help or "") for name, verb in self.verbs.items()]
-            formatter.write_dl(rows)
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        if args and args[0] in _VERBS:
-            return _VERBS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
-
-    @property
-    def verbs(self) -> dict[str, click.Command]:
-        """The other commands, by that word: for the pages of the manual."""
-        return _VERBS
+class Review(Command):
+    """The command, with the pathspecs that stand behind `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """What stands behind `--` are pathspecs."""
@@ -55,7 +38,7 @@ def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
     if PATHSPECS in ctx.meta:
         return [CompletionItem(incomplete, type="file")]
-    words = [CompletionItem(name, help=verb.short_help) for name, verb in _VERBS.items()]
+    words = [CompletionItem(name, help=verb.short_help) for name, verb in VERBS.items()]
     named = [CompletionItem(name, help=kind) for name, kind in revisions(incomplete)]
     return [word for word in words if word.value.startswith(incomplete)] + named
 
@@ -106,7 +89,7 @@ def _verb(name: str, line: str) -> click.Command:
     return verb
 
 
-_VERBS = {
+VERBS = {
     "dismiss": _verb(
         "dismiss", "Do not tell a finding of the last review again: it is wrong, or does not matter."
     ),

@@ -33,7 +33,19 @@ CONFLICTS = {  # of options: by their parameters
 }
 
 
-@click.command(cls=Committing, epilog=EPILOG)
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "model", "mode", "continues", "resume", "plan_only", "check", "branch", "worktree", "allow", "network",
+        "no_commit", "max_cost",
+    ),
+    "Input and output": ("prompt_file", "conversation", "forget", "show_prompt", "as_json", "json_stream"),
+    "Model": ("effort", "max_turns", "max_tokens", "max_time", "agent", "reply", "record"),
+    "Safety": ("no_sandbox", "allow_sensitive", "no_parse_check", "check_unconfined"),
+    "Commit": ("commit_per_edit", "signoff", "no_verify", "include_dirty"),
+}  # fmt: skip
+
+
+@click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option(
     "-F",
@@ -71,7 +83,6 @@ def command(session: Session, /, **options: Any) -> Exit:
 
     given = SimpleNamespace(**options)
     refuse_conflicts(given, CONFLICTS)
-    session = session._replace(verbose=session.verbose or given.verbose)
     preload(given.model or os.environ.get("REPOAGENT_MODEL"))
     worktree = open_worktree(Path.cwd())
     flags = run_options.flags_of(given)

@@ -106,7 +106,6 @@ def limiting(of: str = "") -> Callable[[F], F]:
         ),
         reply_option,
         record_option,
-        click.option("-v", "--verbose", is_flag=True, help="Say more about what happens."),
     )
 
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 VERSION = 1
 ON_A_TERMINAL = 20  # runs; --all shows the others
-EXIT_CODES = """\b
-Exit codes: 0 done, 1 nothing to do or declined, 2 wrong usage or no such run,
-3 refused, or the run is not alive, 7 it is alive and may not be."""
 STATES = """\b
 States:
   running, paused       alive; paused by `runs pause`

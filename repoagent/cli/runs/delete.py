@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.runs.common import EXIT_CODES, opened, run_argument, say
+from repoagent.cli.runs.common import opened, run_argument, say
 from repoagent.cli.screen.clean import one_line
 from repoagent.errors import Busy, NothingDone, UsageError
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent runs delete 3fa9c1
   repoagent runs delete 3fa9c1 --yes
@@ -19,9 +19,7 @@ Its folder is removed for good, with its plan and the output of its commands.
 The conversation is put away, and --undo with the whole name brings it back; one
 that you gave a name yourself stays. What the run has committed stays. A linked
 work tree that was made for it goes when all in it is committed, and its branch
-when its commits are on others, too.
-
-{EXIT_CODES}"""
+when its commits are on others, too."""
 
 
 @click.command("delete", epilog=EXAMPLES)

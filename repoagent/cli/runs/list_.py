@@ -10,7 +10,6 @@ import click
 
 from repoagent.cli.program.session import Session, pass_session
 from repoagent.cli.runs.common import (
-    EXIT_CODES,
     ON_A_TERMINAL,
     STATES,
     VERSION,
@@ -29,9 +28,7 @@ Examples:
   repoagent runs list --live
   repoagent runs list --json | jq -r '.runs[] | select(.state == "killed").name'
 
-{STATES}
-
-{EXIT_CODES}"""
+{STATES}"""
 
 
 @click.command("list", epilog=EXAMPLES)

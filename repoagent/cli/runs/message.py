@@ -7,19 +7,17 @@ import sys
 import click
 
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.runs.common import EXIT_CODES, opened, run_argument, say
+from repoagent.cli.runs.common import opened, run_argument, say
 from repoagent.errors import UsageError
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent runs message last "leave the tests as they are"
   repoagent runs message last - < notes.md
 
 It is read before the next call of the model, and stands in the conversation as
 your words. To a run that is not alive say it with `repoagent run --resume`.
-The same without the program: write a file NAME.md into the inbox/ of the run.
-
-{EXIT_CODES}"""
+The same without the program: write a file NAME.md into the inbox/ of the run."""
 
 
 @click.command("message", epilog=EXAMPLES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.runs.common import EXIT_CODES, and_below, opened, run_argument, say
+from repoagent.cli.runs.common import and_below, opened, run_argument, say
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent runs pause last
   repoagent runs message last "only the parser, please"
@@ -15,9 +15,7 @@ Examples:
 
 It stands still before its next call of the model, and so do the runs that it
 has delegated; what it is at is finished first. A message does not end a pause.
-The same without the program: a file named pause in the folder of the run.
-
-{EXIT_CODES}"""
+The same without the program: a file named pause in the folder of the run."""
 
 
 @click.command("pause", epilog=EXAMPLES)

@@ -8,21 +8,19 @@ from pathlib import Path
 import click
 
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.runs.common import EXIT_CODES, VERSION, Here, opened, run_argument, say
+from repoagent.cli.runs.common import VERSION, Here, opened, run_argument, say
 from repoagent.cli.screen.clean import one_line
 from repoagent.errors import Busy, Exit, NothingDone, UsageError
 from repoagent.repo.worktree import WorkTree
 from repoagent.work.home import Run
 
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent runs diff last
   repoagent runs restore last
   repoagent runs restore last --whole
 
-What a run has committed is taken back with `repoagent undo`.
-
-{EXIT_CODES}"""
+What a run has committed is taken back with `repoagent undo`."""
 
 
 @click.command("diff", epilog=EXAMPLES)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.runs.common import EXIT_CODES, VERSION, as_object, opened, run_argument
+from repoagent.cli.runs.common import VERSION, as_object, opened, run_argument
 from repoagent.cli.screen.clean import clean, one_line, paint
 from repoagent.cli.screen.glance import ago, columns
 from repoagent.cli.screen.reply import Fold
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = 40, 120  # columns
 _PLAN, _LINES = 40, 6  # lines of the plan, and of each turn
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent runs show last
   repoagent runs show last --turns 10
   repoagent runs show last --json | jq '.run.cost'
 
-All of what was said: `repoagent conversation show NAME`.
-
-{EXIT_CODES}"""
+All of what was said: `repoagent conversation show NAME`."""
 
 
 @click.command("show", epilog=EXAMPLES)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.runs.common import EXIT_CODES, and_below, opened, run_argument, say
+from repoagent.cli.runs.common import and_below, opened, run_argument, say
 from repoagent.errors import Exit
 
 _PATIENCE = 10.0  # seconds for a process to take back what is half done
-EXAMPLES = f"""\b
+EXAMPLES = """\b
 Examples:
   repoagent runs stop last
   repoagent runs stop last --now
@@ -17,9 +17,7 @@ Examples:
 It stops before its next call of the model, and so do the runs that it has
 delegated. With --now its process is told to end (SIGTERM), as by ^C: what is
 half done is taken back. Nothing is lost in either way; `repoagent run --resume`
-goes on. The same without the program: a file named stop in its folder.
-
-{EXIT_CODES}"""
+goes on. The same without the program: a file named stop in its folder."""
 
 
 @click.command("stop", epilog=EXAMPLES)

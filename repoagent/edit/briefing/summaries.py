@@ -1,4 +1,4 @@
-"""What an edit's prompt says of files that were summarized (`repoagent summarize`), as long as it still holds."""
+"""What an edit's prompt says of files with a summary (`repoagent outline --summary`), as long as it still holds."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def test_always_is_not_offered_where_it_would_not_be_enough(tmp_path: Path) -> N
         ("rm '*' \"it's\"", ("rm '*' 'it'\"'\"'s'",)),
         ("rm *.o", ()),
         ("rm $x", ()),
-        ("repoagent config set run.mode auto", ("repoagent config set run.mode auto",)),
+        ("repoagent config run.mode auto", ("repoagent config run.mode auto",)),
     ],
 )
 def test_always_proposes_no_more_than_is_meant(

@@ -276,7 +276,7 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
 def test_what_was_spent_is_in_the_ledger(repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]) -> None:
     claude("ok")
     assert ask("hi", "a.txt", "--model", "anthropic/claude-sonnet-5-5").code == 0
-    spent = json.loads(program(repo.top, "cost", "--by", "file", "--json").out)
+    spent = json.loads(program(repo.top, "activity", "--cost", "--by", "file", "--json").out)
     assert "a.txt" in json.dumps(spent)
     assert "$0.00" in program(repo.top, "activity").out
 

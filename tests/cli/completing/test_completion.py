@@ -96,7 +96,7 @@ def test_revisions_files_keys_and_models(repo: GitRepo) -> None:
     assert offered(repo.top, "repoagent neighbors --at=v") == ["v1.0"]
     assert offered(repo.top, "repoagent neighbors --end-of-options --") == ["<file>"]
     assert offered(repo.top, "repoagent edit --model qui") == ["quick"]
-    assert offered(repo.top, "repoagent config get max_t") == ["max_turns", "max_tokens"]
+    assert offered(repo.top, "repoagent config max_t") == ["max_turns", "max_tokens"]
 
 
 @pytest.mark.soak

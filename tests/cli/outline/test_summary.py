@@ -1,4 +1,4 @@
-"""`repoagent summarize` as a user runs it."""
+"""`repoagent outline --summary` as a user runs it."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def model(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """`repoagent summarize ARGS` in this process, at the top or in `cwd`."""
+    """`repoagent outline --summary ARGS` in this process, at the top or in `cwd`."""
 
     def ask(*arguments: str, cwd: Path | None = None) -> Done:
         monkeypatch.chdir(cwd or repo.top)
-        code = run(cli, "repoagent", ["summarize", *arguments])
+        code = run(cli, "repoagent", ["outline", "--summary", *arguments])
         return Done(code, *capsys.readouterr())
 
     return ask
@@ -173,7 +173,9 @@ def test_an_edit_pays_one_segment_and_the_join(repo: GitRepo, ask: Ask, model: P
     repo.write("large.py", large())
     parts, _ = asked(ask("large.py", "--model", model.spec, "--yes", "--json"))
     repo.write("large.py", changed(24))
-    with Screen([*PROGRAM, "summarize", "large.py", "--model", model.spec], repo.top, width=100) as window:
+    with Screen(
+        [*PROGRAM, "outline", "--summary", "large.py", "--model", model.spec], repo.top, width=100
+    ) as window:
         window.expect("It defines")
         assert window.end() == 0
     assert f"large.py: 1 of {parts} segments asked, {parts - 1} known; to correct it, edit " in " ".join(
@@ -186,7 +188,7 @@ def test_a_person_is_asked_and_may_say_no(repo: GitRepo, model: Program) -> None
     repo.write("large.py", large() * 2)
     repo.git("config", f"repoagent.models.{model.spec}.input", "1000")
     repo.git("config", f"repoagent.models.{model.spec}.output", "1000")
-    command = [*PROGRAM, "summarize", "large.py", "--model", model.spec]
+    command = [*PROGRAM, "outline", "--summary", "large.py", "--model", model.spec]
     with Screen(command, repo.top, width=100) as window:
         assert "about $" in window.expect("Go on")
         window.send("n\n")
@@ -231,7 +233,7 @@ def test_stopped_in_the_middle_it_goes_on_from_there(
 ) -> None:
     repo.write("large.py", large())
     model.answers("if [ $count = 2 ]; then exec sleep 60; fi")
-    running = start(["summarize", "large.py", "--yes", "--model", model.spec], repo.top)
+    running = start(["outline", "--summary", "large.py", "--yes", "--model", model.spec], repo.top)
     deadline = time.monotonic() + 20
     while len(model.prompts) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -249,7 +251,7 @@ def test_stopped_in_the_middle_it_goes_on_from_there(
 def test_two_at_once_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("large.py", large())
     model.answers("sleep 0.1")
-    command = ["summarize", "large.py", "--yes", "--json", "--model", model.spec]
+    command = ["outline", "--summary", "large.py", "--yes", "--json", "--model", model.spec]
     both = [start(command, repo.top) for _ in range(2)]
     told = [json.loads(running.communicate()[0]) for running in both]
     assert [running.returncode for running in both] == [0, 0]
@@ -267,7 +269,7 @@ def test_two_at_once_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Prog
 def test_a_person_reads_folded_lines(repo: GitRepo, model: Program) -> None:
     words = "Grüße 名前 " * 20 + "\\n- a: " + "word " * 40 + "\\033[31m"
     model.answers(f"printf '{words}'; exit")
-    command = [*PROGRAM, "summarize", "src/app.py", "a.txt", "--model", model.spec]
+    command = [*PROGRAM, "outline", "--summary", "src/app.py", "a.txt", "--model", model.spec]
     with Screen(command, repo.top, width=40) as window:
         window.expect("word")
         assert window.end() == 0
@@ -299,14 +301,14 @@ def test_a_broken_one_is_set_aside_and_asked_for_again(repo: GitRepo, ask: Ask, 
 
 def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_path: Path) -> None:
     code = b"def piped():\n    pass\n"
-    done = program(repo.top, "summarize", "-", "--model", model.spec, "--json", stdin=code)
+    done = program(repo.top, "outline", "--summary", "-", "--model", model.spec, "--json", stdin=code)
     assert done.json["files"][0]["path"] is None and "It defines piped." in done.out
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "x.py").write_bytes(b"def outside():\n    pass\n")
-    done = program(elsewhere, "summarize", "x.py", "--model", model.spec)
+    done = program(elsewhere, "outline", "--summary", "x.py", "--model", model.spec)
     assert (done.code, done.out.split(".")[0]) == (0, "It defines outside")
-    assert program(elsewhere, "summarize", "y.py", "--model", model.spec).code == 2
+    assert program(elsewhere, "outline", "--summary", "y.py", "--model", model.spec).code == 2
     assert sorted(path.name for path in elsewhere.iterdir()) == ["x.py"]
 
 
@@ -316,7 +318,7 @@ def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_pat
 @pytest.mark.soak
 def test_the_anthropic_sdk(repo: GitRepo) -> None:
     cut = text("It greets.", stop="max_tokens")
-    command = ["summarize", "src/app.py", "--model", "anthropic/claude-test", "--json"]
+    command = ["outline", "--summary", "src/app.py", "--model", "anthropic/claude-test", "--json"]
     with messages_server([*[cut] * 4, cut, text(" And more.")]) as server:
         done = start(command, repo.top, env=server.environment, load=["anthropic"])
         done.communicate()

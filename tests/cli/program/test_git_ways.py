@@ -62,4 +62,4 @@ def test_options_of_git_reach_us_through_its_environment(odd: GitRepo, tmp_path:
     )  # as `git --git-dir --work-tree` does
     assert b"src/latin\xe9.py\0" in done.stdout
     config = {"GIT_CONFIG_PARAMETERS": "'repoagent.maxturns'='4'"}  # and `git -c`
-    assert run(["config", "get", "max_turns"], odd.top, env=config).stdout == b"4\n"
+    assert run(["config", "max_turns"], odd.top, env=config).stdout == b"4\n"

@@ -45,7 +45,7 @@ def test_a_commit_is_told_where_nobody_reads_standard_output(repo: GitRepo, patc
 
 
 def test_in_a_folder_that_was_removed(repo: GitRepo, patch: Path) -> None:
-    for command in (f"apply --yes {patch}", "config list", "ask hello"):
+    for command in (f"apply --yes {patch}", "config", "ask hello"):
         done = shell(f"mkdir gone; cd gone; rmdir ../gone; $R {command}", repo.top)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(

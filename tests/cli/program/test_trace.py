@@ -40,7 +40,7 @@ def test_off_is_off(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "0", "false", "OFF"):
         monkeypatch.setenv("REPOAGENT_TRACE", value)
         assert not trace.is_on()
-    done = run(["config", "get", "max_turns"], repo.top, env={"REPOAGENT_TRACE": "0"})
+    done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": "0"})
     assert (done.stdout, done.stderr) == (b"10\n", b"")
 
 
@@ -48,7 +48,7 @@ def test_off_is_off(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_is_appended_to_and_is_private(repo: GitRepo, tmp_path: Path) -> None:
     path = tmp_path / "trace"
     for _ in range(2):
-        done = run(["config", "get", "max_turns"], repo.top, env={"REPOAGENT_TRACE": str(path)})
+        done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": str(path)})
         assert (done.stdout, done.stderr) == (b"10\n", b"")
     kinds = [kind for kind, _ in traced(path.read_text())]
     assert kinds.count("start") == kinds.count("end") == 2
@@ -57,7 +57,7 @@ def test_a_file_is_appended_to_and_is_private(repo: GitRepo, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("value", ["trace.txt", pytest.param("/nowhere/at/all", marks=pytest.mark.soak)])
 def test_what_can_t_be_traced_to_is_said_once_and_stops_nothing(repo: GitRepo, value: str) -> None:
-    done = run(["config", "get", "max_turns"], repo.top, env={"REPOAGENT_TRACE": value})
+    done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": value})
     assert done.stdout == b"10\n"
     assert done.stderr.count(b"nothing is traced to REPOAGENT_TRACE=") == done.stderr.count(b"\n") == 1
     assert not (repo.top / "trace.txt").exists()

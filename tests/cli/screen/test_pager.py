@@ -135,7 +135,7 @@ def test_a_question_is_asked_after_the_pager(repo: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_short_output_and_a_dumb_terminal_have_no_pager(repo: GitRepo) -> None:
-    assert "P:" not in shown(repo, "config", "get", "max_turns")[0]
+    assert "P:" not in shown(repo, "config", "max_turns")[0]
     assert "P:" not in shown(repo, "outline", "src/app.py", TERM="dumb")[0]
 
 

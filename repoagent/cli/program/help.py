@@ -1,0 +1,73 @@
+"""`repoagent help`: the help of a command, and the page of exit codes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent.errors import Exit
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+EXIT_CODES = {
+    Exit.DONE: "success",
+    Exit.NOTHING: "nothing was done: there was nothing to change, or you declined",
+    Exit.USAGE: "wrong usage: an unknown option, a file that does not exist, no repository",
+    Exit.REFUSED: "refused: the edit does not fit, or touches what it must not",
+    Exit.NO_MODEL: "no model is available, or its output is unusable",
+    Exit.LIMIT: "a limit was reached: cost, tokens, turns or time",
+    Exit.CHECK_FAILED: "a check or a hook failed; your files are as they were before",
+    Exit.BUSY: "another process holds the lock",
+    Exit.INTERNAL: "an internal error of repoagent; the message names a report file",
+    Exit.INTERRUPTED: "interrupted by ^C or a signal",
+}
+NOTES = """\
+`review` exits with 1, and `hook run` with 6, when a finding reaches the level of
+--fail-on. Commands that search (`outline`, `uses`, `recall`, `activity`) exit with
+1 when they find nothing. `runs wait` exits with the code of the run.
+"""
+_TOPIC = "exit-codes"
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    root = ctx.find_root()
+    if ctx.params.get("words") or not isinstance(root.command, click.Group):
+        return []
+    names = [*root.command.list_commands(root), _TOPIC]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_complete)
+@click.pass_context
+def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of COMMAND: `repoagent help edit`, `repoagent help memory show`.
+
+    Without a COMMAND, list all commands. `repoagent help exit-codes` lists the exit codes.
+    """
+    click.echo(exit_codes() if words == (_TOPIC,) else _context_of(ctx.find_root(), words).get_help())
+
+
+def exit_codes() -> str:
+    formatter = click.HelpFormatter(width=80)
+    with formatter.section("Exit codes"):
+        formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
+    return f"{formatter.getvalue()}\n{NOTES}".rstrip("\n")
+
+
+def _context_of(context: click.Context, words: tuple[str, ...]) -> click.Context:
+    """The context of the command that `words` name. Raises UsageError where there is none."""
+    for word in words:
+        at, name, parent = context.command, word, context
+        if isinstance(at, click.Group):
+            found = at.resolve_command(context, [word])[1]
+        elif found := getattr(at, "verbs", {}).get(word):
+            name, parent = f"{context.info_name} {word}", context.parent or context
+        if found is None:
+            raise click.UsageError(f"'{context.command_path}' has no command '{word}'", context)
+        context = click.Context(found, info_name=name, parent=parent, **found.context_settings)
+    return context

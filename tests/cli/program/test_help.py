@@ -1,0 +1,140 @@
+"""The help: commands in groups, options in groups, `repoagent help`, and the global options anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import click
+import pytest
+
+from repoagent.cli.program.app import COMMANDS, GROUPS, HIDDEN, cli
+from repoagent.cli.program.command import LONG, Command
+from repoagent.errors import Exit
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.program import run
+
+
+def shown(*arguments: str, width: int = 80) -> str:
+    done = run(arguments, "/", env={"COLUMNS": str(width)})
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_help_has_each_command_in_its_group_and_fits(width: int) -> None:
+    text = shown("--help", width=width)
+    assert max(map(len, text.splitlines())) <= width
+    sections = dict(re.findall(r"^(\w+):\n((?:  .*\n)+)", text, re.MULTILINE))
+    assert [*sections] == ["Do", "Look", "Review", "Manage", "Options"]
+    for heading, names in GROUPS.items():
+        assert re.findall(r"^  (\w+)", sections[heading], re.MULTILINE) == [*names]
+    assert not any(re.search(rf"^  {name} ", text, re.MULTILINE) for name in HIDDEN)
+    assert "repoagent help exit-codes" in " ".join(text.split()) and "130" not in text
+
+
+def test_help_shows_what_the_option_shows() -> None:
+    assert shown("help") == shown("--help")
+    assert shown("help", "edit") == shown("edit", "--help")
+    assert shown("help", "memory", "show") == shown("memory", "show", "--help")
+    assert shown("help", "config", "init") == shown("config", "init", "--help")
+    assert shown("help", "review", "dismiss") == shown("review", "dismiss", "--help")
+
+
+def test_one_page_has_every_exit_code() -> None:
+    text = shown("help", "exit-codes")
+    assert {int(code) for code in re.findall(r"^ +(\d+) +\w", text, re.MULTILINE)} == {*map(int, Exit)}
+    assert all("Exit codes" not in shown(name, "--help") for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("edti",), "'edti' is no repoagent command; did you mean 'edit'?"),
+        (("memory", "shwo"), "'shwo' is no repoagent memory command; did you mean 'show'?"),
+        (("edit", "x"), "'repoagent edit' has no command 'x'"),
+        (("review", "x"), "'repoagent review' has no command 'x'"),
+    ],
+)
+def test_help_of_what_does_not_exist(words: tuple[str, ...], message: str) -> None:
+    done = run(["help", *words], "/")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in done.stderr.decode() and done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["text", "cost", "init", "summarize"])
+def test_the_words_of_earlier_versions_are_unknown(name: str) -> None:
+    done = run([name], "/")
+    assert done.returncode == 2 and f"'{name}' is no repoagent command".encode() in done.stderr
+
+
+def commands() -> dict[str, click.Command]:
+    with click.Context(cli) as ctx:
+        return {name: command for name in COMMANDS if (command := cli.get_command(ctx, name))}
+
+
+def test_long_commands_show_few_options_and_all_of_them_on_request() -> None:
+    long = {name for name, command in commands().items() if getattr(command, "is_long", False)}
+    assert long == {"edit", "run", "chat", "review", "apply"}
+    for name in long:
+        few, every = shown(name, "--help"), shown(name, "--help-all")
+        named = {*re.findall(r"^  (?:-\w, )?(--[\w-]+)", few, re.MULTILINE)}
+        assert 10 <= len(named - {"--help", "--help-all"}) <= 12
+        whole = {*re.findall(r"^  (?:-\w, )?(--[\w-]+)", every, re.MULTILINE)}
+        options = [one for one in commands()[name].params if isinstance(one, click.Option) and not one.hidden]
+        assert whole == {one.opts[-1] for one in options} | {"--help"} and named < whole
+        assert re.search(r"^Commit:$|^Model:$", every, re.MULTILINE)
+
+
+def test_a_group_of_options_names_each_once_and_no_long_command_lacks_groups() -> None:
+    for name, command in commands().items():
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        if not isinstance(command, Command) or not command.option_groups:
+            assert len(options) <= LONG, name
+            continue
+        named = [one for names in command.option_groups.values() for one in names]
+        known = {one.name for one in options}
+        assert len(named) == len({*named}) and {*named} <= known, name
+        if command.is_long:
+            assert known - {*named} == {"help_all"}, name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-C", "src", "outline", "app.py"],
+        ["outline", "-C", "src", "app.py"],
+        ["outline", "app.py", "-C", "src"],
+        ["outline", "app.py", "-C", "..", "-C", "repo/src"],
+    ],
+)
+def test_a_folder_is_changed_to_before_and_after_the_command(repo: GitRepo, arguments: list[str]) -> None:
+    expected = run(["outline", "app.py"], repo.top / "src").stdout
+    assert expected and run(arguments, repo.top).stdout == expected
+
+
+def test_global_options_after_a_command_of_a_group(repo: GitRepo) -> None:
+    for arguments in (["memory", "-C", str(repo.top), "status"], ["memory", "status", "-C", str(repo.top)]):
+        assert run(arguments, "/").returncode == 0
+    done = run(["memory", "status", "-C", "/nowhere"], repo.top)
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"repoagent: cannot change to '/nowhere': No such file or directory\n",
+    )
+
+
+def test_color_and_the_pager_are_set_after_the_command(repo: GitRepo) -> None:
+    assert b"\x1b[" in run(["outline", "src/app.py", "--color", "always"], repo.top).stdout
+    assert run(["outline", "src/app.py", "--color", "blue"], repo.top).returncode == 2
+    env = {**os.environ, "GIT_PAGER": "sed s/^/P:/", "CI": ""}
+    for arguments, paged in ((["config"], True), (["config", "--no-pager"], False)):
+        with Screen([*PROGRAM, *arguments], repo.top, env=env) as screen:
+            screen.end()
+        assert ("P:" in screen.seen) == paged
+
+
+def test_verbose_after_the_command_shows_why(repo: GitRepo) -> None:
+    for arguments in (["-v", "edit", "a.txt"], ["edit", "a.txt", "-v"], ["edit", "a.txt", "--verbose"]):
+        done = run([*arguments, "x", "--yes", "--model", "nonsense"], repo.top)
+        assert done.returncode != 0 and b"Traceback" in done.stderr
