@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,25 +11,40 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.repo import Options, WorkTree
     from repoagent.repo.undo import UndoResult
 
 
-@click.command()
-@click.argument("edit_id", required=False, metavar="[EDIT]")
+EXAMPLES = """\b
+Examples:
+  repoagent undo           undo the last edit
+  repoagent undo --list    list the edits that can be undone
+  repoagent undo 3         undo the third of that list, and leave the later ones"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("edit_id", required=False, metavar="[N|EDIT]")
+@click.option("-l", "--list", "listed", is_flag=True, help="List the edits that can be undone, newest first.")
 @json_option
 @pass_session
-def undo(session: Session, /, edit_id: str | None, as_json: bool) -> None:
-    """Take the last edit back, or the one named (its id stands in the commit's Repoagent-Edit trailer).
+def undo(session: Session, /, edit_id: str | None, listed: bool, as_json: bool) -> None:
+    """Undo the last edit, the Nth of `undo --list`, or EDIT (the id in the Repoagent-Edit trailer of its commit).
 
-    The branch moves back when nothing stands on the commit and nobody else has it; otherwise a new commit reverts
-    it. Your other work, in the same files too, stays as it is.
+    The branch moves back if the commit is its tip and on no other branch, tag or remote; otherwise a new commit
+    reverts the edit. Your other work stays, in the same files too; an edit that was changed since on the same lines
+    is refused.
     """
-    from repoagent.edit.undo import undo as take_back
+    from repoagent.edit.undo import undo as undo_edit
 
-    _change(session, take_back, edit_id, "took back", as_json)
+    if listed:
+        if edit_id is not None:
+            raise UsageError("--list takes no edit")
+        _list(session, as_json=as_json)
+        return
+    _change(session, undo_edit, edit_id, "undid", as_json)
 
 
 @click.command()
@@ -36,10 +52,56 @@ def undo(session: Session, /, edit_id: str | None, as_json: bool) -> None:
 @json_option
 @pass_session
 def redo(session: Session, /, edit_id: str | None, as_json: bool) -> None:
-    """Make the edit again that was taken back last, or the one named."""
-    from repoagent.edit.undo import redo as make_again
+    """Redo the edit that you undid last, or EDIT."""
+    from repoagent.edit.undo import redo as redo_edit
 
-    _change(session, make_again, edit_id, "made again", as_json)
+    _change(session, redo_edit, edit_id, "redid", as_json)
+
+
+def _list(session: Session, *, as_json: bool) -> None:
+    from repoagent.cli.screen.clean import one_line, paint
+    from repoagent.cli.screen.glance import columns, front
+    from repoagent.repo import layout, open_worktree
+    from repoagent.repo.undo import list_undoable
+
+    worktree = open_worktree(Path.cwd())
+    _, terminal = session.open(layout(worktree))
+    found = list_undoable(worktree)
+    if as_json:
+        edits = [
+            {
+                "number": number,
+                "edit": one.edit.id,
+                "time": one.edit.time,
+                "commit": one.commit,
+                "subject": one.subject,
+                "paths": list(one.edit.paths),
+            }
+            for number, one in enumerate(found, start=1)
+        ]
+        terminal.result(json.dumps({"version": 1, "edits": edits}, indent=2) + "\n")
+        return
+    if not found:
+        raise NothingDone("there is no edit to undo")
+    digits = len(str(len(found)))
+    for number, one in enumerate(found, start=1):
+        when, commit = one.edit.time[:16].replace("T", " "), (one.commit or "-")[:7].ljust(7)
+        what = one_line(f"{one.subject or 'not committed'} ({', '.join(one.edit.paths)})")
+        head = f"{number:>{digits}}  {when}  "
+        room = max(terminal.width - columns(head) - 9, 20) if terminal.shows else columns(what)
+        if columns(what) > room:
+            what = front(what, room - 1) + "…"
+        terminal.styled(f"{head}{paint(commit, 'yellow') if terminal.color else commit}  {what}\n")
+
+
+def _nth(worktree: WorkTree, number: int) -> str:
+    """The id of the edit with this number in `undo --list`."""
+    from repoagent.repo.undo import list_undoable
+
+    found = list_undoable(worktree)
+    if not 0 < number <= len(found):
+        raise UsageError(f"there is no edit {number}: `repoagent undo --list` shows {len(found)}")
+    return found[number - 1].edit.id
 
 
 def _change(
@@ -55,6 +117,8 @@ def _change(
     worktree = open_worktree(Path.cwd())
     _, terminal = session.open(layout(worktree))
     settle(worktree, terminal)
+    if edit_id is not None and edit_id.isdecimal():
+        edit_id = _nth(worktree, int(edit_id))
     result = change(worktree, edit_id, None)
     if as_json:
         content = {
@@ -66,12 +130,18 @@ def _change(
         }
         terminal.done(json.dumps(content, indent=2) + "\n")
         return
-    where = (
-        "it had no commit"
-        if result.edit.no_commit
-        else f"HEAD is now at {result.commit[:7]}"
-        if result.commit
-        else "there is no commit any more"
-    )
-    how = "" if result.moved or result.edit.no_commit else " (a new commit)"
-    terminal.done(f"{done} {result.edit.id} in {', '.join(result.paths)}; {where}{how}\n")
+    if result.edit.no_commit:
+        terminal.done(f"{done} the edit of {', '.join(result.paths)}; it had no commit\n")
+        return
+    what = f'"{subject}" ' if (subject := _subject(worktree, result.edit.commit)) else ""
+    where = f"HEAD is now at {result.commit[:7]}" if result.commit else "the branch has no commit now"
+    how = "" if result.moved else " (a new commit)"
+    terminal.done(f"{done} {what}({(result.edit.commit or '')[:7]}); {where}{how}\n")
+
+
+def _subject(worktree: WorkTree, commit: str | None) -> str:
+    """The subject of a commit; "" where git does not have it any more."""
+    from repoagent.repo.run import git_output
+
+    log = git_output(worktree.top, "log", "-1", "--format=%s", commit or "", "--", ok=(0, 128))
+    return os.fsdecode(log.stdout).strip()

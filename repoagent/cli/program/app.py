@@ -24,7 +24,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "chat": ("repoagent.cli.chat.command:command", "Work with a model, turn by turn."),
         "ask": ("repoagent.cli.ask.command:command", "Ask a model about files, pictures or a pipe."),
         "apply": ("repoagent.cli.apply:command", "Apply a patch from anywhere, in one commit."),
-        "undo": ("repoagent.cli.undo:undo", "Undo the last edit."),
+        "undo": ("repoagent.cli.undo:undo", "Undo the last edit, or an earlier one."),
         "redo": ("repoagent.cli.undo:redo", "Redo an edit that you undid."),
     },
     "Look": {

@@ -8,7 +8,19 @@ reverse.py says what the files become, edits.py which edits there are, messages.
 from __future__ import annotations
 
 from repoagent.repo.undo.edits import Edit, edit_record, find_edit, list_edits
+from repoagent.repo.undo.history import Undoable, list_undoable
 from repoagent.repo.undo.undo_redo import UndoResult, redo, undo
 from repoagent.repo.undo.unstage import taken_out
 
-__all__ = ["Edit", "UndoResult", "edit_record", "find_edit", "list_edits", "redo", "taken_out", "undo"]
+__all__ = [
+    "Edit",
+    "UndoResult",
+    "Undoable",
+    "edit_record",
+    "find_edit",
+    "list_edits",
+    "list_undoable",
+    "redo",
+    "taken_out",
+    "undo",
+]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+from dataclasses import dataclass
+
 from repoagent.errors import Refused
 from repoagent.repo.commits import Commit, contains, has_object, read_commit
 from repoagent.repo.facts import current_branch
 from repoagent.repo.run import git, git_output
+from repoagent.repo.transaction.archive import edit_folder
 from repoagent.repo.undo.edits import Edit, list_edits
 from repoagent.repo.worktree import WorkTree
 
@@ -27,6 +32,41 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
     if not found:
         raise Refused(_not_here(worktree, edit))
     return found[0]
+
+
+@dataclass(frozen=True)
+class Undoable:
+    """An edit that can be undone here: the commit that has it now and its subject (None and "" without a commit)."""
+
+    edit: Edit
+    commit: str | None
+    subject: str
+
+
+def list_undoable(worktree: WorkTree) -> list[Undoable]:
+    """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit,
+    whose bytes are still kept."""
+    commits: dict[str, tuple[str, str]] = {}  # the newest commit of each edit, as `commit_of` finds it
+    log = git_output(
+        worktree.top, "log", f"-n{_SEARCHED}", "--format=%H%n%B%x00", "--extended-regexp",
+        "--grep=^ *Repoagent-Edit: ", "HEAD", "--", ok=(0, 128),
+    ).stdout  # fmt: skip
+    for entry in os.fsdecode(log).split("\0"):
+        commit, _, message = entry.lstrip("\n").partition("\n")
+        for edit_id in re.findall(r"^ *Repoagent-Edit: (\S+)$", message, re.MULTILINE):
+            commits.setdefault(edit_id, (commit, message.partition("\n")[0]))
+    found = []
+    for edit in reversed(list_edits(worktree)):
+        if edit.undone or not edit_folder(worktree, edit.id).is_dir():
+            continue
+        if edit.no_commit:
+            found.append(Undoable(edit, None, ""))
+        elif edit.id in commits:
+            found.append(Undoable(edit, *commits[edit.id]))
+        elif edit.commit and contains(worktree, "HEAD", edit.commit):  # without trailers
+            subject = os.fsdecode(git(worktree.top, "log", "-1", "--format=%s", edit.commit, "--"))
+            found.append(Undoable(edit, edit.commit, subject.strip()))
+    return found
 
 
 def _not_here(worktree: WorkTree, edit: Edit) -> str:

@@ -1,0 +1,126 @@
+"""`repoagent undo` and `redo` as a user runs them: the list, an edit by its number, conflicts."""
+
+from __future__ import annotations
+
+import json
+from difflib import unified_diff
+from pathlib import Path
+
+import pytest
+
+from tests.cli.applying import Done, program
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+
+LINES = [f"line {number}\n" for number in range(1, 30)]
+
+
+def change(repo: GitRepo, number: int, subject: str, *options: str) -> None:
+    """Apply a change of one line by the program, as a commit with this subject."""
+    old = repo.read("a.txt").decode().splitlines(keepends=True)
+    new = [*old[: number - 1], f"{old[number - 1].rstrip()}!\n", *old[number:]]
+    patch = "".join(unified_diff(old, new, "a/a.txt", "b/a.txt"))
+    done = program(repo.top, "apply", "--yes", "-m", subject, *options, stdin=patch.encode())
+    assert done.code == 0, done.err
+
+
+@pytest.fixture
+def edited(repo: GitRepo) -> GitRepo:
+    repo.write("a.txt", "".join(LINES))
+    repo.commit("begin")
+    for number, subject in ((3, "Shout line 3"), (10, "Shout line 10"), (20, "Shout line 20")):
+        change(repo, number, subject)
+    return repo
+
+
+def listed(top: Path) -> list[str]:
+    return [edit["subject"] for edit in program(top, "undo", "--list", "--json").json["edits"]]
+
+
+def test_the_list_has_the_newest_first_with_the_numbers_that_undo_takes(edited: GitRepo) -> None:
+    head = edited.head()
+    lines = program(edited.top, "undo", "--list").out.splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["1", "2", "3"]
+    assert lines[0].endswith(f"{head[:7]}  Shout line 20 (a.txt)")
+    assert edited.head() == head  # looking changes nothing
+    done = program(edited.top, "undo", "2")
+    assert done.code == 0
+    assert done.out.startswith('undid "Shout line 10" (') and done.out.endswith(" (a new commit)\n")
+    text = edited.read("a.txt").decode()
+    assert ("line 3!" in text, "line 10!" in text, "line 20!" in text) == (True, False, True)
+    assert listed(edited.top) == ["Shout line 20", "Shout line 3"]
+    assert program(edited.top, "undo").code == 0  # the last one moves nothing of the others
+    assert "line 3!" in edited.read("a.txt").decode() and listed(edited.top) == ["Shout line 3"]
+
+
+def test_the_tip_of_the_branch_moves_back_and_forward(edited: GitRepo) -> None:
+    head, before = edited.head(), edited.git("rev-parse", "HEAD^").strip()
+    done = program(edited.top, "undo", "1")
+    assert done.out == f'undid "Shout line 20" ({head[:7]}); HEAD is now at {before[:7]}\n'
+    done = program(edited.top, "redo")
+    assert done.out == f'redid "Shout line 20" ({head[:7]}); HEAD is now at {head[:7]}\n'
+
+
+def test_an_edit_that_was_changed_since_is_refused_and_nothing_is_half_done(edited: GitRepo) -> None:
+    change(edited, 10, "Shout line 10 again")
+    head, text = edited.head(), edited.read("a.txt")
+    done = program(edited.top, "undo", "3")
+    assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
+    assert "a.txt has later changes on the same lines" in done.err
+    assert (edited.head(), edited.read("a.txt"), edited.status()) == (head, text, "")
+
+
+def test_what_is_listed_can_be_undone_here(edited: GitRepo) -> None:
+    edited.git("checkout", "-qb", "other", "HEAD~1")
+    change(edited, 28, "Not committed", "--no-commit")
+    edits = program(edited.top, "undo", "--list", "--json").json["edits"]
+    assert [(edit["number"], edit["subject"], bool(edit["commit"])) for edit in edits] == [
+        (1, "", False),
+        (2, "Shout line 10", True),
+        (3, "Shout line 3", True),
+    ]
+    assert " not committed (a.txt)\n" in program(edited.top, "undo", "-l").out
+    done = program(edited.top, "undo", "1")
+    assert (
+        done.out == "undid the edit of a.txt; it had no commit\n"
+        and "line 28!" not in edited.read("a.txt").decode()
+    )
+    edited.git("commit", "-q", "--amend", "-m", "Other words\n\nRepoagent-Edit: " + edits[1]["edit"])
+    assert listed(edited.top) == ["Other words", "Shout line 3"]
+
+
+def test_an_edit_without_a_trailer_is_listed(edited: GitRepo) -> None:
+    edited.git("config", "repoagent.commit.trailers", "false")
+    change(edited, 25, "Shout line 25")
+    assert "Repoagent-Edit" not in edited.git("log", "-1", "--format=%B")
+    assert listed(edited.top)[0] == "Shout line 25"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["4"], 2, "there is no edit 4: `repoagent undo --list` shows 3"),
+        (["0"], 2, "there is no edit 0: `repoagent undo --list` shows 3"),
+        (["--list", "1"], 2, "--list takes no edit"),
+        (["20260101-000000-abcdef"], 3, "no edit 20260101-000000-abcdef is known here"),
+    ],
+)
+def test_wrong_numbers(edited: GitRepo, arguments: list[str], code: int, message: str) -> None:
+    head = edited.head()
+    done = program(edited.top, "undo", *arguments)
+    assert (done.code, done.out) == (code, "") and message in done.err
+    assert edited.head() == head
+
+
+def test_no_edits(repo: GitRepo) -> None:
+    done: Done = program(repo.top, "undo", "--list")
+    assert (done.code, done.err) == (1, "repoagent: there is no edit to undo\n")
+    assert json.loads(program(repo.top, "undo", "-l", "--json").out) == {"version": 1, "edits": []}
+
+
+def test_a_narrow_terminal_gets_a_line_for_each(edited: GitRepo) -> None:
+    change(edited, 5, "Shout " + "very " * 20 + "loud")
+    with Screen([*PROGRAM, "undo", "--list"], edited.top, width=60) as screen:
+        screen.end()
+    lines = [line for line in screen.seen.replace("\x1b[33m", "").replace("\x1b[m", "").splitlines() if line]
+    assert len(lines) == 4 and max(map(len, lines)) <= 60 and lines[0].endswith("…")
