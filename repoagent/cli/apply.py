@@ -61,13 +61,15 @@ OPTION_GROUPS = {  # by their parameters
 @click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("file", required=False, metavar="[FILE|-]", type=click.Path())
 @asking
-@click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in reading or placing it.")
+@click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
 @click.option(
     "--source", "sources", multiple=True, metavar="PATH=BLOB",
-    help="The text that the patch was made for, by its blob id. Repeatable.",
+    help="The blob that the patch was made for. Repeatable.",
 )  # fmt: skip
-@click.option("--path", type=click.Path(), metavar="FILE", help="The file, for a patch that names none.")
-@click.option("--check", metavar="CMD", help="Commit only if CMD passes; else all is put back.")
+@click.option(
+    "--path", type=click.Path(), metavar="FILE", help="The file to change, for a patch that names none."
+)
+@click.option("--check", metavar="CMD", help="Commit only if CMD passes; otherwise restore the files.")
 @check_unconfined_option
 @click.option(
     "-m", "--message", "words", multiple=True, metavar="TEXT", help="The commit message. Repeatable."

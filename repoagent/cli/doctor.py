@@ -27,8 +27,8 @@ Examples:
   repoagent doctor --online           also ask the models whether they answer
   repoagent doctor --json | jq '.checks[] | select(.level != "ok")'
 
-A key is never shown, only the name of the variable that holds it. Exit code 1
-says that something is in error; a warning is not."""
+A key is never shown, only the name of the variable that holds it. The exit code is 1
+if something is wrong; a warning does not count."""
 
 
 @click.command(epilog=EPILOG)
@@ -38,7 +38,7 @@ says that something is in error; a warning is not."""
 def command(session: Session, online: bool, as_json: bool) -> Exit:
     """Check the set-up and say what to do: git, Python, grammars, models, keys, the repository, the machine.
 
-    Nothing is changed, and without --online nobody is asked over the network.
+    Nothing is changed, and without --online nothing is asked over the network.
     """
     from repoagent.doctor import examine
 

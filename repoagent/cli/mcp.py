@@ -17,8 +17,8 @@ Examples:
   repoagent -C ~/src/project mcp --write
 
 \b
-It speaks the Model Context Protocol on standard input and output, for a client
-that starts it in a repository: see docs/mcp.md. Tools: neighbors, uses,
+It speaks the Model Context Protocol on standard input and output, for a
+client that starts it in a repository. Tools: neighbors, uses,
 history, outline, segments, recall, read, review, apply. Without --write
 `apply` only says whether and where a patch would fit."""
 
@@ -27,11 +27,14 @@ history, outline, segments, recall, read, review, apply. Without --write
 @click.option("--write", is_flag=True, help="Let `apply` change files and commit.")
 @click.option("--model", metavar="SPEC", help="Let `review` ask this model, which costs money.")
 @click.option(
-    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Dollars at most, for one review."
+    "--max-cost",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Spend at most this many dollars on a review.",
 )
 @pass_session
 def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> int:
-    """Serve what is known of this repository to another assistant.
+    """Serve this repository's neighbors, history, outlines and more to another assistant.
 
     It reads, and runs until its client closes it.
     """

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--status", "only_status", is_flag=True, help="Only say how far the index is.")
-@click.option("--rebuild", is_flag=True, help="Forget what was mined and begin anew.")
+@click.option("--status", "only_status", is_flag=True, help="Show how far the index is; do nothing.")
+@click.option("--rebuild", is_flag=True, help="Discard the index and start over.")
 @click.option(
     "--since",
     metavar="DATE",
-    help="Go back to this date only, as git log --since takes it; it is remembered.",
+    help="Read back to this date only, as in git log --since; it is remembered.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--background", is_flag=True, hidden=True)
 @json_option
 @pass_session

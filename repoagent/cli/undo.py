@@ -22,7 +22,7 @@ EXAMPLES = """\b
 Examples:
   repoagent undo           undo the last edit
   repoagent undo --list    list the edits that can be undone
-  repoagent undo 3         undo the third of that list, and leave the later ones"""
+  repoagent undo 3         undo the third of that list only"""
 
 
 @click.command(epilog=EXAMPLES)

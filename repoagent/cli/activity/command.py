@@ -43,7 +43,12 @@ The exit code is 1 when there is nothing to show."""
     "--html", "html", metavar="FILE", help="Write a page with charts to FILE; - is standard output."
 )
 @click.option("--cost", is_flag=True, help="Show what calls of models cost, in all your repositories.")
-@click.option("--by", type=click.Choice(list(BY)), help="With --cost: what to sum up by.  [default: day]")
+@click.option(
+    "--by",
+    type=click.Choice(list(BY)),
+    metavar="WHAT",
+    help="With --cost: sum up by day (the default), model, repository, run, file or call.",
+)
 @click.option("--here", is_flag=True, help="With --cost: count only this repository and its work trees.")
 @json_option
 @pass_session

@@ -46,8 +46,14 @@ Examples:
 @click.option(
     "-F", "--file", "prompt_file", type=file_path, metavar="FILE", help="Read the prompt from FILE."
 )
-@click.option("--system", metavar="TEXT", help="What the model is told first; @FILE reads it from FILE.")
-@click.option("-o", "--output", type=file_path, metavar="FILE", help="Write the reply to FILE, whole.")
+@click.option("--system", metavar="TEXT", help="The system prompt; @FILE reads it from FILE.")
+@click.option(
+    "-o",
+    "--output",
+    type=file_path,
+    metavar="FILE",
+    help="Write the reply to FILE instead of standard output.",
+)
 @max_tokens_option
 @max_cost_option
 @effort_option
@@ -57,10 +63,10 @@ Examples:
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> None:
-    """Ask a model: PROMPT and FILES in, text out.
+    """Send PROMPT and FILEs to a model, and print its reply.
 
-    FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. What is piped in is one more file, or with `-` as
-    PROMPT, or without one, the prompt itself. Nothing is changed, and no repository is needed.
+    FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. Standard input is one more file; with `-` as
+    PROMPT, or without arguments, it is the prompt. Nothing is changed, and no repository is needed.
     """
     from repoagent.cli.ask.input import question_of
     from repoagent.llm import preload

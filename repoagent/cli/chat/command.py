@@ -29,8 +29,8 @@ Examples:
   printf 'what does src/app.py do?\\n' | repoagent chat
 
 \b
-Within it, /help shows the commands: /undo, /diff, /model, /save and more.
-Without a terminal each line of standard input is a turn; the first one that
+In a chat, /help shows the commands: /undo, /diff, /model, /save and more.
+Without a terminal, each line of standard input is a turn; the first one that
 fails ends the chat, with its exit code."""
 
 
@@ -56,8 +56,8 @@ OPTION_GROUPS = {  # by their parameters
 def command(session: Session, /, **options: Any) -> Exit:
     """Work with a model, turn by turn.
 
-    You say what you want, it looks around, changes files, runs commands, and commits what belongs together. All that is
-    said is in a file that you own, so a chat can be gone on with: --continue, --resume.
+    The model looks around, changes files, runs commands, and commits what belongs together. The whole chat is recorded
+    in a file of yours; resume it with --continue or --resume.
     """
     from repoagent.llm import preload
     from repoagent.repo import layout, open_worktree
@@ -109,7 +109,7 @@ def _refuse(given: SimpleNamespace, person: bool) -> None:
         raise UsageError("--json is for turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
 
     if given.commit_per_edit and given.no_commit:
-        raise UsageError("--commit-per-edit and --no-commit can't be used together")
+        raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     if given.reply is not None and str(given.reply) == "-":
         raise UsageError("standard input is what you say in a chat: name a file for --reply")
 

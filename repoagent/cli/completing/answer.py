@@ -88,14 +88,13 @@ def after_program(words: list[str]) -> Line | None:
 
 
 def _with_folders(arguments: list[str], folders: tuple[str, ...]) -> Line:
-    """Our own -C, too, is obeyed before anything is looked up."""
-    place = 0
-    while place < len(arguments) and arguments[place].startswith("-"):
-        word = arguments[place]
-        if word.startswith("-C"):
-            folder = word[2:] or (arguments[place + 1] if place + 1 < len(arguments) else "")
-            folders = (*folders, folder)
-        place += 2 if word in ("-C", "--color") else 1
+    """Our own -C, before the command or after it, is obeyed before anything is looked up."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    for place, word in enumerate(options):
+        if word == "-C":
+            folders = (*folders, *options[place + 1 : place + 2])
+        elif word.startswith("-C"):
+            folders = (*folders, word[2:])
     return Line(arguments, folders)
 
 

@@ -13,22 +13,22 @@ from repoagent.errors import Exit, UsageError
 EPILOG = """\b
 Examples:
   repoagent context src/app.py
-  repoagent context src/app.py "return a default when the config file is missing" --full
+  repoagent context src/app.py "return a default" --full
   repoagent context src/app.py --json | jq '.blocks[] | [.tokens, .name]'
 """
 
 
 @click.command(epilog=EPILOG)
 @click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
-@click.option("--model", metavar="SPEC", help="Show what this model would be sent.")
-@click.option("--read", multiple=True, metavar="FILE", help="Show FILE too, for reading only. Repeatable.")
-@click.option("--create", is_flag=True, help="The files may be new.")
+@click.option("--model", metavar="SPEC", help="Show the prompt for this model.")
+@click.option("--read", multiple=True, metavar="FILE", help="Show FILE to the model, read-only. Repeatable.")
+@click.option("--create", is_flag=True, help="Create files that do not exist.")
 @click.option(
-    "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", show_default=True,
-    help="With what was said about the files before, or not.",
+    "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", metavar="HOW",
+    help="Use earlier exchanges about the files (continue, the default) or not (fresh).",
 )  # fmt: skip
-@click.option("--full", is_flag=True, help="Print the texts themselves.")
-@click.option("--count", is_flag=True, help="Send it to the provider to be counted.")
+@click.option("--full", is_flag=True, help="Print the text of each block.")
+@click.option("--count", is_flag=True, help="Send the prompt to the provider to count its tokens.")
 @json_option
 @pass_session
 def command(session: Session, /, arguments: tuple[str, ...], **options: Any) -> Exit:

@@ -13,16 +13,16 @@ __all__ = ["command"]
 
 # name: (where its click command stands, what it does in one line)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("repoagent.cli.conversation.list:command", "List the conversations that are kept."),
-    "show": ("repoagent.cli.conversation.show:command", "Show what was said."),
-    "save": ("repoagent.cli.conversation.save:command", "Keep a copy under a name."),
-    "load": ("repoagent.cli.conversation.load:command", "Make a saved one that of a file."),
-    "branch": ("repoagent.cli.conversation.branch:command", "Begin a new one with the turns of another."),
-    "summarize": ("repoagent.cli.conversation.summarize:command", "Say what was said, with a model."),
-    "edit": ("repoagent.cli.conversation.edit:command", "Have a model, or your editor, rewrite one."),
-    "undo": ("repoagent.cli.conversation.undo:undo", "Take the last change of one back."),
-    "redo": ("repoagent.cli.conversation.undo:redo", "Make a change again that was taken back."),
-    "delete": ("repoagent.cli.conversation.delete:command", "Put one away; undo brings it back."),
+    "list": ("repoagent.cli.conversation.list:command", "List the saved conversations."),
+    "show": ("repoagent.cli.conversation.show:command", "Show a conversation."),
+    "save": ("repoagent.cli.conversation.save:command", "Save a copy under a name."),
+    "load": ("repoagent.cli.conversation.load:command", "Load a saved one for a file."),
+    "branch": ("repoagent.cli.conversation.branch:command", "Start a new one with the turns of another."),
+    "summarize": ("repoagent.cli.conversation.summarize:command", "Summarize one with a model."),
+    "edit": ("repoagent.cli.conversation.edit:command", "Rewrite one, with a model or in your editor."),
+    "undo": ("repoagent.cli.conversation.undo:undo", "Undo the last change of one."),
+    "redo": ("repoagent.cli.conversation.undo:redo", "Redo a change that you undid."),
+    "delete": ("repoagent.cli.conversation.delete:command", "Delete one; undo restores it."),
 }
 
 EXAMPLES = """\b

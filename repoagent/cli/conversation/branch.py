@@ -11,7 +11,7 @@ from repoagent.cli.program.session import Session, json_option, pass_session
 @click.command(epilog=examples("branch money decimal --at 2", "branch file:src/app.py other-way"))
 @name_argument()
 @click.argument("new", metavar="NEW")
-@click.option("--at", type=int, metavar="TURN", help="The last turn that it takes, from 1.  [default: all]")
+@click.option("--at", type=int, metavar="TURN", help="Take the turns up to TURN, from 1.  [default: all]")
 @json_option
 @pass_session
 def command(session: Session, /, *, name: str, new: str, at: int | None, as_json: bool) -> None:

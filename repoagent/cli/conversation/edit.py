@@ -38,8 +38,8 @@ EPILOG = examples(
 @click.command(epilog=EPILOG)
 @name_argument()
 @click.argument("request", metavar="[REQUEST]", required=False)
-@click.option("--user-turns", is_flag=True, help="What you have said may be changed too, or left out.")
-@click.option("-y", "--yes", is_flag=True, help="Write it without asking.")
+@click.option("--user-turns", is_flag=True, help="Also change or remove your own turns.")
+@click.option("-y", "--yes", is_flag=True, help="Save without asking.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
 @model_option
 @max_cost_option

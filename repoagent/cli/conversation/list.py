@@ -37,8 +37,8 @@ _NAME, _REMARK = 26, 26  # columns of a name and of remarks that are enough, whe
 
 
 @click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
-@click.option("--files", is_flag=True, help="Those of files too, as file:PATH.")
-@click.option("-z", "zero", is_flag=True, help="Names only, each ended by a NUL.")
+@click.option("--files", is_flag=True, help="Also list those of files, as file:PATH.")
+@click.option("-z", "zero", is_flag=True, help="Print names only, each with a NUL byte after it.")
 @json_option
 @pass_session
 def command(session: Session, /, *, files: bool, zero: bool, as_json: bool) -> int:

@@ -21,9 +21,7 @@ from repoagent.errors import UsageError
     epilog=examples("load decimal --into src/app.py", "load money        into the file it was saved from")
 )
 @name_argument()
-@click.option(
-    "--into", metavar="FILE", help="The file it is to be about.  [default: the one it was saved from]"
-)
+@click.option("--into", metavar="FILE", help="Load it for FILE.  [default: the one it was saved from]")
 @json_option
 @pass_session
 def command(session: Session, /, *, name: str, into: str | None, as_json: bool) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "--from", "source", metavar="NAME|file:PATH", shell_complete=complete_name,
     help="What to copy; - reads a conversation file from standard input.  [default: of the file spoken about last]",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Take the place of one that is there; undo brings that back.")
+@click.option("--force", is_flag=True, help="Replace an existing one; undo restores it.")
 @json_option
 @pass_session
 def command(session: Session, /, *, name: str, source: str | None, force: bool, as_json: bool) -> None:

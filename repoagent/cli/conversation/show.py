@@ -31,9 +31,9 @@ _FIRST = ("time", "model", "state", "commit")  # of the meta data of a turn: wha
 )
 @name_argument()
 @click.option(
-    "--turns", "which", metavar="A..B", help="Only these: 3, 2..5, 4.., ..2, and -2.. for the last two."
+    "--turns", "which", metavar="A..B", help="Show only these: 3, 2..5, 4.., ..2, or -2.. for the last two."
 )
-@click.option("--raw", is_flag=True, help="The file as it is, byte for byte.")
+@click.option("--raw", is_flag=True, help="Print the file as it is, byte for byte.")
 @json_option
 @pass_session
 def command(session: Session, /, *, name: str, which: str | None, raw: bool, as_json: bool) -> None:

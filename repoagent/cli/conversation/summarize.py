@@ -40,11 +40,11 @@ WIDEST = 100  # columns of a line of prose
 @name_argument()
 @click.option(
     "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N", default=150, show_default=True,
-    help="How long the summary is, roughly.",
+    help="The length of the summary, roughly.",
 )  # fmt: skip
 @model_option
-@click.option("--refresh", is_flag=True, help="Ask anew for what a model wrote; your corrections stay.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many calls are paid for.")
+@click.option("--refresh", is_flag=True, help="Ask again for what a model wrote; keep your corrections.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
 @max_cost_option
 @record_option
 @reply_option

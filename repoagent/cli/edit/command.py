@@ -78,37 +78,42 @@ OPTION_GROUPS = {  # by their parameters
 @model_option
 @click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
 @asking
-@click.option("--check", metavar="CMD", help="Commit only if CMD passes; its failure goes to the model.")
+@click.option("--check", metavar="CMD", help="Commit only if CMD passes; the model sees its failure.")
 @check_unconfined_option
-@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Model calls at most.")
+@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Make at most N model calls.")
 @max_tokens_option
 @max_cost_option
-@click.option("--create", is_flag=True, help="The files may be new.")
-@click.option("--scope", type=click.Choice(["files", "neighbors", "repo"]), help="What may be changed.")
-@click.option("--read", multiple=True, metavar="FILE", help="Show FILE too, for reading only. Repeatable.")
+@click.option("--create", is_flag=True, help="Create files that do not exist.")
+@click.option(
+    "--scope",
+    type=click.Choice(["files", "neighbors", "repo"]),
+    metavar="SCOPE",
+    help="Change only these files, also their neighbors, or any: files, neighbors or repo.",
+)
+@click.option("--read", multiple=True, metavar="FILE", help="Show FILE to the model, read-only. Repeatable.")
 @committing
 @click.option(
-    "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", show_default=True,
-    help="Use what was said about the files before, or not.",
+    "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", metavar="HOW",
+    help="Use earlier exchanges about the files (continue, the default) or start over (fresh).",
 )  # fmt: skip
-@click.option("--again", is_flag=True, help="Take the last edit back, change its request, run anew.")
+@click.option("--again", is_flag=True, help="Undo the last edit, change its request and run it again.")
 @click.option(
     "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
-    help="What the model is asked for.",
+    metavar="FORM", help="Ask for this form of answer: auto, diff, search, whole or function.",
 )  # fmt: skip
 @effort_option
 @reply_option
-@click.option("--strict", is_flag=True, help="Exact matches only: no tolerance in reading or placing.")
+@click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
 @record_option
 @show_prompt_option
-@click.option("--count", is_flag=True, help="With --show-prompt: send it to the provider to be counted.")
+@click.option("--count", is_flag=True, help="With --show-prompt: let the provider count the tokens.")
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> Exit:
-    """Change FILES as INSTRUCTION says and commit exactly that change.
+    """Change FILEs as INSTRUCTION says, and commit exactly that change.
 
-    FILE may point at a place: FILE:10-40 or FILE::symbol. Without an INSTRUCTION the editor opens; `-` reads it
-    from standard input.
+    FILE may name lines or a definition: FILE:10-40, FILE::symbol. Without an INSTRUCTION your editor opens; `-` reads
+    it from standard input.
     """
     from repoagent.llm import preload
     from repoagent.repo import layout, open_worktree

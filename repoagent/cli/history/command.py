@@ -29,16 +29,26 @@ file_path = click.Path(path_type=Path)
 @click.command(epilog=EPILOG)
 @click.argument("file", type=file_path)
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="Commits at most."
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Show at most N commits.",
 )
-@click.option("--at", "revision", metavar="REV", default="HEAD", help="What REV reaches, instead of HEAD.")
-@click.option("--model", metavar="SPEC", help="Have this model write a line for each commit that has none.")
-@click.option("--summarize", is_flag=True, help="The same, with the model that is configured for it.")
-@click.option("--share", is_flag=True, help="Take summaries from git notes, and add those that are new.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many commits are paid for.")
+@click.option("--at", "revision", metavar="REV", default="HEAD", help="Start at REV instead of HEAD.")
+@click.option("--model", metavar="SPEC", help="Let this model summarize the commits that have no summary.")
+@click.option("--summarize", is_flag=True, help="Let the configured model summarize them.")
+@click.option("--share", is_flag=True, help="Read summaries from git notes, and add new ones there.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many commits are summarized.")
 @max_cost_option
 @record_option
-@click.option("--budget", type=click.IntRange(1), metavar="TOKENS", help="Print what a prompt would say.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="TOKENS",
+    help="Print the history as a prompt shows it, in so many tokens.",
+)
 @json_option
 @pass_session
 def command(session: Session, /, **options: Any) -> None:

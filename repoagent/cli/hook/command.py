@@ -43,10 +43,10 @@ the repository is left alone, and what to add there is said."""
 
 class Hook(LazyGroup):
     table: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "install": ("repoagent.cli.hook.command:install", "Put hooks beside those that are there."),
-        "uninstall": ("repoagent.cli.hook.command:uninstall", "Take them away, all as it was."),
-        "status": ("repoagent.cli.hook.command:status", "Show which hooks there are, and whose."),
-        "run": ("repoagent.cli.hook.run:command", "Do what a hook does; for git and hook managers."),
+        "install": ("repoagent.cli.hook.command:install", "Install the hooks, next to those that exist."),
+        "uninstall": ("repoagent.cli.hook.command:uninstall", "Remove them, and restore what was there."),
+        "status": ("repoagent.cli.hook.command:status", "Show which hooks are installed, and by whom."),
+        "run": ("repoagent.cli.hook.run:command", "Run a hook; for git and hook managers."),
     }
 
 
@@ -65,7 +65,7 @@ def _chosen(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command(short_help="Put hooks beside those that are there.")
+@click.command(short_help="Install the hooks, next to those that exist.")
 @_chosen
 @click.option("--strict", is_flag=True, help="Let git stop also when the review itself fails.")
 @click.option(
@@ -86,7 +86,7 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
     _tell(session, told, as_json=as_json)
 
 
-@click.command(short_help="Take them away, all as it was.")
+@click.command(short_help="Remove them, and restore what was there.")
 @_chosen
 @json_option
 @pass_session
@@ -98,7 +98,7 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     _tell(session, told or ["there is no hook of repoagent here"], as_json=as_json)
 
 
-@click.command(short_help="Show which hooks there are, and whose.")
+@click.command(short_help="Show which hooks are installed, and by whom.")
 @json_option
 @pass_session
 def status(session: Session, /, *, as_json: bool) -> None:

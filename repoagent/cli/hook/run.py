@@ -27,7 +27,7 @@ EPILOG = """\b
 Examples:
   repoagent hook run pre-commit               what is staged
   repoagent hook run commit-msg "$1"          the same, with its message
-  repoagent hook run pre-push "$@"            with git's lines on standard input
+  repoagent hook run pre-push "$@"        with git's lines on standard input
 
 \b
 Exit code 6 says that there is a finding of the level of --fail-on or above

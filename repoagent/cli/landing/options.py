@@ -27,30 +27,32 @@ FLAGS = {"by_hunk": "patch", "kinds": "kind", "sign": "gpg-sign", "sources": "so
 _SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
 
 no_parse_check = click.option(
-    "--no-parse-check", is_flag=True, help="Accept a change after which a file may not parse."
+    "--no-parse-check", is_flag=True, help="Accept a change that leaves a file unparsable."
 )
 _ASKING = (
     click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
     click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
     click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
-    click.option("--no-commit", is_flag=True, help="Write the files; leave the commit to you."),
-    click.option("--allow-sensitive", is_flag=True, help="Change what git, a server or an editor runs, too."),
+    click.option("--no-commit", is_flag=True, help="Write the files without committing them."),
+    click.option(
+        "--allow-sensitive", is_flag=True, help="Also change hooks, CI and other files that get executed."
+    ),
     no_parse_check,
 )
 check_unconfined_option = click.option(
     "--check-unconfined", is_flag=True, default=None,
-    help="Run the check outside of the sandbox, also when nobody has seen the change.",
+    help="Run the check outside the sandbox, even before you saw the change.",
 )  # fmt: skip
 _COMMITTING = (
-    click.option("--branch", metavar="NAME", help="Make a new branch at HEAD and commit there."),
+    click.option("--branch", metavar="NAME", help="Create branch NAME at HEAD and commit there."),
     click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor."),
     click.option("-s", "--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
     click.option(
         "-S", "--gpg-sign", "sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the commit."
     ),
-    click.option("--fixup", metavar="REV", help="Make it a fixup! commit for REV."),
+    click.option("--fixup", metavar="REV", help="Make a fixup! commit for REV."),
     click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks."),
-    click.option("--include-dirty", is_flag=True, help="Commit your other changes in these files too."),
+    click.option("--include-dirty", is_flag=True, help="Also commit your other changes in these files."),
 )
 
 

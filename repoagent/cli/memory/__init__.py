@@ -16,14 +16,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("repoagent.cli.memory.list_:command", "List what is remembered, file by file."),
     "show": ("repoagent.cli.memory.show:command", "Show what is known about a file."),
     "edit": ("repoagent.cli.memory.edit:command", "Change the notes or the conversation in an editor."),
-    "note": ("repoagent.cli.memory.note:command", "Note something about a file."),
-    "clear": ("repoagent.cli.memory.clear:command", "Take away what is known about files, or bring it back."),
-    "compact": ("repoagent.cli.memory.compact:command", "Put old exchanges away, a line of each stays."),
+    "note": ("repoagent.cli.memory.note:command", "Add a note about a file."),
+    "clear": ("repoagent.cli.memory.clear:command", "Clear what is known about files, or restore it."),
+    "compact": ("repoagent.cli.memory.compact:command", "Archive old exchanges, and keep a line of each."),
     "relink": ("repoagent.cli.memory.relink:command", "Tie a memory to another file, or back to its own."),
-    "export": ("repoagent.cli.memory.export:command", "Write memories into one archive, to share them."),
-    "import": ("repoagent.cli.memory.import_:command", "Take the memories of an archive in."),
-    "gc": ("repoagent.cli.memory.gc:command", "Put away memories that have lost their file."),
-    "status": ("repoagent.cli.memory.status:command", "Show how much there is, and whether it is in order."),
+    "export": ("repoagent.cli.memory.export:command", "Export memories as one archive, to share them."),
+    "import": ("repoagent.cli.memory.import_:command", "Import the memories of an archive."),
+    "gc": ("repoagent.cli.memory.gc:command", "Archive memories whose file is gone."),
+    "status": ("repoagent.cli.memory.status:command", "Show how much is remembered, and any problems."),
 }
 
 EXAMPLES = """\b

@@ -31,12 +31,14 @@ of it for good, delete that folder. Which file the memory belongs to is kept."""
 
 @click.command("clear", epilog=EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete)
-@click.option("--notes", "parts", flag_value="notes", multiple=True, help="The notes.")
-@click.option("--conversation", "parts", flag_value="conversation", multiple=True, help="What was said.")
-@click.option("--edits", "parts", flag_value="edits", multiple=True, help="The list of edits.")
-@click.option("--all", "everything", is_flag=True, help="All of these, as without any of them.")
-@click.option("--undo", is_flag=True, help="Bring back what was cleared last.")
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would go, and do nothing.")
+@click.option("--notes", "parts", flag_value="notes", multiple=True, help="Clear the notes.")
+@click.option(
+    "--conversation", "parts", flag_value="conversation", multiple=True, help="Clear the conversation."
+)
+@click.option("--edits", "parts", flag_value="edits", multiple=True, help="Clear the list of edits.")
+@click.option("--all", "everything", is_flag=True, help="Clear all of these (the default).")
+@click.option("--undo", is_flag=True, help="Restore what was cleared last.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be cleared; do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @json_option
 @pass_session

@@ -36,13 +36,13 @@ itself above `memory.limit` bytes.
 
 @click.command("compact", epilog=EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, shell_complete=complete)
-@click.option("--all", "everything", is_flag=True, help="Every conversation that has old exchanges.")
-@click.option("--plain", is_flag=True, help="Without a model, also where one is configured for summaries.")
+@click.option("--all", "everything", is_flag=True, help="Compact every conversation with old exchanges.")
+@click.option("--plain", is_flag=True, help="Use no model, even if one is configured for summaries.")
 @model_option
 @max_cost_option
 @record_option
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would be put away, and do nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many calls are paid for.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be archived; do nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
 @json_option
 @pass_session
 def command(session: Session, /, files: tuple[str, ...], **options: Any) -> int:

@@ -30,7 +30,7 @@ the same lines, yours is kept as a file beside it and named."""
 
 @click.command("edit", epilog=EXAMPLES)
 @click.argument("file", metavar="FILE", shell_complete=complete)
-@click.option("--conversation", is_flag=True, help="What was said, instead of the notes.")
+@click.option("--conversation", is_flag=True, help="Edit the conversation instead of the notes.")
 @json_option
 @pass_session
 def command(session: Session, /, file: str, conversation: bool, as_json: bool) -> int:

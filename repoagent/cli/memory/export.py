@@ -32,8 +32,8 @@ machine and nothing of the files themselves; keys and tokens are masked.
 
 @click.command("export", epilog=EXAMPLES)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
-@click.option("-o", "--output", metavar="FILE|-", help="Where to; `-` is standard output.")
-@click.option("--no-conversations", is_flag=True, help="Leave out what was said: notes and edits only.")
+@click.option("-o", "--output", metavar="FILE|-", help="Write the archive to FILE; `-` is standard output.")
+@click.option("--no-conversations", is_flag=True, help="Export notes and edits only.")
 @json_option
 @pass_session
 def command(

@@ -37,9 +37,11 @@ of it a line each stays among the notes. That can't be brought back."""
 @click.command("gc", epilog=EXAMPLES)
 @click.option(
     "--older-than", metavar="DAYS", type=click.IntRange(min=0), default=14, show_default=True,
-    help="Only those that were not changed for so many days.",
+    help="Take only those unchanged for so many days.",
 )  # fmt: skip
-@click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Do it; else it is only said.")
+@click.option(
+    "--apply", "-y", "--yes", "apply", is_flag=True, help="Archive them; without it they are only listed."
+)
 @json_option
 @pass_session
 def command(session: Session, /, *, older_than: int, apply: bool, as_json: bool) -> int:

@@ -48,10 +48,12 @@ _STYLES = {"new": "green", "merged": "green", "orphaned": "yellow", "replaced": 
 
 @click.command("import", epilog=EXAMPLES)
 @click.argument("file", metavar="FILE|-", type=click.Path())
-@click.option("--dry-run", is_flag=True, help="Say what would come of it, and do nothing.")
-@click.option("--merge", "mode", flag_value="merge", default=True, help="Unite theirs with ours (default).")
-@click.option("--ours", "mode", flag_value="ours", help="Leave memories alone that are here already.")
-@click.option("--theirs", "mode", flag_value="theirs", help="Put ours away where theirs arrives.")
+@click.option("--dry-run", is_flag=True, help="Show what would be imported; do nothing.")
+@click.option(
+    "--merge", "mode", flag_value="merge", default=True, help="Merge theirs into ours (the default)."
+)
+@click.option("--ours", "mode", flag_value="ours", help="Skip files that have a memory here.")
+@click.option("--theirs", "mode", flag_value="theirs", help="Archive ours where theirs is imported.")
 @json_option
 @pass_session
 def command(session: Session, /, *, file: str, dry_run: bool, mode: Mode, as_json: bool) -> int:

@@ -34,7 +34,7 @@ Examples:
   repoagent memory list
   repoagent memory list src --sort used -n 10
   repoagent memory list --state orphaned,moved
-  repoagent memory list -z --state orphaned | xargs -0 -n1 repoagent memory show
+  repoagent memory list -z | xargs -0 -n1 repoagent memory show
 
 \b
 Columns:
@@ -48,14 +48,16 @@ Columns:
 
 @click.command("list", epilog=EXAMPLES)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only live, moved or orphaned ones.")
+@click.option(
+    "--state", "states", metavar="STATE", multiple=True, help="List only live, moved or orphaned ones."
+)
 @click.option(
     "--sort", "order", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
-    help="By path, or the last used, largest, most edited first.",
+    help="Sort by path, or the last used, largest or most edited first.",
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(min=0), metavar="N",
-    help=f"At most N; 0 for all. On a terminal {ON_A_TERMINAL:,}, else all.",
+    help=f"List at most N; 0 for all. [default: {ON_A_TERMINAL:,} on a terminal]",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
 @json_option

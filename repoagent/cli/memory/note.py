@@ -33,7 +33,7 @@ With --from what was learned of another file is noted, as it is there.
     "source",
     metavar="PATH|ID",
     shell_complete=complete,
-    help="A copy of the notes on another file.",
+    help="Copy the notes of another file.",
 )
 @json_option
 @pass_session

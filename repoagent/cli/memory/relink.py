@@ -33,11 +33,11 @@ taken back. Where FILE has another text, older notes say so from then on."""
 @click.argument("file", metavar="FILE", shell_complete=complete)
 @click.option(
     "--from", "source", metavar="PATH|ID", shell_complete=complete,
-    help="Which memory: by the path of its file, or by its name or id.",
+    help="The memory, by the path of its file, or by its name or id.",
 )  # fmt: skip
-@click.option("--swap", is_flag=True, help="Where FILE has a memory, the other file gets that one.")
-@click.option("--undo", is_flag=True, help="Take back the last re-keying of FILE's memory.")
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--swap", is_flag=True, help="If FILE has a memory, give it to the other file.")
+@click.option("--undo", is_flag=True, help="Undo the last relink of FILE.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
 @json_option
 @pass_session
 def command(session: Session, /, file: str, **options: Any) -> int:

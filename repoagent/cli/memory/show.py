@@ -27,7 +27,7 @@ are the plain files that all of this is read from: change them as you like."""
 
 @click.command("show", epilog=EXAMPLES)
 @click.argument("file", metavar="FILE", shell_complete=complete)
-@click.option("--conversation", is_flag=True, help="Print what was said, turn by turn, and nothing else.")
+@click.option("--conversation", is_flag=True, help="Print the conversation only, turn by turn.")
 @json_option
 @pass_session
 def command(session: Session, /, file: str, conversation: bool, as_json: bool) -> None:

@@ -48,17 +48,27 @@ answer at once."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="At most N rows.")
 @click.option(
-    "--min-score", type=float, metavar="X", default=0.0, help="Only rows with a score of X or more, 0 to 1."
+    "-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="Show at most N rows."
 )
 @click.option(
-    "--at", "revision", metavar="REV", default="HEAD", help="As it was at a commit, a tag or a branch."
+    "--min-score",
+    type=float,
+    metavar="X",
+    default=0.0,
+    help="Show only rows with a score of at least X, 0 to 1.",
+)
+@click.option(
+    "--at",
+    "revision",
+    metavar="REV",
+    default="HEAD",
+    help="Show the neighbors as of a commit, tag or branch.",
 )
 @click.option("--explain", is_flag=True, help="Show the commits behind each row.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "dot", "svg", "html"]), default="table",
-    help="A table, or a picture: for graphviz, as an image, as a page for the browser.",
+    help="Show a table, or draw a picture: graphviz, image or web page.",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")

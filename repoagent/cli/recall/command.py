@@ -37,7 +37,7 @@ Examples:
 \b
 Each find has three lines: the file it is about, with kind and date; what was
 said; and the plain file and line where that stands, to be read and changed.
-Exit code 1 says that nothing was found.
+The exit code is 1 when nothing was found.
 
 Any of the words counts, rare ones more; a name of code is found by its parts
 and, before anything else, by itself. Nothing but quotation marks is syntax. A
@@ -46,7 +46,9 @@ word that is nowhere is taken as the one most like it, and that is said."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
-@click.option("-n", "--limit", type=int, metavar="N", default=10, show_default=True, help="At most N finds.")
+@click.option(
+    "-n", "--limit", type=int, metavar="N", default=10, show_default=True, help="Show at most N results."
+)
 @click.option(
     "--file", "files", metavar="PATH", multiple=True,
     help="Only what is about this file, or files in this folder; may be repeated.",

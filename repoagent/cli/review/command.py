@@ -37,17 +37,17 @@ Examples:
   repoagent review v1.0..v1.1 -- src      a range, one folder of it
   git diff HEAD~3 | repoagent review -    any diff
   repoagent review --rule fix-prone=off --fail-on warning
-  repoagent review dismiss 4f1c2e         do not tell this one again
+  repoagent review dismiss 4f1c2e         do not report this one again
 
 \b
 What history says needs no model and no network: a usual partner is missing, a
 file that often needed fixes, an unusual shape, a generated or vendored file
 edited by hand, a changed interface whose callers are untouched. A model is
 asked only with --model or --ask, or where review.model is set; what it says
-about the changed lines is told only if the code that it quotes stands there.
+about the changed lines is reported only if the code that it quotes is there.
 
-Exit code 1 says that there is a finding of the level of --fail-on or above
-(review.fail_on; error unless that is set), 0 that there is none."""
+The exit code is 1 if a finding has the level of --fail-on or above
+(review.fail_on; error unless that is set)."""
 
 
 OPTION_GROUPS = {  # by their parameters
@@ -62,39 +62,47 @@ OPTION_GROUPS = {  # by their parameters
 
 @click.command(cls=Review, verbs=VERBS, epilog=EXAMPLES, option_groups=OPTION_GROUPS)
 @click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=complete)
-@click.option("--staged", is_flag=True, help="What is staged: the default.")
-@click.option("--worktree", is_flag=True, help="What the tracked files hold other than HEAD, staged or not.")
-@click.option("--base", metavar="REF", help="What HEAD has added since it parted from REF.")
-@click.option("--commit", metavar="REV", help="One commit.")
+@click.option("--staged", is_flag=True, help="Review what is staged (the default).")
+@click.option("--worktree", is_flag=True, help="Review all changes of tracked files since HEAD.")
+@click.option("--base", metavar="REF", help="Review what HEAD added since its merge base with REF.")
+@click.option("--commit", metavar="REV", help="Review one commit.")
 @click.option(
-    "--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="How to report."
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="text",
+    metavar="FORM",
+    help="Report as text, json, sarif, github, gitlab, rdjson or markdown.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @click.option(
-    "--also", metavar="FORM=FILE", multiple=True, help="Write it in another form too; may be repeated."
+    "--also", metavar="FORM=FILE", multiple=True, help="Write another form to FILE too. Repeatable."
 )
 @click.option(
-    "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL", help="From which level on the exit code is 1."
+    "--fail-on",
+    type=click.Choice(LEVELS),
+    metavar="LEVEL",
+    help="Exit with 1 from this level on: note, warning, error or never.",
 )
 @click.option(
     "--rule", "rules", metavar="ID=LEVEL", multiple=True,
-    help="Set a rule to off, note, warning or error; may be repeated.",
+    help="Set a rule to off, note, warning or error. Repeatable.",
 )  # fmt: skip
-@click.option("--model", metavar="SPEC", help="Ask this model too.")
-@click.option("--ask", is_flag=True, help="Ask the model of review.model, or else that of edits.")
-@click.option("--no-model", is_flag=True, help="Ask no model, whatever is set.")
-@click.option("--strict", is_flag=True, help="Fail when the model can't be asked, instead of warning.")
-@click.option("--fix", is_flag=True, help="Have findings put right; with IDs, those of the last review.")
-@click.option("--no-parse-check", is_flag=True, help="With --fix: accept a change that may not parse.")
-@click.option("-y", "--yes", is_flag=True, help="With --fix: apply and commit without asking.")
+@click.option("--model", metavar="SPEC", help="Also ask this model.")
+@click.option("--ask", is_flag=True, help="Also ask the model of review.model, or of edits.")
+@click.option("--no-model", is_flag=True, help="Ask no model, even if review.model is set.")
+@click.option("--strict", is_flag=True, help="Fail if the model cannot be asked, instead of warning.")
+@click.option("--fix", is_flag=True, help="Fix the findings; with IDs, those of the last review.")
 @click.option(
-    "--show-prompt", is_flag=True, help="Print what a model would be sent, with its tokens; send nothing."
+    "--no-parse-check", is_flag=True, help="With --fix: accept a change that leaves a file unparsable."
 )
+@click.option("-y", "--yes", is_flag=True, help="With --fix: apply and commit without asking.")
+@click.option("--show-prompt", is_flag=True, help="Print what would be sent and its tokens; send nothing.")
 @max_cost_option
 @record_option
 @reply_option
-@click.option("--refresh", is_flag=True, help="Ask anew about what the model has answered before.")
-@click.option("--learn", is_flag=True, help="Learn what is usual here, now; it happens by itself too.")
+@click.option("--refresh", is_flag=True, help="Ask the model again about what it answered before.")
+@click.option("--learn", is_flag=True, help="Learn now what is usual here; it also happens by itself.")
 @click.option("--background", is_flag=True, hidden=True)
 @json_option
 @pass_session
@@ -102,7 +110,7 @@ OPTION_GROUPS = {  # by their parameters
 def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
     """Find what is wrong or missing in a change, before it is committed or merged.
 
-    The change is what is staged; or RANGE (A..B), what B has and A has not; or - for a diff on standard input.
+    The change is what is staged; or RANGE (A..B), what is in B and not in A; or - for a diff on standard input.
     """
     given = SimpleNamespace(**options)
     if given.learn:

@@ -62,10 +62,12 @@ def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 def _verb(name: str, line: str) -> click.Command:
     @click.command(
-        name, short_help=line, help=f"{line}\n\nID is shown beside each finding; its beginning is enough."
+        name,
+        short_help=line,
+        help=f"{line}\n\nID is that of a finding of the last review; its first characters are enough.",
     )
     @click.argument("finding", metavar="ID", shell_complete=_complete_ids)
-    @click.option("--reason", default="", metavar="TEXT", help="Why, for whoever asks later.")
+    @click.option("--reason", default="", metavar="TEXT", help="Record why.")
     @json_option
     @pass_session
     def verb(session: Session, /, *, finding: str, reason: str, as_json: bool) -> None:
@@ -90,8 +92,6 @@ def _verb(name: str, line: str) -> click.Command:
 
 
 VERBS = {
-    "dismiss": _verb(
-        "dismiss", "Do not tell a finding of the last review again: it is wrong, or does not matter."
-    ),
-    "accept": _verb("accept", "Do not tell a finding of the last review again: it is right, and known."),
+    "dismiss": _verb("dismiss", "Hide a finding from now on: it is wrong, or does not matter."),
+    "accept": _verb("accept", "Hide a finding from now on: it is right, and known."),
 }

@@ -25,7 +25,7 @@ EPILOG = """\b
 Examples:
   repoagent run "make the failing test in tests/test_app.py pass"
   repoagent run --mode auto-edit --check "pytest -q" -F task.md
-  git log -1 --format=%B | repoagent run "write the test that this commit lacks" -
+  git log -1 --format=%B | repoagent run "add the test it lacks" -
 """
 
 CONFLICTS = {  # of options: by their parameters
@@ -56,15 +56,17 @@ OPTION_GROUPS = {  # by their parameters
     help="Read the prompt from FILE.",
 )
 @run_options.asking("run")
-@click.option("--plan-only", is_flag=True, help="Look around and lay down a plan; change nothing.")
-@click.option("--branch", metavar="NAME", help="Work on a new branch NAME, in a work tree of its own.")
+@click.option("--plan-only", is_flag=True, help="Look around and make a plan; change nothing.")
+@click.option("--branch", metavar="NAME", help="Work on a new branch NAME, in its own work tree.")
 @click.option(
     "--worktree", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Work in DIR, a new linked work tree, and leave it there.",
+    help="Work in a new linked work tree DIR, and keep it.",
 )  # fmt: skip
-@click.option("--allow", multiple=True, metavar="PATTERN", help="A command that may run unasked. Repeatable.")
-@click.option("--network", is_flag=True, help="Commands in the sandbox reach the network.")
-@click.option("--no-sandbox", is_flag=True, help="Commands run without a sandbox; each is asked about.")
+@click.option(
+    "--allow", multiple=True, metavar="PATTERN", help="Run matching commands without asking. Repeatable."
+)
+@click.option("--network", is_flag=True, help="Give commands in the sandbox network access.")
+@click.option("--no-sandbox", is_flag=True, help="Run commands without a sandbox, and ask about each.")
 @run_options.landing("run")
 @run_options.limiting()
 @show_prompt_option
@@ -75,8 +77,8 @@ OPTION_GROUPS = {  # by their parameters
 def command(session: Session, /, **options: Any) -> Exit:
     """Do a whole task: look around, change files, run commands, commit.
 
-    PROMPT says what to do; `-` in it adds standard input. Everything that is said and done is in a file that you own;
-    a run that was interrupted is gone on with by --resume.
+    PROMPT says what to do; a second argument `-` adds standard input. The whole run is recorded in a file of yours;
+    resume an interrupted run with --resume.
     """
     from repoagent.llm import preload
     from repoagent.repo import layout, open_worktree

@@ -48,44 +48,47 @@ _MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
 
 def asking(noun: str) -> Callable[[F], F]:
     """Who is asked, what may be done, and which conversation is gone on with; `noun` is "run" or "chat"."""
-    stop = "; without a PROMPT where it stopped" if noun == "run" else ""
+    stop = "; without a PROMPT, from where it stopped" if noun == "run" else ""
     return together(
         model_option,
-        click.option("--mode", type=_MODES, help="What may be done without a question."),
-        click.option("--continue", "continues", is_flag=True, help=f"Go on with the last {noun}."),
-        click.option("--resume", metavar="NAME", help=f"Go on with the {noun} NAME{stop}."),
-        click.option("--forget", is_flag=True, help="Go on without the options that were said before."),
+        click.option(
+            "--mode",
+            type=_MODES,
+            metavar="MODE",
+            help="What needs your approval: ask, auto-edit, auto or read-only.",
+        ),
+        click.option("--continue", "continues", is_flag=True, help=f"Resume the last {noun}."),
+        click.option("--resume", metavar="NAME", help=f"Resume the {noun} NAME{stop}."),
+        click.option("--forget", is_flag=True, help="Resume without the options of the last time."),
         click.option(
             "--conversation",
             metavar="NAME",
-            help="Keep the conversation as NAME; go on with it if it is there.",
+            help="Save the conversation as NAME, or continue it if it exists.",
         ),
     )
 
 
 stream_option = click.option(
-    "--json-stream", is_flag=True, help="Print each event as it happens, a line of JSON each."
+    "--json-stream", is_flag=True, help="Print each event as a line of JSON, as it happens."
 )
 
 
 def landing(noun: str) -> Callable[[F], F]:
     """What has to hold before a commit, and how it is made."""
     return together(
-        click.option("--check", metavar="CMD", help=f"The {noun} is not done before CMD passes.")
+        click.option(
+            "--check", metavar="CMD", help="Finish only when CMD passes; the model sees its failure."
+        )
         if noun == "run"
-        else click.option("--check", metavar="CMD", help="Nothing is committed before CMD passes."),
+        else click.option("--check", metavar="CMD", help="Commit only when CMD passes."),
         check_unconfined_option,
-        click.option(
-            "--commit-per-edit", is_flag=True, help="A commit for each edit, instead of one at the end."
-        ),
-        click.option("--no-commit", is_flag=True, help="Leave the change in the files, uncommitted."),
-        click.option(
-            "--include-dirty", is_flag=True, help="Commit changed files whole, your other work in them too."
-        ),
-        click.option("--no-verify", is_flag=True, help="Skip the commit hooks."),
+        click.option("--commit-per-edit", is_flag=True, help="Commit each edit, instead of once at the end."),
+        click.option("--no-commit", is_flag=True, help="Write the files without committing them."),
+        click.option("--include-dirty", is_flag=True, help="Also commit your other changes in these files."),
+        click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks."),
         click.option("--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
         click.option(
-            "--allow-sensitive", is_flag=True, help="Files may be changed that git or a server obeys."
+            "--allow-sensitive", is_flag=True, help="Also change hooks, CI and other files that get executed."
         ),
         no_parse_check,
     )
@@ -94,15 +97,20 @@ def landing(noun: str) -> Callable[[F], F]:
 def limiting(of: str = "") -> Callable[[F], F]:
     """The limits, the agent, and what is recorded. Calls and seconds are those `of` what the words say."""
     return together(
-        click.option("--max-turns", type=click.IntRange(1), metavar="N", help=f"Model calls at most{of}."),
+        click.option(
+            "--max-turns", type=click.IntRange(1), metavar="N", help=f"Make at most N model calls{of}."
+        ),
         max_tokens_option,
         max_cost_option,
         click.option(
-            "--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help=f"Seconds at most{of}."
+            "--max-time",
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help=f"Stop after this many seconds{of}.",
         ),
         effort_option,
         click.option(
-            "--agent", default="model", metavar="NAME", help="Another agent, from an installed package."
+            "--agent", default="model", metavar="NAME", help="Use another agent, from an installed package."
         ),
         reply_option,
         record_option,

@@ -14,15 +14,15 @@ __all__ = ["command"]
 
 # name: (where its click command stands, what it does in one line)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("repoagent.cli.runs.list_:command", "List runs, those that began last first."),
-    "show": ("repoagent.cli.runs.show:command", "Show how far a run is, its plan and its last words."),
-    "message": ("repoagent.cli.runs.message:command", "Tell a run something while it works."),
-    "pause": ("repoagent.cli.runs.pause:pause", "Have a run stand still before its next call."),
-    "resume": ("repoagent.cli.runs.pause:resume", "End the pause of a run."),
-    "stop": ("repoagent.cli.runs.stop:command", "Have a run stop before its next call, or now."),
-    "wait": ("repoagent.cli.runs.wait:command", "Wait for the end of a run, and exit as it does."),
-    "diff": ("repoagent.cli.runs.restore:diff", "Show what a run has changed and not committed."),
-    "restore": ("repoagent.cli.runs.restore:command", "Take back what a run has changed and not committed."),
+    "list": ("repoagent.cli.runs.list_:command", "List runs, newest first."),
+    "show": ("repoagent.cli.runs.show:command", "Show the progress, plan and last words of a run."),
+    "message": ("repoagent.cli.runs.message:command", "Send a message to a run while it works."),
+    "pause": ("repoagent.cli.runs.pause:pause", "Pause a run before its next model call."),
+    "resume": ("repoagent.cli.runs.pause:resume", "Continue a paused run."),
+    "stop": ("repoagent.cli.runs.stop:command", "Stop a run before its next model call, or now."),
+    "wait": ("repoagent.cli.runs.wait:command", "Wait for the end of a run, and exit with its code."),
+    "diff": ("repoagent.cli.runs.restore:diff", "Show the uncommitted changes of a run."),
+    "restore": ("repoagent.cli.runs.restore:command", "Undo the uncommitted changes of a run."),
     "delete": ("repoagent.cli.runs.delete:command", "Remove a past run."),
 }
 

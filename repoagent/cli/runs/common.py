@@ -29,7 +29,7 @@ STATES = """\b
 States:
   running, paused       alive; paused by `runs pause`
   done, answered        it came to its end; answered: with words alone
-  unfinished            the model stopped with words while something was left to do
+  unfinished            the model stopped while something was left to do
   rejected              the model says that it is not to be done
   limit, failed         it ended by a limit, or by an error
   stopped, killed       by you; killed: without a word. It can be resumed
@@ -84,12 +84,12 @@ def list_options(command: F) -> F:
     """The options of the list, which the group takes too."""
     for option in (
         json_option,
-        click.option("--all", "everything", is_flag=True, help="All of them, on a terminal too."),
+        click.option("--all", "everything", is_flag=True, help="List all of them, on a terminal too."),
         click.option(
             "-n", "--limit", type=click.IntRange(min=1), metavar="N",
-            help=f"At most N, the newest. On a terminal {ON_A_TERMINAL}, else all.",
+            help=f"List the newest N. [default: {ON_A_TERMINAL} on a terminal]",
         ),
-        click.option("--live", is_flag=True, help="Only those that are alive."),
+        click.option("--live", is_flag=True, help="List only those that are running."),
     ):  # fmt: skip
         command = option(command)
     return command

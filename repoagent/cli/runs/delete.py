@@ -25,7 +25,7 @@ when its commits are on others, too."""
 @click.command("delete", epilog=EXAMPLES)
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--undo", "back", is_flag=True, help="Bring the conversation of a deleted run back.")
+@click.option("--undo", "back", is_flag=True, help="Restore the conversation of a deleted run.")
 @json_option
 @pass_session
 def command(session: Session, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:

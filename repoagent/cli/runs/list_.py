@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES = f"""\b
 Examples:
   repoagent runs list --live
-  repoagent runs list --json | jq -r '.runs[] | select(.state == "killed").name'
+  repoagent runs list --json | jq -r '.runs[].name'
 
 {STATES}"""
 

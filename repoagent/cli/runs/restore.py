@@ -50,9 +50,9 @@ def diff(session: Session, /, *, run: str, as_json: bool) -> None:
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option(
-    "--let-go", is_flag=True, help="Leave files so in which the same lines were changed since; forget them."
+    "--let-go", is_flag=True, help="Skip files whose lines were changed since, and forget their changes."
 )
-@click.option("--whole", is_flag=True, help="Take these back too, and keep a copy of what they hold.")
+@click.option("--whole", is_flag=True, help="Undo these too, and keep a copy of them.")
 @json_option
 @pass_session
 def command(session: Session, /, *, run: str, yes: bool, let_go: bool, whole: bool, as_json: bool) -> Exit:

@@ -38,7 +38,7 @@ All of what was said: `repoagent conversation show NAME`."""
 @run_argument
 @click.option(
     "--turns", metavar="N", type=click.IntRange(min=0), default=4, show_default=True,
-    help="So many of the last turns of its conversation.",
+    help="Show the last N turns of the conversation.",
 )  # fmt: skip
 @json_option
 @pass_session

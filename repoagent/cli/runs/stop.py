@@ -22,7 +22,7 @@ goes on. The same without the program: a file named stop in its folder."""
 
 @click.command("stop", epilog=EXAMPLES)
 @run_argument
-@click.option("--now", is_flag=True, help="End its process, whatever it is at.")
+@click.option("--now", is_flag=True, help="End its process at once.")
 @json_option
 @pass_session
 def command(session: Session, /, *, run: str, now: bool, as_json: bool) -> int:

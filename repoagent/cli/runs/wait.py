@@ -21,7 +21,9 @@ is on another machine or can't be read, 7 it is still alive after --timeout."""
 
 @click.command("wait", epilog=EXAMPLES)
 @run_argument
-@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait no longer than that.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait at most this many seconds."
+)
 @json_option
 @pass_session
 def command(session: Session, /, *, run: str, timeout: float | None, as_json: bool) -> int:

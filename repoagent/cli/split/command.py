@@ -38,16 +38,16 @@ whether it has to be merged."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("file", metavar="[FILE]", required=False)
-@click.option("-o", "--output", metavar="DIR", help="The folder for the segments; made if it is not there.")
+@click.option("-o", "--output", metavar="DIR", help="Write the segments to folder DIR.")
 @click.option(
     "--target-bytes", "target", type=int, metavar="N",
     help="The most that a segment may have.  [default: 16384]",
 )  # fmt: skip
-@click.option("--natural", is_flag=True, help="One segment for each outermost unit, however small.")
-@click.option("--language", metavar="NAME", help="What it is written in, if its name does not say it.")
-@click.option("--refresh", "index", metavar="INDEX", help="Carry a split over to what its source is now.")
+@click.option("--natural", is_flag=True, help="Make a segment of each outermost unit, however small.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not tell.")
+@click.option("--refresh", "index", metavar="INDEX", help="Update a split after its source has changed.")
 @join_options
-@click.option("--list-languages", is_flag=True, help="Show which languages there are grammars for.")
+@click.option("--list-languages", is_flag=True, help="List the languages that have a grammar.")
 @json_option
 @pass_session
 def command(
@@ -66,7 +66,7 @@ def command(
 ) -> Exit | None:
     """Split a file at natural boundaries into a folder of segments.
 
-    FILE "-" is standard input. Each segment is a file of its own, `index.json` beside them says where it comes from
+    FILE "-" is standard input. Each segment is a file; `index.json` says where it comes from
     and what is in it, `base` is the text that was split. The folder is a new one in .repoagent/splits unless -o says
     where.
     """

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--join", metavar="INDEX", help="Join the edited segments into the source, as one commit."),
+    click.option("--join", metavar="INDEX", help="Join the edited segments into the source, in one commit."),
     click.option("-n", "--dry-run", is_flag=True, help="With --join: show the diff; write nothing."),
-    click.option("--no-commit", is_flag=True, help="With --join: write the file; leave the commit to you."),
+    click.option("--no-commit", is_flag=True, help="With --join: write the file; do not commit it."),
     click.option("--include-dirty", is_flag=True, help="With --join: commit your other changes in it too."),
     click.option(
-        "--no-parse-check", is_flag=True, help="With --join: accept a result that may not parse."
+        "--no-parse-check", is_flag=True, help="With --join: accept a result that does not parse."
     ),
     click.option(
         "--force", is_flag=True,

@@ -31,12 +31,15 @@ name are not told apart.
 
 Tracked files are searched, and those that git does not know yet; ignored ones
 are not, nor those that .repoagentignore or their names withhold. No index is
-kept. Exit code 1 says that nothing was found."""
+kept. The exit code is 1 when nothing
+was found."""
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("what", metavar="SYMBOL|FILE")
-@click.option("-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="At most N rows.")
+@click.option(
+    "-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="Show at most N rows."
+)
 @json_option
 @pass_session
 def command(session: Session, /, *, what: str, limit: int, as_json: bool) -> int:

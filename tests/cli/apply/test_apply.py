@@ -90,7 +90,7 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
         (GREET, ("-y", "--source", "a.txt=1234567"), 3, "git does not have that text"),
         (GREET, ("-y", "--path", "a.txt"), 2, "names its files (src/app.py): leave --path out"),
         (GREET, ("-y", "-m", " "), 2, "message is empty"),
-        (GREET, ("-y", "--no-commit", "--branch", "x"), 2, "can't be used together"),
+        (GREET, ("-y", "--no-commit", "--branch", "x"), 2, "cannot be combined"),
         (GREET, ("-y", "--branch", "main"), 3, "main"),
     ],
 )

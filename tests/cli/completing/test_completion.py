@@ -125,6 +125,7 @@ def test_with_another_folder_names_are_those_there(repo: GitRepo, tmp_path: Path
     assert offered(tmp_path, f"repoagent -C {repo.top} neighbors 'o") == ["odd name.py"]
     assert offered(tmp_path, f"repoagent -C {repo.top} -C src neighbors ap") == ["app.py"]
     assert offered(tmp_path, f"repoagent -C {repo.top} split -o ") == ["src/"]
+    assert offered(tmp_path, f"repoagent neighbors -C {repo.top} -C src ap") == ["app.py"]
     assert offered(tmp_path, f"repoagent -C {repo.top}/none neighbors ") == []
 
 

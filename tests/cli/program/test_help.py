@@ -9,7 +9,7 @@ import click
 import pytest
 
 from repoagent.cli.program.app import COMMANDS, GROUPS, HIDDEN, cli
-from repoagent.cli.program.command import LONG, Command
+from repoagent.cli.program.command import LONG, Command, show_all_options
 from repoagent.errors import Exit
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -138,3 +138,22 @@ def test_verbose_after_the_command_shows_why(repo: GitRepo) -> None:
     for arguments in (["-v", "edit", "a.txt"], ["edit", "a.txt", "-v"], ["edit", "a.txt", "--verbose"]):
         done = run([*arguments, "x", "--yes", "--model", "nonsense"], repo.top)
         assert done.returncode != 0 and b"Traceback" in done.stderr
+
+
+def test_the_help_of_each_command_fits_80_columns() -> None:
+    def check(command: click.Command, name: str, parent: click.Context) -> None:
+        with click.Context(command, info_name=name, parent=parent, **command.context_settings) as ctx:
+            ctx.terminal_width = 80
+            show_all_options(ctx)
+            wide = [line for line in command.get_help(ctx).splitlines() if len(line) > 80]
+            assert not wide, f"{ctx.command_path}: {wide}"
+            if isinstance(command, click.Group):
+                for word in command.list_commands(ctx):
+                    if found := command.get_command(ctx, word):
+                        check(found, word, ctx)
+        for word, verb in getattr(command, "verbs", {}).items():
+            check(verb, f"{name} {word}", parent)
+
+    with click.Context(cli, info_name="repoagent", **cli.context_settings) as root:
+        for name, command in commands().items():
+            check(command, name, root)
