@@ -36,7 +36,7 @@ from repoagent.edit.remembering.unfinished import (
 )
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.undo import undo
-from repoagent.edit.verify.proposal import NOTHING_TO_DO, still_missing
+from repoagent.edit.verify.proposal import NOTHING_TO_DO
 from repoagent.edit.verify.widen import (
     OutOfScope,
     allowed,
@@ -291,7 +291,7 @@ class _Run:
         last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
         if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
             raise bench.refusal
-        return Observation(MISSING, f"Your edit is not complete. {still_missing(bench)}", ok=False)
+        return Observation(MISSING, f"Your edit is not complete. {bench.still_missing}", ok=False)
 
     def insist(self, state: State) -> Observation | None:
         """What goes back when words are all of a reply: a part of the edit is missing; a small model means to edit, and

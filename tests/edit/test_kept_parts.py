@@ -54,6 +54,14 @@ def test_what_an_earlier_answer_names_may_go(repo: GitRepo, run: Run, script: Sc
     assert landed(repo)
 
 
+def test_a_hunk_that_has_nothing_to_do_is_not_waited_for(repo: GitRepo, run: Run, script: Script) -> None:
+    already = diff("README.md", "-A repository.", "+A small repository.")
+    script.replies(GREET + already, GREET)
+    assert run(*COMMAND).code == 0
+    assert "README.md, hunk 1: " in script.prompts[1] and "Still missing" not in script.prompts[1]
+    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+
+
 def test_what_is_kept_survives_a_kill(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + WRONG, "")
     script.act(1, "exit 1")

@@ -102,6 +102,8 @@ class Talk:
             seen = event.observation
             if not seen.ok:
                 self._aside(f"not accepted: {seen.text}" if self.terminal.verbose else _refusal(seen))
+                if waiting := seen.data.get("waiting"):
+                    self._aside(str(waiting))
             elif self.terminal.verbose:
                 self._aside(_first_line(seen.text))
         elif event.kind == "dropped":

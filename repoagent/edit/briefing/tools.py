@@ -73,8 +73,33 @@ class Workbench:
         """Whether a fence may be what it holds, though it does not say so."""
         return self.short or self.form in LOOSE
 
+    @property
+    def still_missing(self) -> str:
+        """What of an edit in several parts is kept as a draft, and what is missing."""
+        names = [result.change.name for result in self.kept]
+        kept = ", ".join(f"{name}{' (in part)' * (name in self.missing)}" for name in names)
+        missing = "; ".join(self.missing.values())
+        text = (
+            f"Kept as a draft: {kept}. Still missing: {missing}. Send only what is missing. {self.withdraw}"
+        )
+        return text.rstrip()
+
+    @property
+    def waiting(self) -> str:
+        """The same for the user, in a line."""
+        hunks = {(place.path, place.line) for result in self.kept for place in result.placements}
+        fit = "1 hunk fits and is" if len(hunks) == 1 else f"{len(hunks)} hunks fit and are"
+        return f"{fit} kept; waiting for {', '.join(self.missing.values())}"
+
+    def drop_kept(self) -> None:
+        """Forget what is kept of a refused edit."""
+        self.kept, self.missing, self.said, self.refusal = (), {}, [], None
+
     def sent_back(self, text: str) -> str:
-        """What a model is told of an edit that was refused: why, and after some of these to try another form."""
+        """What a model is told of an edit that was refused: why, what of it is missing, and after some of these to try
+        another form."""
+        if self.missing:
+            text = f"{text}\n\n{self.still_missing}"
         before = form_after(self.form, self.refusals, fits=self.fits)
         self.refusals += 1
         now = form_after(self.form, self.refusals, fits=self.fits)

@@ -36,6 +36,7 @@ NAMES = {  # an edit that can't be made as it was meant: nothing of it is kept
     "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
 }  # fmt: skip
 PARTLY = "A part of the change was refused; nothing is written yet."
+FITS = "This fits; nothing is written yet, because another part of the edit is missing."
 NOT_A_FILE = "Not applied: what your answer holds is not the whole of what was asked for."
 
 
@@ -94,9 +95,10 @@ def _folded(bench: Workbench, answer: str) -> Observation:
             Outcome(change, tuple(place for place in applied.placements if place.path == change.name))
             for change in applied.changes
         )
-        return Observation("edit", bench.sent_back(still_missing(bench)), ok=False, data={"partial": True})
+        text = f"{FITS}\n\n{bench.still_missing}"
+        return Observation("edit", text, ok=False, data=_partial(bench))
     bench.refusals = 0
-    bench.kept, bench.refusal, bench.said = (), None, []
+    bench.drop_kept()
     bench.draft = draft.with_changes(applied.changes)
     bench.placements = [*placed, *applied.placements]
     bench.editable |= {change.path for change in applied.changes if change.path}
@@ -127,26 +129,29 @@ def _refused(bench: Workbench, error: PatchRefused, answer: str) -> Observation:
     reasons = sorted({problem.reason for problem in error.problems})
     nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
     text = short_refusal(error) if bench.short else str(error)
-    partial = bench.drafts and bool(error.fits) and NAMES.isdisjoint(reasons)
+    missing = _missing(error.problems)
+    partial = bench.drafts and bool(error.fits) and bool(missing) and NAMES.isdisjoint(reasons)
     if partial:
         bench.kept, bench.refusal = error.fits, error
         bench.said.append(answer)
         bench.missing = {path: part for path, part in bench.missing.items() if path not in error.named}
-        bench.missing |= _missing(error.problems)
-        text = f"{text.replace(NOTHING, PARTLY, 1)}\n\n{still_missing(bench)}"
+        bench.missing |= missing
+        text = text.replace(NOTHING, PARTLY, 1)
     return Observation(
         "edit",
         bench.sent_back(text),
         ok=False,
-        data={"reasons": reasons} | ({"partial": True} if partial else {}),
+        data={"reasons": reasons} | (_partial(bench) if partial else {}),
         error=nothing,
     )
 
 
 def _missing(problems: Sequence[Problem]) -> dict[str, str]:
-    """What of each file must be sent again, in words."""
+    """What of each file must be sent again, in words; a hunk that has nothing to do must not."""
     hunks: dict[str, set[int]] = {}
     for problem in problems:
+        if problem.reason in NOTHING_TO_DO:
+            continue
         hunks.setdefault(problem.path, set()).add(problem.hunk)
     return {
         path: f"all of {path}"
@@ -156,10 +161,8 @@ def _missing(problems: Sequence[Problem]) -> dict[str, str]:
     }
 
 
-def still_missing(bench: Workbench) -> str:
-    """What of an edit in several parts is kept as a draft, and what is missing."""
-    kept = ", ".join(f"{r.change.name}{' (in part)' * (r.change.name in bench.missing)}" for r in bench.kept)
-    return f"Kept as a draft: {kept}. Still missing: {'; '.join(bench.missing.values())}. Send only what is missing."
+def _partial(bench: Workbench) -> dict[str, object]:
+    return {"partial": True, "waiting": bench.waiting}
 
 
 def _read(bench: Workbench, draft: Draft, answer: str) -> list[FilePatch]:
