@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from repoagent.agent import Action, LoopEvent, Observation, Outcome, State, Tool
 from repoagent.agent import run as run_loop
@@ -20,12 +21,13 @@ from repoagent.edit.remembering.remember import now
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Part, Request, Turn
 from repoagent.memory import search_memory
+from repoagent.repo import read_source
 from repoagent.store import ensure
 from repoagent.store.masking import mask
 from repoagent.work.around import Around
 from repoagent.work.changes.back import put_back
 from repoagent.work.children import Nursery, adopt, delegate_tools
-from repoagent.work.desk import Desk, shown_in, written_by
+from repoagent.work.desk import Desk, is_draft_pending, shown_in, written_by
 from repoagent.work.home import Live, sweep_away, unread
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, since_words, unfinished_business
@@ -66,6 +68,8 @@ class AtWork:
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
             adopted = adopt(desk, self.live.adopted) if self.state.turns and not desk.request.parent else ""
+            if is_draft_pending(self.state):
+                desk.dropped = "it is kept only while the run works"
             self.state = begun(desk, self.state, self.place, adopted)
             self.sending = sending = self._sending(blocks)
             desk.shown.update(shown_in(self.state, written_by(desk)))
@@ -176,7 +180,20 @@ class AtWork:
         for turn in self._news(state):
             state = state.with_turn(turn)
         state = replace(state, plan=mask(read_plan(desk.home.plan).text) if desk.home.plan.exists() else "")
-        return self.sending.ready(state) if self.sending is not None else state
+        if self.sending is None:
+            return state
+        ready = self.sending.ready(state)
+        if len(ready.turns) > len(state.turns):
+            desk.drop_draft("a checkpoint replaced earlier turns")
+            if said := self._dropped():
+                ready = ready.with_turn(beside("observation", mask(said), "notice"))
+        return ready
+
+    def _dropped(self) -> str:
+        """What the model has to be told of what was kept of a refused edit, which the user is told too."""
+        if why := self.desk.dropped:
+            self.desk.talk.say(f"note: what fits of the refused edit is not kept any more: {why}")
+        return self.desk.take_dropped()
 
     def _news(self, state: State) -> Iterator[Turn]:
         """Messages, what the person has edited in the plan, what has ended in the background, and `before_turn`."""
@@ -198,7 +215,9 @@ class AtWork:
             news = None
         if news is not None:
             yield news
+        desk.drop_if_changed(partial(read_source, desk.worktree))
         happened = [
+            self._dropped(),
             *(self.shop.notices() if self.shop else ()),
             *(self.room.notices() if self.room else ()),
             *(self.nursery.notices() if self.nursery else ()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from repoagent.agent import State, Tool, open_state
@@ -17,7 +17,7 @@ from repoagent.edit.means import Means
 from repoagent.edit.verify.proposal import NOTHING_TO_DO
 from repoagent.errors import Refused
 from repoagent.llm import Turn
-from repoagent.repo import FileChange, WorkTree, blob_hash
+from repoagent.repo import FileChange, Source, WorkTree, blob_hash
 from repoagent.repo.paths import check_path
 from repoagent.store import Layout
 from repoagent.work.changes import Ledger
@@ -27,6 +27,12 @@ from repoagent.work.talk import Talk
 
 # What an earlier version wrote over a file that it showed; a text that imitates it only has a file read once more.
 _SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
+
+DRAFT = "@draft"  # the path by which a model names what is kept of a refused edit
+DROPPED = "What was kept of your refused edit is dropped"
+SEND_WHOLE = "Send the whole edit again if you still want it."
+
+Version = tuple[str, str | None]  # the blob and the mode of a file; "" and None where there is none
 
 
 @dataclass
@@ -57,6 +63,10 @@ class Desk:
     branch: str | None = None  # the one it began on in this process
     # What the run had changed when its last edit was refused; None when that was applied, or there was none.
     when_refused: frozenset[FileChange] | None = None
+    # The files of an edit of which a part is kept (`Workbench.kept`), as they were when it was refused; and why that
+    # part was dropped, until the model has been told.
+    draft_files: dict[str, Version] = field(default_factory=dict)
+    dropped: str = ""
 
     @property
     def edit_is_missing(self) -> bool:
@@ -69,6 +79,46 @@ class Desk:
         reasons = set(reasons)
         applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
         self.when_refused = None if applied else frozenset(self.ledger.changes)
+
+    def bind_draft(self) -> None:
+        """Remember what the files of a partly refused edit are, as the last action has read them."""
+        bench = self.bench
+        sides = {path for kept in bench.kept for path in (kept.change.old_path, kept.change.path)}
+        sources = bench.draft.sources
+        paths = filter(None, sides | bench.missing.keys())
+        self.draft_files = {path: _version(sources.get(path)) for path in sorted(paths)}
+
+    def drop_if_changed(self, read: Callable[[str], Source | None]) -> None:
+        """Drop what is kept of a refused edit where one of its files has changed since."""
+
+        def changed(path: str) -> bool:
+            try:
+                return _version(read(path)) != self.draft_files[path]
+            except Refused:  # it is a link or a folder by now
+                return True
+
+        if names := [path for path in self.draft_files if changed(path)]:
+            self.drop_draft(f"{', '.join(names)} changed since")
+
+    def drop_draft(self, why: str) -> None:
+        """Drop what is kept of a refused edit, if anything is. The model is told before its next edit counts."""
+        if self.bench.missing:
+            self.bench.drop_kept()
+            self.draft_files = {}
+            self.dropped = why
+
+    def withdraw_draft(self) -> str:
+        """Drop it because the model wants to. What it is told; "" where nothing is kept."""
+        if not self.bench.missing:
+            return ""
+        self.drop_draft("")
+        self.when_refused = None
+        return f"{DROPPED}."
+
+    def take_dropped(self) -> str:
+        """What the model has to be told of what was dropped; "" for nothing, or where it was told."""
+        why, self.dropped = self.dropped, ""
+        return f"{DROPPED}, because {why}. {SEND_WHOLE}" if why else ""
 
     @property
     def state(self) -> State:
@@ -87,10 +137,12 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
     """The files that a conversation shows, with the blob of each that was shown last; given what the run has `written`,
     of a file that it has edited since that blob, or none where it is not there any more."""
     found: dict[str, str] = {}
-    reply = ""
+    reply = partial = ""  # the replies that an edit is from
     for turn in state.turns:
         if turn.role == "assistant":
-            reply = turn.text
+            reply = partial + turn.text
+        if turn.meta.get("kind") == EDIT:
+            partial = reply if "partial" in turn.meta else ""
         edits = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
         if written is not None and turn.role == "observation" and edits:
             for path in [path for path in found if path in reply]:
@@ -100,6 +152,20 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
             blobs = (*_SHOWN.findall(turn.text), *_blobs(turn).items())
             found |= {path: blob for path, blob in blobs if _is_path(path)}
     return found
+
+
+def _version(source: Source | None) -> Version:
+    return ("", None) if source is None else (source.blob, source.mode)
+
+
+def is_draft_pending(state: State) -> bool:
+    """Whether the conversation says last that a part of a refused edit is kept."""
+    pending = False
+    for turn in state.turns:
+        if turn.role == "observation":
+            done = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
+            pending = "partial" in turn.meta or (pending and not done and DROPPED not in turn.text)
+    return pending
 
 
 def _blobs(turn: Turn) -> dict[str, str]:

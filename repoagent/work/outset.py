@@ -65,7 +65,7 @@ def lay_table(  # noqa: PLR0917  (what a run is made of)
     bench = Workbench(
         worktree, edits, Draft({}), set(), gate(worktree.top, ()),
         form=form, read_limit=read_limit(ready.context_tokens), goes_on="",
-        conversation=home.conversation, attachments=attachments(ready, home.output),
+        conversation=home.conversation, attachments=attachments(ready, home.output), drafts=True,
     )  # fmt: skip
     approval = approvals(home, settings, request, place, talk.approve)
     ledger = open_ledger(worktree, home.changes)

@@ -84,6 +84,8 @@ def _kind(desk: Desk, outcome: Outcome) -> Kind:
     alone = desk.request.kind == "run" and not desk.request.parent
     if outcome.kind == "answered":
         return "unfinished" if alone and unfinished_business(desk) else "answered"
+    if desk.bench.missing:
+        return "unfinished"
     nothing = not desk.commits and not desk.ledger.changes
     return "unfinished" if alone and nothing and desk.edit_is_missing else "done"
 

@@ -71,7 +71,7 @@ def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
     finish = "<finish>gave up</finish>"
     outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
-    assert outcome.kind == "unfinished" and "Your last edit was refused" in model.told
+    assert outcome.kind == "unfinished" and "Your edit is not complete" in model.told
     assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
 
 

@@ -65,6 +65,7 @@ class Workbench:
     missing: dict[str, str] = field(default_factory=dict)  # by path: the part of its edit that is to come
     said: list[str] = field(default_factory=list)  # the answers that it is from
     refusal: PatchRefused | None = None
+    withdraw: str = ""  # how the model drops what is kept, where it can
     allow: Callable[[Sequence[str]], bool | None] | None = None  # ask whether other files may be changed too
     at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
 

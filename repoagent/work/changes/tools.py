@@ -11,8 +11,11 @@ from repoagent.work.changes.back import put_back, said_of
 from repoagent.work.changes.ledger import Ledger
 
 
-def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) -> tuple[Tool, ...]:
-    """`keep` and `restore`. `write` writes changes to the work tree, all of them or none."""
+def change_tools(
+    ledger: Ledger, write: Callable[[Sequence[FileChange]], None], withdraw: Callable[[str], str]
+) -> tuple[Tool, ...]:
+    """`keep` and `restore`. `write` writes changes to the work tree, all of them or none; `withdraw` drops what is kept
+    of a refused edit where a path means that, and says so."""
 
     def keep(action: Action) -> Observation:
         path = _path(action)
@@ -33,6 +36,8 @@ def change_tools(ledger: Ledger, write: Callable[[Sequence[FileChange]], None]) 
 
     def restore(action: Action) -> Observation:
         path = _path(action)
+        if said := withdraw(path):
+            return Observation("restore", said)
         if ledger.of(path) is None:
             return Observation("restore", f"You have not changed {path}.", ok=False)
         try:

@@ -41,7 +41,13 @@ def known_by(name: str) -> str:
     return f"({name})"
 
 
-ENDED = {"done": "finished", "answered": "answered", "limit": "reached a limit", "rejected": "declined"}
+ENDED = {
+    "done": "finished",
+    "answered": "answered",
+    "unfinished": "left its edit incomplete",
+    "limit": "reached a limit",
+    "rejected": "declined",
+}
 GOOD = ("done", "answered")
 
 

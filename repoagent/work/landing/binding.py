@@ -20,11 +20,11 @@ from repoagent.work.desk import Desk
 
 
 def bind(desk: Desk, patches: Sequence[FilePatch]) -> str:
-    """Bind the files that the patches name, and those seen before, to what is on disk; why they can't be, or ""."""
+    """Bind the files that the patches name, those of a partly refused edit and those seen before, to what is on disk;
+    why they can't be, or ""."""
     bench = desk.bench
-    here = {
-        name for name in spelled(patches) if bad_path(name) is None and (desk.worktree.top / name).is_file()
-    }
+    named = spelled(patches) | desk.draft_files.keys()
+    here = {name for name in named if bad_path(name) is None and (desk.worktree.top / name).is_file()}
     names = sorted(here | set(desk.shown))
     bench.not_ignored = _not_ignored(desk, names)
     for path in names:

@@ -71,6 +71,11 @@ class Finishing:
             return forgotten
         if failed := self.failed_check():
             raise failed
+        if desk.bench.missing:
+            desk.talk.say(
+                "note: a part of the model's last edit was refused, and nothing of that edit is written"
+            )
+            return Observation("finish", said, final=True)
         for refuse in (self._checked, self._agreed):
             if refusal := refuse():
                 return refusal
@@ -125,16 +130,20 @@ class Finishing:
         return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]})
 
     def _refused_edit(self) -> Observation | None:
-        """Once: that the last edit was refused, so that what it was for is not there."""
-        desk = self.desk
-        if not desk.edit_is_missing or any(
-            REFUSED_EDIT in turn.meta.get("reasons", "") for turn in since_words(desk.state)
-        ):
+        """Once: that the last edit was refused, or a part of it, so that what it was for is not there."""
+        bench, turns = self.desk.bench, since_words(self.desk.state)
+        if bench.missing:  # said of each such edit
+            turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
+            text = f"Your edit is not complete. {bench.still_missing}"
+        elif self.desk.edit_is_missing:
+            text = (
+                "Your last edit was refused, and nothing has changed since: it is not in the files. Send it again, "
+                "corrected; if it is not needed, finish again."
+            )
+        else:
             return None
-        text = (
-            "Your last edit was refused, and nothing has changed since: it is not in the files. Send it again, "
-            "corrected; if it is not needed, finish again."
-        )
+        if any(REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns):
+            return None
         return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]})
 
     def failed_check(self) -> CheckFailed | None:
@@ -231,7 +240,9 @@ def unfinished_business(desk: Desk) -> Sequence[str]:
     mend_plan(desk)
     if desk.ledger.changes and may_commit(desk):
         found.append("you have changed files and not finished")
-    if desk.edit_is_missing:
+    if desk.bench.missing:
+        found.append(f"your edit is not complete ({'; '.join(desk.bench.missing.values())} is missing)")
+    elif desk.edit_is_missing:
         found.append("your last edit was refused and nothing has changed since")
     if open_tasks(desk.home.plan) and not desk.request.plan_only:
         found.append("tasks of the plan are open")

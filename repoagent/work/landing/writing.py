@@ -24,7 +24,7 @@ from repoagent.repo.undo import taken_out
 from repoagent.repo.write.steps import steps_of
 from repoagent.store import audit
 from repoagent.store.folders import SystemFailed
-from repoagent.work.desk import Desk
+from repoagent.work.desk import DROPPED, SEND_WHOLE, Desk
 from repoagent.work.landing.binding import bind
 from repoagent.work.landing.land import land_each
 
@@ -38,6 +38,8 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
 
     def perform(action: Action) -> Observation:
         seen = apply(action)
+        if not seen.ok and desk.bench.missing:  # whatever this one was refused for
+            seen = replace(seen, data={**seen.data, "partial": True})
         reasons = seen.data.get("reasons")
         desk.note_edit(ok=seen.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
         return seen
@@ -46,17 +48,24 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
         mark = _mark(desk, action)
         if desk.ledger.edit == mark:  # the run was killed before it could say so
             paths = _files_of(desk, _patches(action.body))
-            said = [f"Applied: {', '.join(paths)}, before the run was interrupted.", after(paths)]
+            rest = ", with what was kept of it," if desk.take_dropped() else ","
+            said = [f"Applied: {', '.join(paths)}{rest} before the run was interrupted.", after(paths)]
             return Observation(EDIT, "\n".join(filter(None, said)), data={"files": paths})
         desk.clear()
         patches = _patches(action.body)
         if refusal := bind(desk, patches):
-            return Observation(EDIT, refusal, ok=False)
+            pending = [desk.bench.still_missing] if desk.bench.missing else []
+            return Observation(EDIT, "\n\n".join([refusal, *pending]), ok=False)
+        desk.drop_if_changed(desk.bench.draft.sources.get)
+        if dropped := desk.take_dropped():
+            return Observation(EDIT, f"Not applied. {dropped}", ok=False)
+        again = f"\n{DROPPED}. {SEND_WHOLE}" if desk.bench.missing else ""
         stale = [
             path for path, blob in desk.bench.draft.blobs().items() if desk.shown.get(path, blob) != blob
         ]
         seen = masked.perform(action)
         changes = desk.bench.draft.edits
+        desk.bind_draft()
         if not seen.ok or not changes:
             return replace(seen, final=False)
         if desk.gate.mode == "read-only":
@@ -64,14 +73,14 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
         try:
             changes = _land(desk, mark)
         except SentBack as error:
-            text = f"{error}\nThe files are as they were before it."
+            text = f"{error}\nThe files are as they were before it.{again}"
             return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]})
         except NothingDone as error:
-            return Observation(EDIT, str(error), ok=False, error=error)
+            return Observation(EDIT, f"{error}{again}", ok=False, error=error)
         except (Busy, SystemFailed, Unsettled):  # a full disk, say: a model can't put that right
             raise
         except Refused as error:
-            return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
+            return Observation(EDIT, f"Not written: {error}{again}", ok=False, error=error)
         paths = [path for change in changes for path in (change.old_path, change.path) if path]
         _seen_now(desk, changes)
         desk.agreed.update(dict.fromkeys(paths) | _as_kept(desk, changes))

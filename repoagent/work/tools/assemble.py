@@ -14,7 +14,7 @@ from repoagent.edit.landing.bench import new_edit_id
 from repoagent.repo import FileChange
 from repoagent.store.masking import mask
 from repoagent.work.changes import change_tools
-from repoagent.work.desk import Desk
+from repoagent.work.desk import DRAFT, Desk
 from repoagent.work.landing.finishing import Finishing
 from repoagent.work.landing.writing import write, writing_tool
 from repoagent.work.tools.reading import output_name, reading_tools
@@ -37,7 +37,7 @@ def tools_of(
         writing_tool(desk, after_edit),
         *reading_tools(desk),
         task_tool(desk.home.plan),
-        *change_tools(desk.ledger, write_now),
+        *change_tools(desk.ledger, write_now, lambda path: desk.withdraw_draft() if path == DRAFT else ""),
         write_tool(desk.home.folder / "scratch"),
         finishing.tool(),
     ]
@@ -52,6 +52,8 @@ def fitted(desk: Desk, own: Sequence[Tool], further: Sequence[Tool]) -> tuple[To
     wanted = desk.request.tools
     if wanted is not None:
         found = [tool for tool in found if tool.name in wanted | ALWAYS]
+    if any(tool.name == "restore" for tool in found):
+        desk.bench.withdraw = f'`<restore path="{DRAFT}"/>` drops what is kept.'
     return tuple(
         spilling(_masked(tool), desk.home.output, output_name) if tool.name not in WHOLE else _masked(tool)
         for tool in found
