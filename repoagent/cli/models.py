@@ -40,7 +40,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @pass_session
 def show(session: Session, as_json: bool) -> None:
     """What `repoagent models` prints."""
-    from repoagent.llm.catalogue import data_date
+    from repoagent.llm.catalogue import data_date, families
     from repoagent.llm.survey import configured, providers
 
     settings, terminal = session.open(find_layout())
@@ -51,6 +51,7 @@ def show(session: Session, as_json: bool) -> None:
             "version": VERSION,
             "models": [_model_object(row) for row in rows],
             "providers": [_provider_object(row) for row in others],
+            "families": families(),
             "prices_as_of": data_date(),
         }
         terminal.result(json.dumps(content, indent=2) + "\n")
@@ -62,6 +63,13 @@ def show(session: Session, as_json: bool) -> None:
     if ready or broken:
         terminal.styled(f"\n{paint('providers', 'bold') if terminal.color else 'providers'}\n")
         terminal.styled("".join(_provider_line(row, name_width, terminal) for row in [*ready, *broken]))
+    title = (
+        paint("short names, for the newest model of a family", "bold")
+        if terminal.color
+        else "short names, for the newest model of a family"
+    )
+    terminal.styled(f"\n{title}\n")
+    terminal.styled(_filled([f"{name}: {spec}" for name, spec in families().items()], 2, terminal))
     rest = ", ".join(row.name for row in others if row not in ready and row not in broken)
     terminal.note(f"\nwithout a key or a running server: {rest}", "dim")
     terminal.note(f"prices as of {data_date()}, in US dollars per million tokens; a bill may differ", "dim")

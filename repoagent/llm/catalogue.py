@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import cache
@@ -24,6 +24,7 @@ SMALL, MIDDLE = (
 )  # billions of parameters: up to the first whole files, up to the second search/replace
 _FREE = ("local/", "replay:")
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
+_VARIANTS = frozenset({"mini", "nano", "lite"})
 _MEDIA = frozenset({"image", "pdf"})
 _PRICES = frozenset(item.name for item in fields(Price))
 
@@ -75,6 +76,70 @@ def aliases() -> Mapping[str, str]:
     """The names for models that are there without being configured."""
     found: Mapping[str, str] = _data()["aliases"]
     return found
+
+
+def family(name: str) -> list[str]:
+    """The newest models that a short name may mean: `sonnet`, `gpt-5`, `gemini-flash`. One where that is certain.
+
+    A model matches that has all words of the name, the first of its own among them, and a version that begins with the
+    name's. Small variants (`-mini`) match by their own word only. Of equally new models one without further words
+    wins. Models that another provider serves are left out.
+    """
+    words, version = _words(name)
+    matches: dict[str, tuple[list[str], tuple[int, ...]]] = {}
+    for spec in _first_party():
+        own_words, own_version = _words(spec.partition("/")[2])
+        fits = not {*words} - {*own_words} and not _VARIANTS & {*own_words} - {*words}
+        if fits and {*words} & {own_words[0], _lead(own_words)} and own_version[: len(version)] == version:
+            matches[spec] = own_words, own_version
+    latest = max((own_version for _, own_version in matches.values()), default=())
+    newest = [
+        spec for spec, (_, own_version) in matches.items() if own_version in (latest, ())
+    ]  # (): a rolling name
+    return [spec for spec in newest if {*matches[spec][0]} == {*words}] or newest
+
+
+def families() -> dict[str, str]:
+    """The shortest names that mean one model, with the model, in the order of models.toml."""
+    names = {}
+    for spec in _first_party():
+        words, version = _words(spec.partition("/")[2])
+        for name in (_lead(words), *(f"{_lead(words)}-{number}" for number in version[:1])):
+            if len(newest := family(name)) == 1:
+                names[name] = newest[0]
+                break
+    return names
+
+
+def maker(name: str) -> str:
+    """The provider whose models begin like `name`, "" for none: openai for gpt-4o."""
+    first = _words(name)[0][:1]
+    makers = (spec.partition("/") for spec in _first_party())
+    return next((provider for provider, _, own in makers if first and _words(own)[0][:1] == first), "")
+
+
+def named(name: str) -> str:
+    """The spec that `name` stands for without any configuration: an alias, the newest of a family; else itself."""
+    if name in aliases():
+        return aliases()[name]
+    short = [] if "/" in name or ":" in name else family(name)
+    return short[0] if len(short) == 1 else name
+
+
+def _first_party() -> list[str]:
+    return [spec for spec in _data()["models"] if spec.count("/") == 1]
+
+
+def _words(name: str) -> tuple[list[str], tuple[int, ...]]:
+    """The words of a model's name in order, and the numbers of its version."""
+    pieces = re.findall(r"[a-z]+|\d+", name.lower())
+    version = tuple(int(piece) for piece in pieces if piece.isdecimal())
+    return [piece for piece in pieces if not piece.isdecimal()], version
+
+
+def _lead(words: Sequence[str]) -> str:
+    """The first word that tells a family: `sonnet` of claude-sonnet-5-5."""
+    return words[1] if words[0] == "claude" else words[0]
 
 
 def parameters(spec: str) -> float | None:

@@ -64,7 +64,8 @@ def chosen(settings: Settings, role: str = "edit") -> Chosen:
 
 
 def resolve(settings: Settings, name: str) -> str:
-    """The spec that `name` stands for: a spec itself, or an alias. Raises UsageError for aliases in a circle."""
+    """The spec that `name` stands for: a spec itself, an alias, or a family (its newest model). Raises UsageError for
+    aliases in a circle."""
     table = {**catalogue.aliases(), **settings.names("alias")}
     seen: list[str] = []
     while name in table:
@@ -72,12 +73,13 @@ def resolve(settings: Settings, name: str) -> str:
             raise UsageError(f"the alias {seen[0]} leads back to itself: set alias.{name} to a model")
         seen.append(name)
         name = table[name]
-    return name
+    return catalogue.named(name)
 
 
 def _named(settings: Settings, name: str, origin: str) -> Chosen:
     spec = resolve(settings, name)
-    return Chosen(spec, origin, f"alias {name}" if spec != name else "")
+    followed = name in settings.names("alias") or name in catalogue.aliases()
+    return Chosen(spec, origin, f"{'alias' if followed else 'newest'} {name}" if spec != name else "")
 
 
 def open_model(
@@ -153,7 +155,7 @@ def preload(spec: str | None) -> None:
     if spec is None and not _has_default():
         return
     name = spec or DEFAULT_MODEL
-    provider, _, rest = catalogue.aliases().get(name, name).partition("/")
+    provider, _, rest = catalogue.named(name).partition("/")
     if is_claude(provider):
         from repoagent.llm.providers.anthropic.client import preload as preload_anthropic
 
@@ -247,11 +249,13 @@ def _unknown(settings: Settings, spec: str) -> str:
     from repoagent.llm.providers.endpoints import names
 
     provider, slash, name = spec.partition("/")
-    if spec.startswith("claude-"):
-        return f"a model is named provider/model: did you mean anthropic/{spec}?"
-    aliases = {**catalogue.aliases(), **settings.names("alias")}
+    aliases = {**catalogue.aliases(), **catalogue.families(), **settings.names("alias")}
     providers = [*CLAUDES, *names(), *settings.family("providers")]
     if not slash and ":" not in spec:
+        if len(several := catalogue.family(spec)) > 1:
+            return f"{spec!r} may be {', '.join(several[:-1])} or {several[-1]}: name one of them"
+        if maker := catalogue.maker(spec):
+            return f"there is no model or alias {spec!r}; if {maker} has it, use {maker}/{spec}"
         near = get_close_matches(spec, [*aliases, *providers, "manual"], n=1, cutoff=0.7)
         hint = f"; did you mean {near[0]}{'/NAME' if near and near[0] in providers else ''}?" if near else ""
         if spec == "local":

@@ -40,6 +40,7 @@ def test_nothing_configured_is_said_with_what_to_do(tmp_path: Path) -> None:
     )
     assert "no key: set ANTHROPIC_API_KEY" in done.stdout
     assert "without a key or a running server: anthropic, " in done.stderr
+    assert "sonnet: anthropic/claude-sonnet-5-5" in done.stdout
 
 
 @pytest.mark.soak

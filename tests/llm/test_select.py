@@ -8,10 +8,10 @@ import pytest
 
 from repoagent.config import Settings, load
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm import DEFAULT_MODEL, Wishes, chosen, known, open_model, preload
+from repoagent.llm import DEFAULT_MODEL, Wishes, catalogue, chosen, known, open_model, preload
 from repoagent.llm.fallback import Fallback
 from repoagent.llm.replay import Recorder
-from repoagent.llm.select import wishes_of
+from repoagent.llm.select import resolve, wishes_of
 
 GGUF = "local/~/models/qwen.gguf"
 
@@ -64,7 +64,10 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("claude-opus-5-5", "did you mean anthropic/claude-opus-5-5"),
+        ("claude-opus-9", "use anthropic/claude-opus-9"),
+        ("gpt-4o", "use openai/gpt-4o"),  # and never gpt-4o-mini
+        ("gpt-6", "may be openai/gpt-6.2-astra or openai/gpt-6.2-sol"),
+        ("sonet", "did you mean sonnet?"),
         ("anthropic/", "no model 'anthropic/'"),
         ("openai/", "no model 'openai/'"),
         ("command: ", "no model 'command: '"),
@@ -151,3 +154,48 @@ def test_what_is_known_of_a_model_can_be_told(tmp_path: Path) -> None:
     found = known(told, "acme/some")
     assert found.price is not None
     assert (found.price.input, found.price.output, found.format) == (1.0, 2.0, "search")
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("sonnet", "anthropic/claude-sonnet-5-5"),
+        ("claude-sonnet", "anthropic/claude-sonnet-5-5"),
+        ("opus-5", "anthropic/claude-opus-5-5"),  # a version of that line, not that version alone
+        ("haiku", "anthropic/claude-haiku-5-5"),
+        ("GPT-5", "openai/gpt-5.6-sol"),
+        ("gpt-5.4", "openai/gpt-5.4"),
+        ("gpt-5.4-mini", "openai/gpt-5.4-mini"),
+        ("gemini", "google/gemini-4-argon"),
+        ("gemini-flash", "google/gemini-3.8-flash"),
+        ("grok", "xai/grok-4.7"),
+        ("anthropic/claude-sonnet-5", "anthropic/claude-sonnet-5"),
+        # of several, of none, and by a word that does not tell the family: as written
+        ("gpt", "gpt"),
+        ("claude", "claude"),
+        ("deepseek", "deepseek"),
+        ("mini", "mini"),
+        ("pro", "pro"),
+        ("5", "5"),
+        ("", ""),
+    ],
+)
+def test_a_short_name_is_the_newest_model_of_its_family(tmp_path: Path, name: str, spec: str) -> None:
+    assert resolve(settings(tmp_path), name) == spec
+
+
+def test_your_own_alias_comes_before_a_family(tmp_path: Path) -> None:
+    own = load(None, tmp_path, env={"REPOAGENT_ALIAS__SONNET": "manual", "REPOAGENT_ALIAS__MINE": "opus"})
+    assert (resolve(own, "sonnet"), resolve(own, "mine")) == ("manual", "anthropic/claude-opus-5-5")
+
+
+def test_short_names_are_listed_and_each_means_what_is_listed(tmp_path: Path) -> None:
+    listed = catalogue.families()
+    assert {"sonnet", "opus", "haiku", "gpt-5", "gemini", "grok"} <= set(listed)
+    assert {name: resolve(settings(tmp_path), name) for name in listed} == listed
+    assert listed["sonnet"] == DEFAULT_MODEL
+
+
+def test_where_the_model_is_shown_it_is_the_one_that_the_name_means(tmp_path: Path) -> None:
+    choice = chosen(settings(tmp_path, model="sonnet"))
+    assert (choice.spec, choice.why) == ("anthropic/claude-sonnet-5-5", "newest sonnet")
