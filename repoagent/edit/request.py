@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.errors import UsageError
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.options import Options
 
 if TYPE_CHECKING:
@@ -146,7 +147,10 @@ def split_arguments(
     if _LIKE_A_PATH.fullmatch(last):
         if create:
             return list(arguments), None
-        raise UsageError(f"there is no file {last}: say --create to make it, or say in more words what to do")
+        path = parse_target(last, cwd).path
+        raise no_such_file(
+            path, cwd, remedy="use --create to create it, or describe the change in more words"
+        )
     return files, last
 
 

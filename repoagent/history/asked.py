@@ -48,6 +48,7 @@ def understand(
     file = view.file(path)
     if file is not None and view.paths([file]).get(file) == path:
         return _alive(view, file, path)
+    from repoagent.repo.missing import no_such_file
     from repoagent.repo.paths import check_path
 
     name = os.fsdecode(path)
@@ -61,7 +62,7 @@ def understand(
     if file is not None:
         return _gone(view, file, path)
     if kind == "none" and not inside:
-        raise UsageError(f"there is no file {name}, and git knows none of that name")
+        raise no_such_file(name, top, reason="and git has no commit of it")
     if inside:
         why = "has no commit that could be found at once" if cut else "has no commit yet, merges apart"
     else:

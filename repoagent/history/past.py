@@ -12,6 +12,7 @@ from repoagent.history.parse import FileCommit, renamed
 from repoagent.history.people import People, people_of
 from repoagent.history.recent import ALL, RENAMES, FileHistory, is_shallow, start
 from repoagent.history.steps import Step, steps
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.paths import check_path
 from repoagent.repo.run import GitError, git_output
 from repoagent.repo.worktree import WorkTree
@@ -116,7 +117,7 @@ def _nothing(top: Path, path: str, revision: str, found: FileHistory) -> UsageEr
     check_path(path)
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
-        return UsageError(f"there is no file {path}, and git has no commit of it{where}: check the name")
+        return no_such_file(path, top, reason=f"and git has no commit of it{where}")
     if revision != "HEAD":
         return NothingDone(f"there is no {path} at {revision}, and no commit before it has changed one")
     staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout

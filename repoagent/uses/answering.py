@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from repoagent.errors import Refused, UsageError
 from repoagent.history.neighbors import neighborhood
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.paths import check_path
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree
+from repoagent.split.languages import language_of
 from repoagent.split.symbols.occurrences import is_prose
 from repoagent.uses.asking import asked_symbol, symbols_of_file
 from repoagent.uses.finding import find
@@ -43,8 +45,11 @@ def answer(
             raise Refused(reason)
     if file and not name:
         return _of_file(worktree, file, why_not, limit)
-    if not file and "/" in text:
-        raise UsageError(f"there is no file {text}")
+    head = text.partition(":")[0]
+    if not file and ("/" in head or language_of(head, b"")):
+        error = no_such_file(path_of(head), worktree.top)
+        if "/" in head or error.near:
+            raise error
     data = read_source(worktree, file).data if file else None
     asked = asked_symbol(name, file, data)
     (found,), left_out = find(worktree, [asked], why_not, near=lambda path: _near(worktree, path))

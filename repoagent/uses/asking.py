@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from repoagent.errors import UsageError
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree
 from repoagent.split.symbols.find import find_symbols
@@ -56,7 +57,7 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[Asked]:
     Raises UsageError for a file that is not there, or defines nothing."""
     data = read_source(worktree, path).data
     if data is None:
-        raise UsageError(f"there is no file {path}")
+        raise no_such_file(path, worktree.top)
     found = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
     if not found:
         raise UsageError(f"{path} defines nothing that repoagent can read: name a symbol instead")

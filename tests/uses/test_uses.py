@@ -125,7 +125,7 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
     [
         (["nowhere"], 1, "no symbol is named nowhere"),
         (["a b"], 2, "'a b' is not a symbol: name one, as NAME, Class.method or FILE:NAME"),
-        (["src/none.py"], 2, "there is no file src/none.py"),
+        (["src/none.py"], 2, "no such file: src/none.py"),
         (["src"], 2, "src is a folder: name a file, or a symbol"),
         (["utils.py:lod"], 2, "utils.py has no symbol 'lod'; nearest: load"),
         (["load", "-n", "0"], 2, "--limit 0 leaves nothing to show: use 1 or more"),

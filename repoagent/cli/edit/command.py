@@ -6,7 +6,7 @@ import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -73,6 +73,14 @@ OPTION_GROUPS = {  # by their parameters
 }  # fmt: skip
 
 
+class Files(NamedTuple):
+    """The files to edit and to read, and the instruction where it is among the arguments."""
+
+    targets: tuple[Target, ...]
+    read: tuple[str, ...]
+    text: str | None
+
+
 @click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
 @model_option
@@ -135,7 +143,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.edit.run import edit
 
     settle(worktree, terminal)
-    ask = partial(_request, given, worktree, terminal, settings)
+    ask = partial(_request, given, worktree, terminal, settings, _files(given, worktree))
     if given.show_prompt:
         shown = prompt_of(worktree, ask(), settings, count=given.count)
         show_texts(shown, terminal, as_json=given.as_json, count=given.count)
@@ -166,38 +174,60 @@ def _refuse_conflicts(given: SimpleNamespace) -> None:
     refuse_conflicts(given, LANDING_CONFLICTS, CONFLICTS)
 
 
-def _request(
-    given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, settings: Settings
-) -> EditRequest:
-    """What the command line asks for. Raises UsageError for what can't be meant."""
+def _files(given: SimpleNamespace, worktree: WorkTree) -> Files:
+    """The files that the command line names, and its words.
+
+    Raises what `prepare` would raise of the files: before a model is looked for and an instruction is written.
+    """
     from dataclasses import replace
 
-    from repoagent.edit import EditRequest, parse_target, split_arguments
+    from repoagent.cli.program.correct import Task
+    from repoagent.edit import parse_target, split_arguments
+    from repoagent.edit.briefing.gather import read_sources
     from repoagent.repo import relative
-    from repoagent.work.tools.checking import check_of
 
     cwd = Path.cwd()
+    read = tuple(relative(worktree, path, cwd) for path in given.read)
+    if given.again:
+        return Files((), read, None)
+    files, text = split_arguments(
+        given.arguments, instruction_elsewhere=bool(given.message_file), cwd=cwd, create=given.create
+    )
+    if not files and text and text != "-":
+        raise Task("edit needs a file", text, "edit")
+    if not files:
+        raise UsageError('name the file to edit: repoagent edit FILE "INSTRUCTION"')
+    named = [parse_target(file, cwd) for file in files]
+    targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
+    read_sources(worktree, targets, read, create=given.create)
+    return Files(targets, read, text)
+
+
+def _request(
+    given: SimpleNamespace,
+    worktree: WorkTree,
+    terminal: Terminal,
+    settings: Settings,
+    files: Files,
+) -> EditRequest:
+    """What the command line asks for. Raises UsageError for what can't be meant."""
+    from repoagent.edit import EditRequest
+    from repoagent.work.tools.checking import check_of
+
+    targets, read, text = files
     instead_of = None
-    targets: tuple[Target, ...]
     if given.again:
         from repoagent.cli.edit.again import ask_again
 
         instruction, before = ask_again(worktree, terminal, given.arguments)
         instead_of, targets = None if before.edit.undone else before.edit.id, before.targets
     else:
-        files, text = split_arguments(
-            given.arguments, instruction_elsewhere=bool(given.message_file), cwd=cwd, create=given.create
-        )
-        if not files:
-            raise UsageError('say which file it is about: repoagent edit FILE "INSTRUCTION"')
-        named = [parse_target(file, cwd) for file in files]
-        targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
-        instruction = _instruction(text, given, worktree, terminal, targets)
+        instruction = _instruction(text, given, terminal, targets)
     return EditRequest(
         instruction=instruction,
         targets=targets,
         instead_of=instead_of,
-        read=tuple(relative(worktree, path, cwd) for path in given.read),
+        read=read,
         create=given.create or given.again,
         scope=settings.text("edit.scope"),
         check=check_of(settings),
@@ -212,11 +242,7 @@ def _request(
 
 
 def _instruction(
-    text: str | None,
-    given: SimpleNamespace,
-    worktree: WorkTree,
-    terminal: Terminal,
-    targets: tuple[Target, ...],
+    text: str | None, given: SimpleNamespace, terminal: Terminal, targets: tuple[Target, ...]
 ) -> str:
     """The words of the request, from wherever they come. Raises UsageError when there are none."""
     if given.message_file is not None:
@@ -224,19 +250,14 @@ def _instruction(
     elif text == "-":
         text = words_in(Path("-"), "instruction")
     elif text is None:
-        text = _written(given, worktree, terminal, targets)
+        text = _written(terminal, targets)
     if not text.strip():
         raise UsageError("the instruction is empty: nothing was done")
     return text.strip()
 
 
-def _written(
-    given: SimpleNamespace, worktree: WorkTree, terminal: Terminal, targets: tuple[Target, ...]
-) -> str:
-    """What the person writes in the editor, once it is sure that the files can be edited."""
-    from repoagent.edit.briefing.gather import read_sources
-
-    read_sources(worktree, targets, create=given.create)
+def _written(terminal: Terminal, targets: tuple[Target, ...]) -> str:
+    """What the person writes in the editor."""
     names = ", ".join(target.path for target in targets)
     if not terminal.can_ask:
         raise UsageError(f'say what to do with {names}: repoagent edit FILE "INSTRUCTION" (or - to read it)')

@@ -95,7 +95,7 @@ def _read(here: Here, file: str) -> tuple[Archive, bool]:
                 raise UsageError(f"{file} is not a file")
             return read_archive(stream, file, own=own), own
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"there is no file {file}") from error
+        raise UsageError(f"no such file: {file}") from error
     except IsADirectoryError as error:
         raise UsageError(f"{file} is a folder: name an archive") from error
 

@@ -144,6 +144,7 @@ def _outline(
 def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The paths of all files, those of folders too, and which definition is asked for by the path. Raises UsageError
     for what is not there."""
+    from repoagent.repo.missing import no_such_file
     from repoagent.split.symbols.files import files_below
 
     paths: dict[str, None] = {}
@@ -163,7 +164,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
                 raise UsageError(f"{path} is a folder: name a file before the ::")
             paths.update(dict.fromkeys(files_below(Path(path), path)))
         elif not os.path.lexists(path):
-            raise UsageError(f"there is no file {path}")
+            raise no_such_file(path, Path.cwd())
         else:
             paths[path] = None
     return list(paths), named

@@ -161,6 +161,7 @@ def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
 def _inside(worktree: WorkTree, name: Path) -> File:
     from repoagent.edit.verify.scope import LFS_POINTER, gate
     from repoagent.memory.summaries import File
+    from repoagent.repo.missing import no_such_file
     from repoagent.repo.source import read_source
     from repoagent.repo.worktree import relative
 
@@ -171,7 +172,7 @@ def _inside(worktree: WorkTree, name: Path) -> File:
         raise UsageError(f"{name} is a folder: name files in it")
     source = read_source(worktree, path)
     if source.data is None:
-        raise UsageError(f"there is no file {path}: check the name")
+        raise no_such_file(path, worktree.top)
     if source.data.startswith(LFS_POINTER):
         raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
     if source.binary:
@@ -181,12 +182,13 @@ def _inside(worktree: WorkTree, name: Path) -> File:
 
 def _outside(name: Path) -> File:
     from repoagent.memory.summaries import File
+    from repoagent.repo.missing import no_such_file
 
     try:
         return File(str(name), name.read_bytes())
     except IsADirectoryError as error:
         raise UsageError(f"{name} is a folder: name files in it") from error
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {name}: check the name") from error
+        raise no_such_file(name, Path.cwd()) from error
     except OSError as error:
         raise UsageError(f"{name} can't be read: {error.strerror}") from error

@@ -109,11 +109,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in self.table and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, self.table, n=1, cutoff=0.5)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise click.UsageError(f"'{name}' is no {ctx.command_path} command{hint}", ctx)
+            raise _unknown_command(ctx, self.table, args)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -145,6 +141,24 @@ class Program(LazyGroup):
 EPILOG = """\
 Options also work after the command. Use `repoagent help COMMAND` to read about a command, and
 `repoagent help exit-codes` for the exit codes."""
+
+
+def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list[str]) -> Exception:
+    from difflib import get_close_matches
+    from pathlib import Path
+    from shlex import join
+
+    name, program = args[0], ctx.command_path
+    if ctx.parent is None and " " in name.strip():
+        from repoagent.cli.program.correct import Task
+
+        return Task(f"unknown command '{name}'", name)
+    near = get_close_matches(name, table, n=1, cutoff=0.65)
+    meant = f"'{near[0]}'" if near else ""
+    if ctx.parent is None and Path(name).is_file():
+        meant = f"`{program} edit {join(args)}`"
+    hint = f"; did you mean {meant}?" if meant else ""
+    return click.UsageError(f"unknown command '{name}'{hint}", ctx)
 
 
 @click.command(

@@ -13,7 +13,7 @@ import click
 
 from repoagent.cli.program.at_end import at_end
 from repoagent.cli.program.signals import Ended
-from repoagent.errors import Exit, RepoagentError
+from repoagent.errors import Exit, RepoagentError, UsageError
 
 BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended, as it ends git
 # What is wrong with the system, not with us: a full or read-only disk, a quota, no permission, too many open files.
@@ -119,8 +119,16 @@ def _open_standard_streams() -> None:
 
 def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
     try:
-        with cli.make_context(name, arguments) as ctx:
-            result = cli.invoke(ctx)
+        with cli.make_context(name, [*arguments]) as ctx:
+            try:
+                result = cli.invoke(ctx)
+            except UsageError as error:
+                from repoagent.cli.program.correct import corrected
+
+                instead = corrected(error, ctx, name, arguments)
+                if instead is None:
+                    raise
+                return _invoke(cli, name, instead)
     except click.exceptions.Exit as done:
         return done.exit_code
     return int(result) if isinstance(result, int) and not isinstance(result, bool) else int(Exit.DONE)
@@ -164,6 +172,10 @@ def _say_somewhere(sentence: str) -> None:
 
 
 def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]:
+    if isinstance(error, UsageError):
+        from repoagent.repo.missing import NoSuchFile
+
+        return error.exit_code, error.worded(os.path.relpath) if isinstance(error, NoSuchFile) else str(error)
     if isinstance(error, RepoagentError):
         return error.exit_code, str(error)
     if isinstance(error, click.ClickException):

@@ -174,6 +174,7 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
 
 
 def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Wanted:
+    from repoagent.repo.missing import no_such_file
     from repoagent.review.read.wanted import Wanted
 
     words = list(given.words)
@@ -192,9 +193,11 @@ def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Wa
         )
     for word in words:
         if not os.path.lexists(cwd / word):
-            raise UsageError(
-                f"{word} is neither a range (A..B) nor a file: a revision comes with --commit or --base, a pattern "
-                "for files behind --"
+            raise no_such_file(
+                word,
+                cwd,
+                reason="and not a range (A..B)",
+                remedy="use --commit or --base for a revision, -- before a pattern",
             )
     if ways:
         how = ways[0]

@@ -145,8 +145,11 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
 
         return Working(self, label)
 
-    def ask(self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False) -> str:
-        """Ask on standard error until one of `choices` (a letter: what it does) is typed; returns the letter.
+    def ask(
+        self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
+    ) -> str:
+        """Ask on standard error until one of `choices` (a letter: what it does) is typed; returns the letter, the
+        `default` for an empty line.
 
         What was typed before the question stood there is no answer to it, unless `typed_ahead`: it is thrown away, or
         kept where `hush` says so. `?` and whatever is no answer show what the letters do. Raises UsageError when
@@ -160,14 +163,15 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         with heard(typed_ahead=typed_ahead):
             if not typed_ahead:
                 _forget_input()
-            prompt = f"{clean(question)} [{','.join([*choices, '?'])}]? "
+            letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
+            prompt = f"{clean(question)} [{','.join(letters)}]? "
             while True:
                 _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
                 line = sys.stdin.readline()
                 if not line:
                     _write(sys.stderr, "\n")
                     raise NothingDone("no answer was given; nothing was changed")
-                answer = line.strip().lower()
+                answer = line.strip().lower() or default
                 letter = answer[:1] if answer in {"yes", "no"} else answer
                 if letter in choices:
                     return letter

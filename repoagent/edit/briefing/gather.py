@@ -26,6 +26,7 @@ from repoagent.memory.notes.stale import older_texts
 from repoagent.memory.prompt import notes_block
 from repoagent.memory.turns import told
 from repoagent.repo import Facts, Source, WorkTree, gather, layout, read_source
+from repoagent.repo.missing import no_such_file
 from repoagent.store.masking import mask
 from repoagent.uses import uses_block
 
@@ -157,9 +158,9 @@ def _join(values: Mapping[str, str]) -> str:
     return "\n\n".join(shown)
 
 
-def read_sources(worktree: WorkTree, targets: Sequence[Target], *, create: bool) -> None:
-    """Raise what `prepare` would raise of the files to edit."""
-    request = EditRequest("", tuple(targets), create=create)
+def read_sources(worktree: WorkTree, targets: Sequence[Target], read: Sequence[str], *, create: bool) -> None:
+    """Raise what `prepare` would raise of the files to edit, and of those to read."""
+    request = EditRequest("", tuple(targets), tuple(read), create)
     _with_places(request, _sources(worktree, request, gate(worktree.top, request.paths)))
 
 
@@ -172,7 +173,7 @@ def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[
         edited = path in request.paths
         if source.data is None:
             if not (edited and request.create):
-                raise UsageError(_missing(path, edited=edited))
+                raise no_such_file(path, worktree.top, remedy=_remedy(path) if edited else "")
         elif source.binary:
             raise Refused(f"{path} is binary; only text can be edited.")
         elif edited and (reason := why_content_is_off_limits(source.data)):
@@ -180,12 +181,10 @@ def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[
     return sources
 
 
-def _missing(path: str, *, edited: bool) -> str:
-    if not edited:
-        return f"there is no file {path} to --read."
+def _remedy(path: str) -> str:
     if " " in path and "." not in path.rpartition("/")[2]:
-        return f"there is no file {path}: the instruction comes last, after the files."
-    return f"there is no file {path}; say --create to make it."
+        return "the instruction comes last, after the files"
+    return "use --create to create it"
 
 
 def _with_places(request: EditRequest, sources: dict[str, Source]) -> EditRequest:

@@ -16,6 +16,7 @@ from repoagent.memory.conversations.names import ENDING, checked, is_reserved, n
 from repoagent.memory.conversations.past import REDO, UNDO, changes
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.remember import listing, remember, resolve
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree, relative
 from repoagent.store import Layout, Warn, read_regular, to_stderr
@@ -83,7 +84,7 @@ def of_file(
     if data is None:
         folders = [name for at, name in listing(layout, warn=warn) if at == path]
         if make or not folders:
-            raise UsageError(f"there is no file {path}: check the name")
+            raise no_such_file(path, worktree.top)
         if len(folders) > 1:
             raise Refused(
                 f"{path} is gone, and {len(folders)} memories are of a file of that name: bring the file back first"

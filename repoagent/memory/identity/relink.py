@@ -53,7 +53,7 @@ def relink(
         file, former = _file(worktree, path), _former(worktree, identity.path_in(str(worktree.top)))
         if not file.key and path not in {former.path, identity.path, *identity.earlier_paths}:
             raise Refused(
-                f"there is no file {path}: name one that is there, or a path that this memory had before"
+                f"no such file: {path}; name one that is there, or a path that this memory had before"
             )
         tied = _tied(layout, memory.folder.name, identity, file, former)
         changes: list[Change] = [(memory.folder.name, identity, tied)]

@@ -14,6 +14,7 @@ from repoagent.memory.identity.index import EARLIER, PATH, Index, folders, open_
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.remember import copy_of, recognize, resolve
 from repoagent.memory.notes.file import read_notes
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.source import read_source
 from repoagent.repo.worktree import WorkTree, relative
 from repoagent.store import Layout, Warn
@@ -63,7 +64,7 @@ def named(
     if problem is None and cwd != worktree.top and not name.startswith((".", "/")):
         with suppress(UsageError):  # what is said is of the folder the person is in
             return named(layout, worktree, name, worktree.top, warn=warn, rekey=rekey)
-    raise problem or UsageError(_not_there(layout, name, path, warn))
+    raise problem or _not_there(layout, worktree, path, warn)
 
 
 def needed(layout: Layout, worktree: WorkTree, found: Named, *, warn: Warn) -> Memory:
@@ -154,14 +155,16 @@ def _at(index: Index, layout: Layout, worktree: WorkTree, path: str) -> list[Mem
     ]
 
 
-def _not_there(layout: Layout, name: str, path: str, warn: Warn) -> str:
-    sentence = f"there is no file {name}, and nothing is remembered of it"
+def _not_there(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> UsageError:
+    reason = "and nothing is remembered of it"
     with open_index(layout, warn) as index:
         loaded = [index.identity(folder) for folder in index.names(EARLIER, path)]
     now = sorted({identity.path for identity in loaded if identity is not None})
     if now:
-        return f"{sentence}; {_shell(now[0])} had that name before"
-    return f"{sentence}: see `repoagent memory list`"
+        return no_such_file(
+            path, worktree.top, reason=reason, remedy=f"{_shell(now[0])} had that name before"
+        )
+    return no_such_file(path, worktree.top, reason=reason)
 
 
 def _shell(name: str) -> str:

@@ -10,6 +10,7 @@ from hashlib import sha1
 from pathlib import Path
 
 from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.run import git
 from repoagent.repo.source import LARGEST, blob_hash, read_source
 from repoagent.repo.worktree import NoWorkTree, WorkTree, layout, open_worktree, relative
@@ -53,7 +54,7 @@ def find_text(name: str, cwd: Path) -> Text:
     if worktree is None or not folder.is_relative_to(worktree.top):  # with GIT_DIR set, it may be another
         real = Path(os.path.realpath(full))
         return Text(str(real), _read_anywhere(real, name))
-    return _in_worktree(worktree, relative(worktree, name, cwd), name)
+    return _in_worktree(worktree, relative(worktree, name, cwd))
 
 
 def text_of(index: Index, cwd: Path) -> Text:
@@ -130,10 +131,10 @@ def _source_of(folder: Path) -> str | None:
         return None
 
 
-def _in_worktree(worktree: WorkTree, path: str, name: str) -> Text:
+def _in_worktree(worktree: WorkTree, path: str) -> Text:
     source = read_source(worktree, path)
     if source.data is None:
-        raise UsageError(f"there is no file {name}")
+        raise no_such_file(path, worktree.top)
     return Text(path, source.data, worktree)
 
 
@@ -142,7 +143,7 @@ def _read_anywhere(path: Path, name: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"there is no file {name}") from None
+        raise no_such_file(path, Path.cwd()) from None
     except OSError as error:
         raise Refused(f"{name} can't be read: {error.strerror}") from error
     try:

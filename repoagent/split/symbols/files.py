@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.errors import UsageError
+from repoagent.repo.missing import no_such_file
 from repoagent.repo.run import git
 from repoagent.repo.worktree import open_worktree, relative
 from repoagent.split.languages import LANGUAGES, is_binary, language_of, written_in
@@ -87,7 +88,7 @@ def read_file(path: Path, named: str) -> bytes:
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise UsageError(f"there is no file {named}") from None
+        raise no_such_file(path, Path.cwd()) from None
     except OSError as error:
         raise UsageError(f"{named} can't be read: {error.strerror}") from error
 

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 def present(worktree: WorkTree, path: str) -> tuple[Source, bytes]:
     """The file and its bytes. Raises UsageError for one that is not there, Refused as `repo.read_source`."""
     from repoagent.repo import read_source
+    from repoagent.repo.missing import no_such_file
 
     source = read_source(worktree, path)
     if source.data is None:
-        raise UsageError(f"there is no file {path}")
+        raise no_such_file(path, worktree.top)
     return source, source.data
 
 

@@ -16,6 +16,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.llm.media import Media, media_of
 from repoagent.patch import decode
 from repoagent.repo import WorkTree
+from repoagent.repo.missing import no_such_file
 
 LARGEST = 64_000_000  # bytes; no model takes as much
 STREAM = "standard input"
@@ -87,7 +88,7 @@ def _read(name: Path, path: Path) -> bytes:
         with path.open("rb") as file:
             return _not_too_large(file.read(LARGEST + 1), str(name))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"there is no file {name}: check the name") from error
+        raise no_such_file(path, Path.cwd()) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{name} can't be read: {reason}") from error

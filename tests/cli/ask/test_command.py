@@ -82,8 +82,8 @@ def claude(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], Serve
 
 
 FILES: dict[str, tuple[bytes | None, int, str]] = {
-    "gone.md": (None, 2, "there is no file gone.md: check the name"),
-    "a.txt/b": (None, 2, "there is no file a.txt/b"),
+    "gone.md": (None, 2, "no such file: gone.md"),
+    "a.txt/b": (None, 2, "no such file: a.txt/b"),
     "src": (None, 2, "src is a folder: name files in it"),
     "/dev/zero": (None, 2, "/dev/zero is no file: name a file"),
     "b.bin": (b"\0\1\2\xff" * 9, 2, "b.bin is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs"),

@@ -14,7 +14,7 @@ __all__ = ["run", "script"]  # fixtures
 @pytest.mark.soak
 def test_what_can_not_be_shown_is_said(repo: GitRepo, run: Run) -> None:
     assert run("context").code == 2
-    assert "there is no file gone.py" in run("context", "gone.py", "with some words").err
+    assert "no such file: gone.py" in run("context", "gone.py", "with some words").err
     repo.write("bin.dat", b"a\0b")
     assert "binary" in run("context", "bin.dat").err
     repo.write(".repoagentignore", "a.txt\n")

@@ -36,7 +36,7 @@ WRONG = {
     "show ../fast": (2, "is no name for a conversation"),
     "show src/app.py": (2, "for that of a file say file:PATH"),
     "show file:": (2, "say which file: file:PATH"),
-    "show file:gone.py": (2, "there is no file gone.py"),
+    "show file:gone.py": (2, "no such file: gone.py"),
     "show file:../x.py": (2, "is outside the work tree"),
     "show file:README.md": (3, "nothing is remembered of README.md yet"),
     "show file:.git/config": (3, ".git"),
@@ -49,7 +49,7 @@ WRONG = {
     "save Fast": (3, "differs from 'Fast' in case only"),
     "save x --from nothing": (2, "there is no conversation 'nothing'"),
     "load fast": (2, "does not say which file it is about: say --into FILE"),
-    "load fast --into gone.py": (2, "there is no file gone.py"),
+    "load fast --into gone.py": (2, "no such file: gone.py"),
     "load fast --into hidden.py": (3, ".repoagentignore"),
     "load file:src/app.py --into src/app.py": (2, "a copy of itself"),
     "branch fast": (2, "missing argument"),
@@ -62,7 +62,7 @@ WRONG = {
     "edit fast": (2, "say what to change in fast"),
     "edit fast shorter": (2, "say --yes to write it without a question, or --dry-run"),
     "edit edit-1 shorter --yes": (2, "is the program's own"),
-    "nonsense": (2, "'nonsense' is no repoagent conversation command"),
+    "nonsense": (2, "unknown command 'nonsense'"),
 }
 
 

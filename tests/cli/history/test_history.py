@@ -158,7 +158,7 @@ def test_a_path_outside(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
 def test_a_file_that_never_was(repo: GitRepo, ask: Ask) -> None:
     done = ask("nope.py")
     assert (done.code, done.err) == (
-        2, "repoagent: there is no file nope.py, and git has no commit of it: check the name\n"
+        2, "repoagent: no such file: nope.py, and git has no commit of it\n"
     )  # fmt: skip
     assert "error" in json.loads(ask("nope.py", "--json").out)
 

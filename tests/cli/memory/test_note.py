@@ -19,7 +19,7 @@ WRONG = (
     (["src/a.py", ""], "the note is empty"),
     (["src/a.py", " \n "], "the note is empty"),
     (["src/a.py", "x" * 4001], "a note has at most 4,000 characters and this one has 4,001"),
-    (["nowhere.py", "x"], "there is no file nowhere.py, and nothing is remembered of it"),
+    (["nowhere.py", "x"], "no such file: nowhere.py, and nothing is remembered of it"),
     (["src", "x"], "src is a folder: name a file; `repoagent memory list src`"),
     (["../x", "x"], "../x is outside the work tree"),
     (["00000000", "x"], "no memory of that name"),

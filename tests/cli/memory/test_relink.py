@@ -17,12 +17,12 @@ def test_bad_input_is_one_sentence(ask: Ask, desk: Desk) -> None:
         (["src/a.py", "--undo"], 1, "no re-keying of src/a.py to take back"),
         (["src/a.py", "--from", "src/b.py"], 3, "src/a.py has a memory of its own"),
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py has that memory already"),
-        (["nowhere.py", "--from", "src/a.py"], 3, "there is no file nowhere.py"),
+        (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
         (["new.py"], 1, "nothing is remembered of new.py"),
         (
             ["new.py", "--from", "nowhere.py"],
             2,
-            "there is no file nowhere.py, and nothing is remembered of it",
+            "no such file: nowhere.py, and nothing is remembered of it",
         ),
     ):
         done = ask("relink", *arguments)

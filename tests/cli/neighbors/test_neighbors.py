@@ -50,7 +50,7 @@ def pair(repo: GitRepo) -> GitRepo:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nope.py"], "there is no file nope.py, and git knows none of that name"),
+        (["nope.py"], "no such file: nope.py, and git has no commit of it"),
         (["../x.py"], "../x.py is outside the work tree"),
         (["."], "that is the whole work tree: name files or a folder in it"),
         (["empty"], "empty holds no file that git knows"),
@@ -143,7 +143,7 @@ def test_names_of_a_dash_and_a_line_break_can_be_asked_for(pair: GitRepo) -> Non
 def test_an_error_is_json_too_where_json_was_asked_for(pair: GitRepo) -> None:
     for arguments, sentence in (
         (["core.py", "--json", "--format", "svg"], "two forms of the answer"),
-        (["nope.py", "--json"], "there is no file nope.py"),
+        (["nope.py", "--json"], "no such file: nope.py"),
     ):
         done = neighbors(pair.top, *arguments)
         assert (done.returncode, done.stderr) == (2, "")

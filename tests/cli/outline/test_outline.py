@@ -41,9 +41,9 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nope.py"], "there is no file nope.py"),
-        (["nope.py::f"], "there is no file nope.py"),
-        (["app.py", "nope.py"], "there is no file nope.py"),
+        (["nope.py"], "no such file: nope.py"),
+        (["nope.py::f"], "no such file: nope.py"),
+        (["app.py", "nope.py"], "no such file: nope.py"),
         (["empty"], "empty holds no file"),
         (["bin"], "bin is binary: it has no outline"),
         (["a.unknown"], "a.unknown is in no language that repoagent knows: say which with --language"),
@@ -164,7 +164,7 @@ def test_json(folder: Path) -> None:
         "depth": 1,
     }
     error = outline(folder, "nope.py", "--json")
-    assert error.returncode == 2 and "there is no file" in json.loads(error.stdout)["error"]["message"]
+    assert error.returncode == 2 and "no such file" in json.loads(error.stdout)["error"]["message"]
 
 
 def test_names_can_not_act_on_the_terminal(folder: Path) -> None:

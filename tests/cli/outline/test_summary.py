@@ -87,7 +87,7 @@ def asked(done: Done) -> tuple[int, int]:
 
 
 UNUSABLE = {
-    "gone.py": (None, 2, "there is no file gone.py: check the name"),
+    "gone.py": (None, 2, "no such file: gone.py"),
     "src": (None, 2, "src is a folder: name files in it"),
     ".": (None, 2, ". is a folder: name files in it"),
     "../other.py": (None, 2, "is outside the work tree"),

@@ -85,8 +85,8 @@ def test_a_command_may_return_its_exit_code() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["edti"], "'edti' is no repoagent command; did you mean 'edit'?"),
-        (["zzz"], "'zzz' is no repoagent command (see 'repoagent --help')"),
+        (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
+        (["zzz"], "unknown command 'zzz' (see 'repoagent --help')"),
         (["--colr=never"], "no such option '--colr'"),
         (["--color=blue"], "'blue' is not one of 'auto', 'always', 'never'"),
         (["neighbors"], "missing argument 'FILE...' (see 'repoagent neighbors --help')"),
@@ -129,7 +129,7 @@ def test_git_s_own_way_to_call_it() -> None:
         text=True,
         check=False,
     )
-    assert "'edti' is no git repoagent command" in done.stderr
+    assert "unknown command 'edti'" in done.stderr and "see 'git repoagent --help'" in done.stderr
 
 
 def test_dash_c_is_git_s(repo: GitRepo) -> None:

@@ -52,7 +52,7 @@ SOAK = pytest.mark.soak
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["main"], "main is neither a range (A..B) nor a file"),
+        (["main"], "no such file: main, and not a range (A..B)"),
         pytest.param(["nope..HEAD"], "there is no commit nope", marks=SOAK),
         pytest.param(["--commit", "nope"], "there is no commit nope", marks=SOAK),
         (["--staged", "--worktree"], "--staged and --worktree name two changes"),

@@ -44,9 +44,9 @@ def code(repo: GitRepo) -> GitRepo:
     ("arguments", "code_", "sentence"),
     [
         ([], 2, "name the file to split"),
-        (["nope.py"], 2, "there is no file nope.py"),
+        (["nope.py"], 2, "no such file: nope.py"),
         (["src"], 3, "src is a folder: name a file in it"),
-        (["../x.py"], 2, "there is no file ../x.py"),
+        (["../x.py"], 2, "no such file: ../x.py"),
         ([".git/config"], 3, "is in a git directory"),
         (["fifo"], 3, "fifo is a special file"),
         (["link.py"], 3, "link.py is a symbolic link: name the file itself"),
@@ -111,7 +111,7 @@ def test_json_is_the_index_and_needs_no_folder(code: GitRepo, tmp_path: Path) ->
     (tmp_path / "out.py").write_bytes(SOURCE)
     assert as_json(tmp_path, "out.py")["source"]["path"] == str(tmp_path / "out.py")
     failed = split(code.top, "nope", "--json")
-    assert failed.returncode == 2 and json.loads(failed.stdout)["error"]["message"] == "there is no file nope"
+    assert failed.returncode == 2 and json.loads(failed.stdout)["error"]["message"] == "no such file: nope"
 
 
 def test_a_binary_file_is_split_exactly_where_a_language_is_given(code: GitRepo) -> None:

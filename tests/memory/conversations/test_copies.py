@@ -117,7 +117,7 @@ def test_the_conversation_of_a_file_is_found_as_its_memory_is(talks: Talks) -> N
 def test_of_a_file_that_is_gone_there_is_still_what_was_said(talks: Talks) -> None:
     (talks.desk.worktree.top / "a.py").unlink()
     assert talks.find("file:a.py").conversation.turns == TALK
-    with pytest.raises(UsageError, match=r"there is no file a\.py"):
+    with pytest.raises(UsageError, match=r"no such file: a\.py"):
         talks.at.file("a.py", make=True)
 
 

@@ -86,7 +86,7 @@ def test_the_sample_has_a_function_in_each_segment(split: Index) -> None:
 
 def test_a_source_that_is_gone_or_was_standard_input_is_said(split: Index, tmp_path: Path) -> None:
     Path(split.source.path).unlink()
-    with pytest.raises(UsageError, match="there is no file"):
+    with pytest.raises(UsageError, match="no such file"):
         refresh(split.folder, tmp_path)
     piped = create(Text("", SOURCE), Ways(), tmp_path / "piped")
     with pytest.raises(UsageError, match="was split from standard input"):

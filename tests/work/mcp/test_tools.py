@@ -366,7 +366,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("history", {"path": "a.txt", "limit": 10**9}, "maximum 100"),
     ("history", {"path": "a.txt", "revision": "\0"}, "there is no commit"),
     ("review", {"range": "a\0..b"}, "there is no commit"),
-    ("history", {"path": "nowhere.txt"}, "there is no file nowhere.txt"),
+    ("history", {"path": "nowhere.txt"}, "no such file: nowhere.txt"),
     ("outline", {"path": "src"}, "src is a folder"),
     ("outline", {"path": "a.txt", "language": "klingon"}, "there is no language 'klingon'"),
     ("recall", {"query": "x", "kinds": ["secrets"]}, "enum"),
