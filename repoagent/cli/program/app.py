@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import click
 
@@ -171,9 +171,27 @@ def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list
 )
 @click.version_option(__version__, prog_name="repoagent", message="%(prog)s %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, /) -> None:
+def cli(ctx: click.Context, /) -> object:
     """A git-native repository editing assistant: a model's diff becomes one clean commit."""
     ctx.ensure_object(Session)
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(Exit.USAGE)
+        terminal = ctx.obj.terminal()
+        if terminal.can_ask and terminal.shows and _in_repository():
+            chat = cast(LazyGroup, ctx.command).get_command(ctx, "chat")
+            with cast(click.Command, chat).make_context("chat", [], parent=ctx) as chat_ctx:
+                return chat_ctx.command.invoke(chat_ctx)
+        click.echo(ctx.get_help())
+        ctx.exit(Exit.NOTHING)  # as `git` alone
+    return None
+
+
+def _in_repository() -> bool:
+    from pathlib import Path
+
+    from repoagent.repo.worktree import NoWorkTree, open_worktree
+
+    try:
+        open_worktree(Path.cwd())
+    except NoWorkTree:
+        return False
+    return True

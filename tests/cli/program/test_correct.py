@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -144,3 +145,31 @@ def test_a_task_without_a_file_is_offered_to_run(
 def test_unknown_words_suggest_the_nearest(run: Run, arguments: list[str], words: str) -> None:
     done = run(*arguments)
     assert done.code == 2 and words.lower() in done.err.lower()
+
+
+def test_bare_repoagent_on_a_terminal_is_a_chat(repo: GitRepo, script: Script) -> None:
+    script.replies("Hello there.")
+    with Screen(PROGRAM, repo.top, env={"REPOAGENT_MODEL": script.spec, "TERM": "dumb"}) as screen:
+        screen.expect("/help shows the commands")
+        screen.expect("> ")
+        screen.send("hello\n")
+        screen.expect("Hello there.")
+        screen.expect("> ")
+        screen.send("\x04")
+        assert screen.end() == 0
+
+
+def test_bare_repoagent_without_a_model_names_the_ways_to_get_one(repo: GitRepo) -> None:
+    with Screen(PROGRAM, repo.top, width=80, env={"NO_COLOR": "1"}) as screen:
+        assert screen.end() == 4
+    assert "no model is configured" in screen.seen and "export ANTHROPIC_API_KEY" in screen.seen
+    assert max(map(len, re.sub(r"\x1b\[[0-9;?]*\w", "", screen.seen).splitlines())) <= 80
+
+
+def test_bare_repoagent_elsewhere_prints_the_help(repo: GitRepo, run: Run) -> None:
+    piped = run()
+    assert (piped.code, piped.err) == (1, "") and "Commands:" in piped.out
+    outside = repo.top.parent
+    with Screen(PROGRAM, outside, env={"GIT_CEILING_DIRECTORIES": str(outside)}) as screen:
+        assert screen.end() == 1
+    assert "Commands:" in screen.seen

@@ -114,10 +114,10 @@ def test_after_two_dashes_json_is_no_option() -> None:
     assert "--json is no option" in done.stderr
 
 
-def test_without_a_command_it_shows_the_help_as_an_error() -> None:
+def test_without_a_command_and_a_terminal_it_prints_the_help_as_git_does() -> None:
     done = program()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Do:" in done.stderr
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "Do:" in done.stdout
 
 
 def test_git_s_own_way_to_call_it() -> None:
