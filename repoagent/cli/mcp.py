@@ -9,6 +9,7 @@ import click
 
 from repoagent.cli.program.session import Session, pass_session
 from repoagent.errors import Exit, UsageError
+from repoagent.extras import install_extra
 
 EXAMPLES = """\b
 Examples:
@@ -42,7 +43,7 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
         raise UsageError("--max-cost limits what --model costs: name a model, or leave it out")
     # the second came with the version that it takes
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        raise UsageError("`repoagent mcp` needs the package mcp: pip install 'git-repoagent[mcp]'")
+        raise UsageError(f"`repoagent mcp` needs the package mcp: {install_extra('mcp')}")
     terminal = session.terminal()
     if terminal.reads:
         terminal.note("waiting for a client to speak on standard input: see docs/mcp.md (^C ends it)")

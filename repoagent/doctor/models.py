@@ -115,6 +115,7 @@ def _of(settings: Settings, spec: str) -> str | tuple[str, str]:
     """Where the key of a model is, by name; or what is wrong and what to do. A command that prints a key is not run:
     it may ask for a finger or a PIN."""
     from repoagent.errors import RepoagentError
+    from repoagent.extras import install_extra
     from repoagent.llm.select import is_claude
     from repoagent.llm.survey import standing
 
@@ -122,7 +123,7 @@ def _of(settings: Settings, spec: str) -> str | tuple[str, str]:
     if is_claude(provider):
         return _of_claude(provider)
     if provider == "local" and not is_installed("xllamacpp"):
-        return "its library is not installed", "pip install 'git-repoagent[local]'"
+        return "its library is not installed", install_extra("local")
     if provider == "local" or ":" in spec.partition("/")[0] or spec == "manual":
         problem = standing(settings, spec).problem
         return (problem, "name another one, or put that right") if problem else ""
@@ -135,7 +136,7 @@ def _of(settings: Settings, spec: str) -> str | tuple[str, str]:
     if found is None or not name:
         return "there is no such provider", "see `repoagent models` for those there are"
     if not is_installed("openai"):
-        return "its library is not installed", "pip install 'git-repoagent[openai]'"
+        return "its library is not installed", install_extra("openai")
     if variable := next((one for one in found.key_variables if os.environ.get(one)), ""):
         return f"key in the environment variable {variable}"
     if found.key_command:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import UsageError
+from repoagent.extras import install_extra, install_package
 
 if TYPE_CHECKING:
     import tree_sitter
 
-EXTRA = "pip install 'git-repoagent[languages]'"
 LIBRARY = "tree_sitter_languages"
 PACK = "tree_sitter_language_pack"
 CAPSULE = b"tree_sitter.Language"
@@ -192,12 +192,13 @@ def how_to_get(language: str) -> str:
     """What a person can do to have the grammar of this language, as a clause."""
     tail = LONG_TAIL[language]
     if language in OWN and (find_spec(PACK) is not None or _library() is not None):
-        return f"pip install tree-sitter-{_own_name(language).replace('_', '-')}"
+        return install_package(f"tree-sitter-{_own_name(language).replace('_', '-')}")
     if find_spec(PACK) is not None:
         return f"fetch it with python -c 'import {PACK} as pack; pack.download([\"{tail.pack}\"])'"
     if _library() is not None:
-        return "it is not in tree-sitter-languages; pip install tree-sitter-language-pack, which has it, and fetch it"
-    return EXTRA
+        pack = install_package("tree-sitter-language-pack")
+        return f"it is not in tree-sitter-languages; {pack}, which has it, and fetch it"
+    return install_extra("languages")
 
 
 def _own_name(language: str) -> str:

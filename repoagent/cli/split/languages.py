@@ -42,9 +42,9 @@ def show(terminal: Terminal, *, as_json: bool) -> None:
         style = ("bold",) if row is _HEAD else () if row[2] == "yes" else ("dim",)
         terminal.styled((paint(line, *style) if terminal.color else line) + "\n")
     if any(not one.installed for one in found):
-        from repoagent.split.long_tail import EXTRA
+        from repoagent.extras import install_extra
 
-        terminal.note(f"for more of the grammars: {EXTRA}")
+        terminal.note(f"for more of the grammars: {install_extra('languages')}")
     terminal.note("a file in any other language is split at blank lines and indentation")
 
 

@@ -24,6 +24,7 @@ from repoagent.agent.tool import EDIT
 from repoagent.config import Settings, user_file
 from repoagent.edit.landing.bench import new_edit_id
 from repoagent.errors import UsageError
+from repoagent.extras import install_extra
 from repoagent.llm import Turn
 from repoagent.repo import git
 from repoagent.store import Layout, audit
@@ -175,7 +176,7 @@ def pages(desk: Desk, place: Confinement) -> tuple[Tool, ...]:
     if not desk.settings.switch("run.browse"):
         return ()
     if find_spec("trafilatura") is None:
-        desk.talk.say("note: run.browse is on, but the extra is missing: pip install 'git-repoagent[browse]'")
+        desk.talk.say(f"note: run.browse is on, but the extra is missing: {install_extra('browse')}")
         return ()
     from repoagent.agent.browse import Window, browse_tool
 

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from repoagent.errors import ModelError
+from repoagent.extras import install_extra
 from repoagent.llm.providers.anthropic.cloud_errors import library_errors, no_credentials
 from repoagent.llm.providers.failures import unusable_key
 
@@ -38,7 +39,7 @@ def missing(platform: str) -> str:
             return ""
     except ModuleNotFoundError:  # of the package above
         pass
-    return f"models of {platform}/ need more packages: pip install 'git-repoagent[{platform}]'"
+    return f"models of {platform}/ need more packages: {install_extra(platform)}"
 
 
 def refuse_missing(door: Door) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from repoagent.errors import ModelError
+from repoagent.extras import install_extra
 from repoagent.llm.providers.local.machine import available_memory, cores
 from repoagent.llm.providers.local.plan import Found, Plan, find, make_plan
 from repoagent.repo.run import uninterrupted
@@ -122,7 +123,7 @@ def why_ended(engine: Engine) -> str:
 def _engine(path: str, wished: int | None) -> Engine:
     """The process for this model, started if there is none yet."""
     if importlib.util.find_spec("xllamacpp") is None:
-        raise ModelError("a local/ model needs xllamacpp: pip install 'git-repoagent[local]'")
+        raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
     found = find(path)
     with _starting:
         engine = _running(found, wished)
@@ -215,7 +216,7 @@ def _resident(engine: Engine) -> int:
 def _cause(engine: Engine, said: str) -> str:
     """What the child or llama.cpp's log says, short enough for a sentence."""
     if said.startswith("ImportError"):
-        return f"{said[:300]}. Try pip install --force-reinstall xllamacpp"
+        return f"{said[:300]}. Reinstall the package xllamacpp"
     engine.log.seek(0)
     log = engine.log.read(1 << 20).decode(errors="replace")
     found = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repoagent.errors import ModelError
+from repoagent.extras import install_extra
 from repoagent.llm.providers.endpoint import Endpoint, Key
 from repoagent.llm.providers.endpoints import find_key, hint, needs_key, shown
 from repoagent.llm.providers.failures import unusable_key
@@ -100,7 +101,7 @@ def _new_client(endpoint: Endpoint, secret: str) -> OpenAI:
     except ImportError as error:
         detail = "" if error.name == "openai" else f" ({error})"
         raise ModelError(
-            f"{endpoint.name}/… needs the openai package{detail}: pip install 'git-repoagent[openai]'"
+            f"{endpoint.name}/… needs the openai package{detail}: {install_extra('openai')}"
         ) from error
     headers: dict[str, Any] = {}
     if endpoint.name != "openai":
