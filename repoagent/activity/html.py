@@ -1,22 +1,17 @@
-"""What was done and spent, as one page that works offline: no script, nothing from outside, light and dark.
-
-A Content-Security-Policy names the page's own rules by their hash and allows nothing else, so that a request or a file
-name that got through as markup could still do nothing.
-"""
+"""What was done and spent, as one page that works offline: no script, nothing from outside, light and dark."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from html import escape
 from importlib.resources import files
 
 from repoagent.activity.chart import Bar, bars, strip
 from repoagent.activity.events import Activity, Event
 from repoagent.activity.sums import Sum, by_day, by_file, by_model, landed, refusals, spans, total
 from repoagent.glyphs import visible
+from repoagent.history.picture.page import markup
+from repoagent.history.picture.page import page as whole_page
 
 HOT = 12  # files that are shown
 EVENTS = 200
@@ -34,16 +29,11 @@ class Around:
 def page(activity: Activity, since: str, around: Sequence[Around] = ()) -> str:
     """The whole page. `since` is the first day in words; `around` may have the neighborhoods of some files."""
     rules = files("repoagent.activity").joinpath("page.css").read_text(encoding="utf-8")
-    digest = b64encode(sha256(rules.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     title = _text(f"repoagent in {activity.top.name}")
-    return "".join(
+    return whole_page(
+        title,
+        rules,
         [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="referrer" content="no-referrer">\n',
-            f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n",
             f"<header>\n<h1>{title}</h1>\n<p>{_text(str(activity.top))}, {_text(since)}</p>\n",
             *_tiles(total(activity)),
             "</header>\n<main>\n",
@@ -52,8 +42,8 @@ def page(activity: Activity, since: str, around: Sequence[Around] = ()) -> str:
             *_events(activity.events),
             "</main>\n<footer><p>Made by <code>repoagent activity --html</code> from the files in .repoagent/ and "
             "your own ledger of calls. Costs are by list price; ? and + stand for calls "
-            "of which no price is known.</p></footer>\n</body>\n</html>\n",
-        ]
+            "of which no price is known.</p></footer>\n",
+        ],
     )
 
 
@@ -235,4 +225,4 @@ def _text(text: str) -> str:
     """Words for the page: what would act on it, or on the reader's eye, is made visible, as in a terminal."""
     if not text.isprintable():
         text = "".join(one if one.isprintable() else visible(one) for one in text)
-    return escape(text, quote=True)
+    return markup(text)

@@ -1,20 +1,14 @@
-"""The picture as a page: one file that works offline, with the table beside it and the evidence on hover or focus.
-
-Nothing from outside is loaded, and nothing but the page's own script and rules counts: their hashes stand in its
-Content-Security-Policy, so that a name or a subject that got through as markup could still do nothing.
-"""
+"""The picture as a page: the table beside it, and the evidence on hover or focus."""
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from collections.abc import Iterator
-from hashlib import sha256
-from html import escape
 from importlib.resources import files
 
 from repoagent.history.evidence import Told
 from repoagent.history.picture.graph import Graph, Node
+from repoagent.history.picture.page import markup as _text
+from repoagent.history.picture.page import page
 from repoagent.history.picture.svg import drawing, style
 
 _HEADS = (("file", ""), ("score", ""), ("together", ""), ("rate", ""), ("last", ' class="last"'))
@@ -24,33 +18,23 @@ def html(graph: Graph) -> str:
     """The whole page."""
     package = files("repoagent.history.picture")
     rules = style() + package.joinpath("page.css").read_text(encoding="utf-8")
-    script = package.joinpath("page.js").read_text(encoding="utf-8")
-    own = f"style-src {_hash(rules)}; script-src {_hash(script)}"
-    policy = f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
     title = _text(graph.title)
-    return "".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="referrer" content="no-referrer">\n',
-            f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n",
-            f"<header>\n<h1>{title}</h1>\n<p>{_text(graph.headline)}</p>\n",
-            f'<p class="note">{_text(graph.note)}</p>\n' if graph.note else "",
-            "</header>\n<main>\n",
-            '<div class="picture" tabindex="0" role="region" aria-label="Picture">\n',
-            f"{drawing(graph, page=True)}\n</div>\n",
-            '<div>\n<section id="evidence" aria-live="polite" aria-label="Evidence">\n',
-            "<h2>The commits behind it</h2>\n",
-            "<p>Point at a file or a line, or go through them with the Tab key, to see its commits here.</p>\n",
-            "<p>Click a file, or press Enter, to keep its lines; Escape lets them go.</p>\n</section>\n",
-            *_table(graph),
-            "</div>\n</main>\n",
-            f"<footer><p>{_text(graph.guidance)}</p></footer>\n",
-            f'<script type="application/json" id="data">{_data(graph)}</script>\n',
-            f"<script>{script}</script>\n</body>\n</html>\n",
-        ]
-    )
+    body = [
+        f"<header>\n<h1>{title}</h1>\n<p>{_text(graph.headline)}</p>\n",
+        f'<p class="note">{_text(graph.note)}</p>\n' if graph.note else "",
+        "</header>\n<main>\n",
+        '<div class="picture" tabindex="0" role="region" aria-label="Picture">\n',
+        f"{drawing(graph, page=True)}\n</div>\n",
+        '<div>\n<section id="evidence" aria-live="polite" aria-label="Evidence">\n',
+        "<h2>The commits behind it</h2>\n",
+        "<p>Point at a file or a line, or go through them with the Tab key, to see its commits here.</p>\n",
+        "<p>Click a file, or press Enter, to keep its lines; Escape lets them go.</p>\n</section>\n",
+        *_table(graph),
+        "</div>\n</main>\n",
+        f"<footer><p>{_text(graph.guidance)}</p></footer>\n",
+    ]
+    script = package.joinpath("page.js").read_text(encoding="utf-8")
+    return page(title, rules, body, script=script, data=_data(graph))
 
 
 def _table(graph: Graph) -> Iterator[str]:
@@ -75,9 +59,9 @@ def _row(number: int, node: Node) -> str:
     )
 
 
-def _data(graph: Graph) -> str:
-    """What the script shows, as JSON in which nothing can end the element it stands in."""
-    content = {
+def _data(graph: Graph) -> object:
+    """What the script shows."""
+    return {
         "nodes": [
             {"path": node.path, "said": _said(node), "told": _lines(node.told)} for node in graph.nodes
         ],
@@ -92,8 +76,6 @@ def _data(graph: Graph) -> str:
             for link in graph.links
         ],
     }
-    text = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _said(node: Node) -> list[str]:
@@ -111,11 +93,3 @@ def _said(node: Node) -> list[str]:
 
 def _lines(told: tuple[Told, ...]) -> list[list[str]]:
     return [[one.date, one.short, one.author, one.subject] for one in told]
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
-def _text(text: str) -> str:
-    return escape(text, quote=True)
