@@ -23,7 +23,8 @@ Examples:
   repoagent neighbors src/parser.c            where to look when it changes
   repoagent neighbors src/net --explain       a folder, with the commits
   repoagent neighbors a.py b.py --at v2.0     both together, as of a tag
-  repoagent neighbors a.py --format html -o a.html
+  repoagent neighbors a.py --format html      a page, opened in the browser
+  repoagent neighbors --map -o map.html       the whole repository
   repoagent neighbors a.py -z | xargs -0 wc -l
 
 \b
@@ -47,7 +48,7 @@ answer at once."""
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option(
     "-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="Show at most N rows."
 )
@@ -65,10 +66,14 @@ answer at once."""
     default="HEAD",
     help="Show the neighbors as of a commit, tag or branch.",
 )
+@click.option(
+    "--map", "whole", is_flag=True,
+    help="Map the whole repository as a web page: clusters of files that change together, and bridges.",
+)  # fmt: skip
 @click.option("--explain", is_flag=True, help="Show the commits behind each row.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "dot", "svg", "html"]), default="table",
-    help="Show a table, or draw a picture: graphviz, image or web page.",
+    help="Show a table, or draw a picture: graphviz, image or web page. On a terminal a page opens in the browser.",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
@@ -82,6 +87,7 @@ def command(
     limit: int,
     min_score: float,
     revision: str,
+    whole: bool,
     explain: bool,
     form: str,
     nul: bool,
@@ -94,6 +100,17 @@ def command(
     other files were in them, the surer. It is a place to look, not something that must change. FILE may be a folder;
     several are looked at together.
     """
+    if whole:
+        other = next(
+            (name for name, used in (("--json", as_json), ("-z", nul), ("--explain", explain)) if used), ""
+        )
+        if files or other or form not in ("table", "html"):
+            other = other or ("FILE" if files else f"--format {form}")
+            raise UsageError(f"--map cannot be combined with {other}")
+        _map(session.terminal(), revision, output)
+        return
+    if not files:
+        raise UsageError("no file given: name one, or use --map for the whole repository")
     _check(limit, min_score, form, as_json=as_json, nul=nul)
     from pathlib import Path
 
@@ -117,6 +134,11 @@ def command(
 
         told = tell(worktree.top, found.ids.values())
     terminal = session.terminal()
+    if form == "html" and output is None and terminal.shows:
+        from repoagent.cli.screen.output import show_page
+
+        show_page(terminal, _text(found, told, form, terminal, as_json=as_json), "neighbors")
+        return
     if not nul:
         _deliver(terminal, _text(found, told, form, terminal, as_json=as_json), output, cwd)
         return
@@ -125,6 +147,23 @@ def command(
         terminal.result(names)
     else:
         _deliver(terminal, names, output, cwd)
+
+
+def _map(terminal: Terminal, revision: str, output: str | None) -> None:
+    from pathlib import Path
+
+    from repoagent.history.picture.map import map_page
+    from repoagent.history.repository_map import repository_map
+    from repoagent.repo.worktree import open_worktree
+
+    cwd = Path.cwd()
+    text = map_page(repository_map(open_worktree(cwd), revision))
+    if output is None and terminal.shows:
+        from repoagent.cli.screen.output import show_page
+
+        show_page(terminal, text, "map")
+        return
+    _deliver(terminal, text, output, cwd)
 
 
 def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool) -> None:

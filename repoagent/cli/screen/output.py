@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.errors import UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.screen.terminal import Terminal
 
 _SYSTEM_S = ("/dev/", "/proc/")  # where a name stands for what is open already, a file too
 
@@ -39,3 +43,17 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
 
 def _existing(path: str, flags: int) -> int:
     return os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC) | os.O_NOCTTY)
+
+
+def show_page(terminal: Terminal, text: str, name: str) -> None:
+    """Write a page to a new temporary file that only the user can read, print its path and open it in the browser. The
+    file stays: the browser may read it after this process has ended."""
+    import tempfile
+    import webbrowser
+
+    handle, path = tempfile.mkstemp(prefix=f"repoagent-{name}-", suffix=".html")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    terminal._replace(pages="").result(f"{path}\n")
+    if not webbrowser.open(Path(path).as_uri()):
+        terminal.note("no browser found: open the file yourself, or choose its name with -o FILE")

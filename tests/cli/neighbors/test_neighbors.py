@@ -63,7 +63,11 @@ def pair(repo: GitRepo) -> GitRepo:
         (["core.py", "-o", "no/folder/x.html"], "there is no folder"),
         (["core.py", "-o", "tests"], "tests is a folder"),
         (["-dash"], "no such option"),
-        ([], "missing argument 'FILE...'"),
+        ([], "no file given: name one, or use --map for the whole repository"),
+        (["--map", "core.py"], "--map cannot be combined with FILE"),
+        (["--map", "--format", "svg"], "--map cannot be combined with --format svg"),
+        (["--map", "-z"], "--map cannot be combined with -z"),
+        (["--map", "--at", "nope"], "there is no commit nope"),
     ],
 )
 def test_wrong_calls_are_one_sentence(pair: GitRepo, arguments: list[str], sentence: str) -> None:
@@ -275,6 +279,53 @@ def test_a_picture_is_written_whole_and_never_through_a_link(pair: GitRepo, tmp_
     page = neighbors(pair.top, "core.py", "--format", "html").stdout
     assert page.startswith("<!DOCTYPE html>") and "pair 3" in page
     assert neighbors(pair.top, "core.py", "--format", "dot").stdout.startswith("graph neighbors {")
+
+
+def test_the_whole_repository_is_mapped(pair: GitRepo) -> None:
+    done = neighbors(pair.top, "--map", "-o", "map.html")
+    assert (done.returncode, done.stdout) == (0, "") and "written to map.html" in done.stderr
+    page = (pair.top / "map.html").read_text(encoding="utf-8")
+    assert "What changes together in" in page and "tests/test_core.py" in page
+    assert neighbors(pair.top, "--map").stdout == page
+
+
+def test_a_repository_without_commits_has_no_map(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    done = neighbors(tmp_path, "--map")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "repoagent: no commits yet: there is nothing to map\n"
+
+
+@pytest.mark.parametrize("arguments", [["--map"], ["core.py", "--format", "html"]])
+def test_on_a_terminal_a_page_opens_in_the_browser(
+    pair: GitRepo, tmp_path: Path, arguments: list[str]
+) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    browser.chmod(0o755)
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    env = {"BROWSER": f"{browser} %s", "TMPDIR": str(pages)}
+    with Screen([*PROGRAM, "neighbors", *arguments], pair.top, width=200, env=env) as screen:
+        assert screen.end() == 0
+    (page,) = pages.iterdir()
+    assert screen.seen.strip() == str(page)
+    assert (tmp_path / "opened").read_text().strip() == page.as_uri()
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_without_a_browser_the_page_is_named(pair: GitRepo, tmp_path: Path) -> None:
+    git = next(
+        Path(folder) / "git" for folder in os.environ["PATH"].split(":") if (Path(folder) / "git").exists()
+    )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").symlink_to(git)
+    env = {"BROWSER": "/nonexistent", "PATH": str(tmp_path / "bin"), "TMPDIR": str(tmp_path)}
+    with Screen([*PROGRAM, "neighbors", "--map"], pair.top, width=200, env=env) as screen:
+        assert screen.end() == 0
+    assert "no browser found: open the file yourself" in screen.seen
+    assert any(page.suffix == ".html" for page in tmp_path.iterdir())
 
 
 @pytest.mark.soak
