@@ -74,9 +74,9 @@ def parse(option: Option, key: str, value: object, origin: str) -> Value:
 def why_not_from_repository(option: Option, value: Value) -> str | None:
     """Why `value` does not count when a repository says it, as a part of a sentence; None when it does."""
     if not option.repository_may_set:
-        return f"{option.key} is a person's own to set"
+        return f"only you can set {option.key}"
     if option.only_like and not (isinstance(value, str) and option.only_like.fullmatch(value)):
-        return f"{option.key} may only be {option.only_what} there"
+        return f"{option.key} may only be {option.only_what} in a repository"
     return None
 
 

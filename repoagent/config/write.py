@@ -27,8 +27,8 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
     value = parse(option, spelled, text, "config")
     if repository and (reason := why_not_from_repository(option, value)):
         raise UsageError(
-            f"{reason}, so a repository cannot set it: leave out --shared to set it in your own file, or use "
-            f"`git config repoagent.{_in_git(spelled)} VALUE` to set it for this repository"
+            f"{reason}: leave out --shared to set it in your own file, or use `git config "
+            f"repoagent.{_in_git(spelled)} VALUE` to set it for this repository"
         )
     document = _read(path)
     _put(document, _parts(spelled), value, path)

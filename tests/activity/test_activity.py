@@ -282,3 +282,15 @@ def test_runs_are_listed_with_what_they_cost(repo: GitRepo, run: Run) -> None:
     assert "run limit" in table and "make <b>it</b>" in table and "$0.2500" in table and "1 run;" in table
     page = run("activity", "--since", "ever", "--html", "-").out
     assert "make &lt;b&gt;it" in page and "run limit" in page
+
+
+def test_options_of_cost_need_it(repo: GitRepo, run: Run) -> None:
+    for arguments, sentence in (
+        (["--by", "model"], "--by and --here need --cost"),
+        (["--here"], "--by and --here need --cost"),
+        (["--cost", "--html", "x.html"], "--cost cannot be combined with --html or --limit"),
+        (["--cost", "-n", "3"], "--cost cannot be combined with --html or --limit"),
+    ):
+        done = run("activity", *arguments)
+        assert (done.code, done.err) == (2, f"repoagent: {sentence}\n")
+    assert not (repo.top / "x.html").exists()

@@ -32,7 +32,7 @@ def test_wrong_calls_change_nothing(repo: GitRepo, tmp_path: Path, clean_environ
         (["max_turns", "1", "2"], "max_turns takes one value"),
         (
             ["--shared", "check", "make"],
-            "check is a person's own to set, so a repository cannot set it: leave out",
+            "only you can set check: leave out --shared",
         ),
         (["--shared", "max_turns"], "--shared needs a KEY and a VALUE"),
         (["--unset", "max_turns", "3"], "--unset takes one KEY"),

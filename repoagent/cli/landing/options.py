@@ -23,7 +23,7 @@ LANDING_CONFLICTS: Mapping[str, Sequence[str]] = {
     "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
     "by_hunk": ("yes",),
 }
-FLAGS = {"by_hunk": "patch", "kinds": "kind", "sign": "gpg-sign", "sources": "source", "words": "message"}
+FLAGS = {"by_hunk": "patch", "sign": "gpg-sign", "sources": "source", "words": "message"}
 _SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
 
 no_parse_check = click.option(
@@ -115,7 +115,7 @@ def parse_check(given: SimpleNamespace) -> dict[str, object]:
 
 
 def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]]) -> None:
-    """Raise UsageError for options that can't be used together, as `tables` say of their parameters."""
+    """Raise UsageError for options that cannot be combined, as `tables` say of their parameters."""
     for conflicts in tables:
         for option, others in conflicts.items():
             for other in others:

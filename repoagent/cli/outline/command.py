@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.landing.options import flag, is_given
+from repoagent.cli.landing.options import is_given
 from repoagent.cli.program.command import Command
 from repoagent.cli.program.model_options import max_cost_option, model_option, record_option, reply_option
 from repoagent.cli.program.session import Session, json_option, pass_session
@@ -88,9 +88,8 @@ def _refuse_conflicts(given: SimpleNamespace) -> None:
     groups = list(_OPTION_GROUPS.values())
     wrong = [name for name in (groups[0][:-1] if given.summary else groups[1]) if is_given(given, name)]
     if wrong:
-        raise UsageError(
-            f"{flag(wrong[0])} {'cannot be combined with' if given.summary else 'needs'} --summary"
-        )
+        option = next(param.opts[-1] for param in command.params if param.name == wrong[0])
+        raise UsageError(f"{option} {'cannot be combined with' if given.summary else 'needs'} --summary")
 
 
 def _outline(

@@ -33,7 +33,7 @@ def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -
     if not prompt.strip() and fresh:
         raise UsageError('say what to do: repoagent run "PROMPT"')
     if given.commit_per_edit and given.no_commit:
-        raise UsageError("--commit-per-edit and --no-commit can't be used together")
+        raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     _refuse_swallowed(given)
     held = "" if fresh else hold_on(given, settings, Home(layout(worktree), name))
     mode = next(mode for mode in MODES if mode == (given.mode or settings.text("run.mode")))

@@ -79,7 +79,7 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
     from repoagent.split.artifact import read_index, worktree_of
 
     if given.dry_run and given.no_commit:
-        raise UsageError("--dry-run and --no-commit can't be used together: leave one out")
+        raise UsageError("--dry-run and --no-commit cannot be combined")
     if given.words and not "".join(given.words).strip():
         raise UsageError("the commit message is empty: nothing was done")
     cwd = Path.cwd()

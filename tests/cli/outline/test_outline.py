@@ -55,6 +55,9 @@ def folder(tmp_path: Path) -> Path:
         (["app.py", "--depth", "0"], "--depth 0 leaves nothing to show"),
         (["app.py", "--kind", "klass"], "there is no kind 'klass'; there are: function, method,"),
         ([], "missing argument 'FILE...'"),
+        (["app.py", "--words", "40"], "--words needs --summary"),
+        (["app.py", "-y"], "--yes needs --summary"),
+        (["app.py", "--summary", "--kind", "class"], "--kind cannot be combined with --summary"),
     ],
 )
 def test_wrong_calls_are_one_sentence(folder: Path, arguments: list[str], sentence: str) -> None:
