@@ -18,10 +18,10 @@ Examples:
   repoagent -C ~/src/project mcp --write
 
 \b
-It speaks the Model Context Protocol on standard input and output, for a
-client that starts it in a repository. Tools: neighbors, uses,
-history, outline, segments, recall, read, review, apply. Without --write
-`apply` only says whether and where a patch would fit."""
+It speaks the Model Context Protocol on standard input and output, for a client
+that starts it in a repository: see `repoagent help docs/mcp.md`. Tools:
+neighbors, uses, history, outline, segments, recall, read, review, apply.
+Without --write `apply` only says whether and where a patch would fit."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -46,7 +46,9 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
         raise UsageError(f"`repoagent mcp` needs the package mcp: {install_extra('mcp')}")
     terminal = session.terminal()
     if terminal.reads:
-        terminal.note("waiting for a client to speak on standard input: see docs/mcp.md (^C ends it)")
+        terminal.note(
+            "waiting for a client to speak on standard input; see `repoagent help docs/mcp.md` (^C ends it)"
+        )
     from repoagent.cli.program.signals import die
     from repoagent.work.mcp import Service, serve
 

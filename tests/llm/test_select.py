@@ -56,7 +56,12 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
     with pytest.raises(ModelError) as raised:
         open_model(settings(tmp_path))
-    for way in ("export ANTHROPIC_API_KEY=", "docs/models.md", '"command:claude -p"', "--model manual"):
+    for way in (
+        "export ANTHROPIC_API_KEY=",
+        "repoagent help docs/models.md",
+        '"command:claude -p"',
+        "--model manual",
+    ):
         assert way in str(raised.value)
     preload(None)  # nothing to load, nothing to say
 

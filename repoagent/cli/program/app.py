@@ -64,7 +64,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 HIDDEN = {
-    "help": ("repoagent.cli.program.help:command", "Show the help of a command."),
+    "help": ("repoagent.cli.program.help:command", "Show the help of a command, or a page."),
     "mine": ("repoagent.cli.mine:command", "Read the history of the repository into its index."),
     "completion": ("repoagent.cli.completing.command:command", "Print the completion script of a shell."),
 }

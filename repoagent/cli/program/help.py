@@ -1,12 +1,15 @@
-"""`repoagent help`: the help of a command, and the page of exit codes."""
+"""`repoagent help`: the help of a command, the exit codes, or a page of the documentation, which is in the wheel."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.errors import Exit
+from repoagent.cli.program.session import Session, pass_session
+from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -29,6 +32,7 @@ NOTES = """\
 1 when they find nothing. `runs wait` exits with the code of the run.
 """
 _TOPIC = "exit-codes"
+_PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -43,13 +47,29 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 @click.command()
 @click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_complete)
+@pass_session
 @click.pass_context
-def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+def command(ctx: click.Context, session: Session, words: tuple[str, ...]) -> None:
     """Show the help of COMMAND: `repoagent help edit`, `repoagent help memory show`.
 
-    Without a COMMAND, list all commands. `repoagent help exit-codes` lists the exit codes.
+    Without a COMMAND, list all commands. `repoagent help exit-codes` lists the exit codes, and
+    `repoagent help docs/models.md` prints that page of the documentation.
     """
-    click.echo(exit_codes() if words == (_TOPIC,) else _context_of(ctx.find_root(), words).get_help())
+    if words and (page := _PAGE.fullmatch(words[0])):
+        session.terminal().result(read_page(page[1]))
+    else:
+        click.echo(exit_codes() if words == (_TOPIC,) else _context_of(ctx.find_root(), words).get_help())
+
+
+def read_page(name: str) -> str:
+    """The text of docs/NAME.md. Raises UsageError where there is no such page."""
+    package = Path(__file__).parents[2]
+    folder = next(one for one in (package / "docs", package.parent / "docs") if one.is_dir())
+    try:
+        return (folder / f"{name}.md").read_text("utf-8")
+    except FileNotFoundError:
+        names = ", ".join(sorted(page.stem for page in folder.glob("*.md")))
+        raise UsageError(f"no such page: docs/{name}.md; the pages are {names}") from None
 
 
 def exit_codes() -> str:

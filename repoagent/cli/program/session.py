@@ -22,6 +22,7 @@ PAGED = frozenset(
         "conversation list",
         "conversation show",
         "doctor",
+        "help",
         "history",
         "memory list",
         "memory show",

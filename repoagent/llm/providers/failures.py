@@ -18,10 +18,11 @@ from repoagent.llm.model import Request, Retryable, Usage
 WAYS = """\
 The shortest ways to get one:
   export ANTHROPIC_API_KEY=...   with a key of console.anthropic.com
-  --model openai/NAME            or ollama/NAME, local/FILE.gguf: docs/models.md
+  --model openai/NAME            or ollama/NAME, local/FILE.gguf
   --model "command:claude -p"    any program that reads a prompt, prints a reply
   --model manual                 you carry prompt and reply to any chat yourself
-To keep a choice: git config --global repoagent.model SPEC"""
+To keep a choice: git config --global repoagent.model SPEC
+More: repoagent help docs/models.md"""
 
 SHORTEST_KEY = (
     6  # characters; what is shorter is a stand-in for a server that wants any, and is in many words

@@ -1,0 +1,67 @@
+"""The pages of the documentation that messages name can be read where repoagent is installed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import repoagent
+from tests.edit.conftest import Run, run, script
+
+__all__ = ["run", "script"]
+
+ROOT = Path(repoagent.__file__).parent
+PAGE = re.compile(r"docs/([\w-]+\.md)")
+
+
+def literals() -> Iterator[tuple[Path, str]]:
+    """The string literals of the package, without docstrings and comments."""
+    for file in ROOT.rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                yield file, node.value
+
+
+def test_a_message_names_a_page_with_the_command_that_prints_it() -> None:
+    named = [(file, text) for file, text in literals() if "docs/" in text]
+    assert len(named) > 8
+    for file, text in named:
+        if file.name in {"sensitive.py", "export.py", "command.py", "rules.py", "help.py"}:
+            continue  # paths of the user's repository; `rules` is below, `help` reads the pages
+        for page in PAGE.finditer(text):
+            assert text[: page.start()].endswith("repoagent help "), (file, text)
+            assert (ROOT.parent / "docs" / page[1]).is_file(), (file, text)
+
+
+def test_the_pages_are_in_the_wheel(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT.parent, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    pages = {page.name for page in (ROOT.parent / "docs").glob("*.md")}
+    assert {name for name in names if "/docs/" in name} == {f"repoagent/docs/{page}" for page in pages}
+    assert {page[1] for _, text in literals() for page in PAGE.finditer(text)} & pages
+    assert {"repoagent/cli/__init__.py", "repoagent/llm/models.toml", "repoagent/py.typed"} <= names
+    assert any(name.endswith("share/man/man1/repoagent.1") for name in names)
+
+
+def test_help_prints_pages_and_the_help_of_commands(run: Run) -> None:
+    page = run("help", "docs/models.md")
+    assert (page.code, page.out) == (0, (ROOT.parent / "docs/models.md").read_text("utf-8"))
+    assert run("help", "docs/models").out == page.out
+    assert run("help", "config", "init").out == run("config", "init", "--help").out
+    assert run("help").out == run("--help").out
+    wrong = run("help", "docs/../README.md")
+    assert wrong.code == 2
+    unknown = run("help", "docs/nope.md")
+    assert unknown.code == 2 and "no such page: docs/nope.md" in unknown.err
