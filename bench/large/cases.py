@@ -1,4 +1,4 @@
-"""Requests from real commits: the subject is the request, the lines that the commit changed are the truth."""
+"""Requests from real commits: the message is the request, the lines that the commit changed are the truth."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ LEAST_BYTES = 64 * 1024
 MOST_HUNKS, MOST_LINES = 6, 60
 SHARE = 0.4  # of the lines that the commit changed are those of the file, at least
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
+MOST_BODY = 1_500  # characters of a body
+_TRAILER = re.compile(r"^[A-Za-z][\w-]+: .*\n?", re.MULTILINE)
 _NO_REQUEST = re.compile(r"^(merge|revert|bump|release|version|update (changelog|version))\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Case:
     """One request about `path` of the repository `top` as it was in `parent`; `truth` are the lines (from 1) that
-    stood where the commit changed something, `earlier` the subjects and bodies that a history block would show."""
+    stood where the commit changed something."""
 
     top: Path
     path: str
@@ -31,29 +33,32 @@ class Case:
         return git(self.top, "cat-file", "blob", f"{self.commit}^:{self.path}")
 
 
-def cases(top: Path, path: str, limit: int, seed: int) -> list[Case]:
-    """At most `limit` cases of one file, drawn at random from its last 600 commits."""
-    drawn = list(_subjects(top, path))
+def cases(top: Path, path: str, limit: int, seed: int, *, body: bool = False) -> list[Case]:
+    """At most `limit` cases of one file, drawn at random from its last 600 commits. With `body` the whole message of a
+    commit is the request, and commits without one are left out."""
+    drawn = list(_requests(top, path, body=body))
     random.Random(f"{seed} {path}").shuffle(drawn)
     found: list[Case] = []
-    for commit, subject in drawn:
+    for commit, request in drawn:
         if len(found) == limit:
             break
-        if case := _case(top, path, commit, subject):
+        if case := _case(top, path, commit, request):
             found.append(case)
     return found
 
 
-def _subjects(top: Path, path: str) -> Iterator[tuple[str, str]]:
-    """Commits with one parent, and their subjects, as far as these ask for something."""
-    log = git(top, "log", "--no-merges", "-n", "600", "--format=%H%x09%P%x09%s", "HEAD", "--", path)
-    for line in log.decode(errors="replace").splitlines():
-        commit, parents, subject = line.split("\t", 2)
-        if len(parents.split()) == 1 and len(subject.split()) > 2 and not _NO_REQUEST.match(subject):
-            yield commit, subject
+def _requests(top: Path, path: str, *, body: bool) -> Iterator[tuple[str, str]]:
+    """Commits with one parent, and their messages, as far as these ask for something."""
+    log = git(top, "log", "--no-merges", "-n", "600", "--format=%H%x09%P%x09%s%x09%b%x00", "HEAD", "--", path)
+    for entry in log.decode(errors="replace").split("\0")[:-1]:
+        commit, parents, subject, text = entry.lstrip("\n").split("\t", 3)
+        text = _TRAILER.sub("", text).strip()[:MOST_BODY]
+        asks = len(subject.split()) > 2 and not _NO_REQUEST.match(subject)
+        if len(parents.split()) == 1 and asks and (text or not body):
+            yield commit, f"{subject}\n\n{text}" if body else subject
 
 
-def _case(top: Path, path: str, commit: str, subject: str) -> Case | None:
+def _case(top: Path, path: str, commit: str, request: str) -> Case | None:
     counts = git(top, "diff-tree", "-r", "--numstat", "--no-renames", f"{commit}^", commit).decode(
         errors="replace"
     )
@@ -71,7 +76,7 @@ def _case(top: Path, path: str, commit: str, subject: str) -> Case | None:
     if not 0 < len(hunks) <= MOST_HUNKS:
         return None
     truth = frozenset(line for start, count in hunks for line in range(start, start + max(1, count)) if line)
-    return Case(top, path, commit, subject, truth) if truth else None
+    return Case(top, path, commit, request, truth) if truth else None
 
 
 def _counts(text: str) -> Iterator[tuple[int, int, str]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.large.cases import Case, git
 from repoagent.edit.large.block import Excerpt, excerpt_of
-from repoagent.edit.large.parts import About
+from repoagent.edit.large.parts import About, choose
 from repoagent.edit.large.recent import COMMITS, Touched
 from repoagent.edit.large.room import MAP_BYTES, PARTS_BYTES, Room
+from repoagent.edit.large.units import Unit, units
 from repoagent.edit.small.windows import find_windows
 
 WINDOW_LINES = 150  # as a small model is shown
@@ -39,9 +40,20 @@ def without_history(case: Case, data: bytes) -> Shown:
     return _shown(excerpt_of(case.path, data, About(case.request), Room(PARTS_BYTES, MAP_BYTES)))
 
 
+def words_alone(case: Case, data: bytes) -> Shown:
+    """Ours without symbols: definitions count as any other words do, and there is no outline."""
+    found = units(case.path, data.decode("utf-8", "replace"))
+    parts = choose(case.path, found, (), About(case.request, (), _touched(case)), PARTS_BYTES)
+    return _parts(parts, 0)
+
+
 def _shown(found: Excerpt) -> Shown:
-    lines = {line for part in found.parts for line in range(part.first, part.last + 1)}
-    return Shown(frozenset(lines), sum(part.size for part in found.parts) + len(found.outline.encode()))
+    return _parts(found.parts, len(found.outline.encode()))
+
+
+def _parts(parts: Sequence[Unit], outline: int) -> Shown:
+    lines = {line for part in parts for line in range(part.first, part.last + 1)}
+    return Shown(frozenset(lines), sum(part.size for part in parts) + outline)
 
 
 def beginning(case: Case, data: bytes) -> Shown:
@@ -99,6 +111,7 @@ def _touched(case: Case) -> tuple[Touched, ...]:
 WAYS: dict[str, Way] = {
     "repoagent": ours,
     "the same without history": without_history,
+    "the same by words alone": words_alone,
     "lines that match": matches,
     "the beginning": beginning,
     "windows": windows,

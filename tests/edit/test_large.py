@@ -139,6 +139,20 @@ def test_what_the_request_is_about_is_shown(request_: str, line: str) -> None:
     assert len(found.outline.encode()) <= ROOM.map
 
 
+@pytest.mark.parametrize("name", ["Rounder.apply", "Rounder::apply()", "`_carry_over`", "carry_over()"])
+def test_a_definition_that_is_named_comes_before_what_repeats_the_words(name: str) -> None:
+    repeats = "".join(
+        f"def step_{n}(value):\n    # round values above the limit, then apply the limit to values\n"
+        f"    return round_value(value, LIMIT, {n})\n\n\n"
+        for n in range(900)
+    )
+    body = "    def apply(self, x):\n        return self._carry_over(x)\n\n    def _carry_over(self, x):\n        return x\n"
+    text = f"{HEAD}{repeats}class Rounder:\n{body}\n\n{repeats}"
+    found = excerpt_of("big.py", text.encode(), About(f"{name} must round values above the limit"), ROOM)
+    wanted = "def apply" if "apply" in name else "def _carry_over"
+    assert any(wanted in part.text for part in found.parts)
+
+
 def _line(text: str, what: str) -> int:
     return text[: text.index(what)].count("\n") + 1
 
