@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from repoagent.cli.screen.markdown import Markdown
+    from repoagent.cli.screen.reply import Plain
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.cli.screen.working import Working
 
 
 @dataclass
 class Stream:
-    """Shows the pieces of a reply on standard output, if it is `live`."""
+    """Renders the pieces of a reply on standard output, if it is `live`."""
 
     terminal: Terminal
     working: Working
     live: bool
     _started: bool = False
-    _line_open: bool = False
-    _held: str = ""
+    _inside_line: bool = False
+    _markdown: Markdown | Plain = field(init=False, repr=False)
 
     def text(self, piece: str) -> None:
-        """One piece. A carriage return is held back until it is known whether a newline follows."""
+        """One piece."""
         if not self.live or not piece:
             return
         if not self._started:
-            self.working.quiet()
+            self._markdown = self.terminal.markdown()
             self._started = True
-        piece = self._held + piece
-        self._held = "\r" if piece.endswith("\r") else ""
-        shown = piece.removesuffix("\r").replace("\r\n", "\n")
-        if shown:
-            self.terminal.result(shown)
-            self._line_open = not shown.endswith("\n")
+        self._show(self._markdown.feed(piece))
 
     def void(self, text: str) -> None:
         """What was shown of an attempt that broke off does not count."""
@@ -41,7 +38,6 @@ class Stream:
             self._break()
             self.terminal.note("That reply broke off: it does not count.", "yellow")
             self._started = False
-            self._held = ""
 
     def waiting(self, seconds: float, why: str) -> None:
         self.warn_line(f"{why}; trying again in {seconds:.0f} s")
@@ -58,17 +54,19 @@ class Stream:
 
     def end(self, whole: str) -> None:
         """The reply is there: its end, or all of it where it came at once."""
-        if not self.live:
-            return
         if not self._started:
             self.text(whole)
-        if self._held:
-            self._held = ""
-            self.terminal.result("\r")
         self._break()
 
     def _break(self) -> None:
-        """End the line that the model has begun."""
-        if self._line_open:
-            self.terminal.result("\n")
-            self._line_open = False
+        """Print what is held back, and end the line that the model has begun."""
+        if self._started:
+            self._show(self._markdown.rest())
+        if self._inside_line:
+            self._show("\n")
+
+    def _show(self, text: str) -> None:
+        if text:
+            self.working.quiet()
+            self.terminal.styled(text)
+            self._inside_line = not text.endswith("\n")

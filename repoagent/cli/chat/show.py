@@ -31,6 +31,10 @@ class Speaking(Working):
         collect()
         super().text(piece)
 
+    def words(self, piece: str) -> None:
+        collect()
+        super().words(piece)
+
 
 def note(terminal: Terminal, text: str, *styles: str) -> None:
     """A line to the person, folded between words."""
@@ -46,9 +50,7 @@ def show_turn(
         terminal.result(json.dumps(as_object(outcome)) + "\n")
         return
     if outcome.text.strip() and not (answered and terminal.shows):
-        fold = Fold(terminal.width)
-        text = outcome.text.strip() + "\n"
-        terminal.result(fold.feed(text) + fold.rest() if terminal.shows else text)
+        terminal.reply(outcome.text.strip() + "\n")
     for commit in outcome.commits:
         show_commit(worktree, commit, terminal)
     show_left(outcome.left, terminal)
@@ -78,11 +80,14 @@ def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
     if len(said) > _ASKED:
         terminal.note("> …", "dim")
     replies = [turn.text for turn in turns[asked[-1] :] if turn.role == "assistant"]
-    lines = folded(words_of(replies[-1]) if replies else "(no answer yet)", terminal.width)
+    markdown = terminal.markdown("dim", aside=True)
+    lines = (markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()).split(
+        "\n"
+    )
+    lines = lines if lines[-1] else lines[:-1]
     if len(lines) > _RECALLED:
         lines = ["…", *lines[-_RECALLED:]]
-    for line in lines:
-        terminal.note(line, "dim")
+    terminal.styled("".join(f"{line}\n" for line in lines), aside=True)
 
 
 def words_of(reply: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from repoagent.cli.landing.told import Told
-from repoagent.cli.screen.reply import Fold, Words
+from repoagent.cli.screen.reply import Words
 from repoagent.edit import Decision, Proposal, summary
 from repoagent.edit.dialogue import tolerated
 from repoagent.errors import NothingDone, RepoagentError
@@ -60,12 +60,8 @@ class Talk:
     told: Told = field(default_factory=Told)
     answered: bool = False
     _words: Words = field(default_factory=Words, repr=False)
-    _fold: Fold = field(init=False, repr=False)
     _explains: bool = field(default=False, repr=False)
     _shown: tuple[str, str] = field(default=("", ""), repr=False)  # what the person has before their eyes
-
-    def __post_init__(self) -> None:
-        self._fold = Fold(self.terminal.width)
 
     def text(self, piece: str) -> None:
         """A piece of the reply: its words; or, with --verbose, all of it."""
@@ -76,12 +72,11 @@ class Talk:
             self.working.text(piece)
             return
         if self._explains:  # here a diff is a part of the answer
-            self.working.text(self._fold.feed(piece))
+            self.working.words(piece)
             return
         hid = self._words.hides
-        self.working.text(self._fold.feed(self._words.feed(piece)))
+        self.working.words(self._words.feed(piece))
         if self._words.hides and not hid:
-            self._end_line()
             self.working.label("writing the change")
 
     def void(self, text: str) -> None:
@@ -191,16 +186,10 @@ class Talk:
         if self.told.words and not self.terminal.tells and self.told.words not in str(error):
             self.working.note(self.told.words)
 
-    def _end_line(self) -> None:
-        """The words that the fold holds back, and the end of their line."""
-        self.working.text(self._fold.rest())
-        self._fold = Fold(self.terminal.width)
-        self.working.quiet()
-
     def _end_reply(self) -> None:
         if self.terminal.tells:
-            self.working.text(self._fold.feed(self._words.rest()))
-            self._end_line()
+            self.working.words(self._words.rest())
+            self.working.quiet()
 
     def _decision(self, answer: str, proposal: Proposal) -> Decision | None:
         """What an answer means; None when the question is to be asked again."""

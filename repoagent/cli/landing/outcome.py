@@ -37,7 +37,7 @@ def show_outcome(
         terminal.note(outcome.words)
     if landed is None:
         if not (answered and terminal.shows):
-            terminal.result(outcome.answer.strip() + "\n")
+            terminal.reply(outcome.answer.strip() + "\n")
         if terminal.tells:
             terminal.note(f"no change was made · {spent(outcome)}", "dim")
         return

@@ -115,6 +115,12 @@ def _is_small(finding: Finding, brief: Brief) -> bool:
     )
 
 
+def _is_model_s(finding: Finding) -> bool:
+    from repoagent.review.rules import RULES
+
+    return finding.rule in RULES and RULES[finding.rule].source == "model"
+
+
 def _head(finding: Finding, page: Page) -> Iterator[str]:
     level = finding.level.word
     head = f"{level} {one_line(finding.rule)}"
@@ -150,6 +156,13 @@ def _path(path: str, page: Page) -> str:
 
 def _body(finding: Finding, page: Page) -> Iterator[str]:
     room = None if page.width is None else min(page.width, _READABLE) - len(_INDENT)
+    if room is not None and _is_model_s(finding):
+        from repoagent.cli.screen.markdown import Markdown
+
+        markdown = Markdown(lambda: room, color=page.color, utf8=not page.ascii)
+        shown = markdown.feed(finding.body.strip()) + markdown.rest()
+        yield from (f"{_INDENT}{line}".rstrip() for line in shown.removesuffix("\n").split("\n"))
+        return
     for paragraph in finding.body.strip().replace("\r\n", "\n").split("\n"):
         if not paragraph.strip():
             if finding.body.strip():

@@ -30,7 +30,7 @@ def show_run(
     if outcome.words and not terminal.tells:  # where they are shown as they come
         terminal.note(outcome.words)
     if outcome.text.strip() and not (answered and terminal.shows):
-        terminal.done(outcome.text.strip() + "\n")
+        terminal.reply(outcome.text.strip() + "\n", done=True)
     for commit in outcome.commits:
         show_commit(worktree, commit, terminal)
     if outcome.left:

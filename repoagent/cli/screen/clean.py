@@ -16,11 +16,14 @@ _UNSAFE = (
 _STYLES = {
     "bold": "1",
     "dim": "2",
+    "italic": "3",
+    "underline": "4",
     "reverse": "7",
     "red": "31",
     "green": "32",
     "yellow": "33",
     "blue": "34",
+    "magenta": "35",
     "cyan": "36",
     "on-red": "41",
 }

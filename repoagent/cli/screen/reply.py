@@ -34,8 +34,9 @@ class Words:
         """The part that is to be shown of the reply up to the end of `piece`, and was not shown before."""
         shown = ""
         for part in re.findall(r"[^\n]*\n|[^\n]+", piece):
-            self._line += part
             ended = part.endswith("\n")
+            if not self._passing:
+                self._line += part
             if self._closing is not None:
                 if ended and self._closing.search(self._line):
                     self._closing, self.hides = None, False
@@ -116,6 +117,18 @@ class Fold:
             gap, self._column, size = "\n", 0, 0
         self._column += size + columns(shown)
         return gap + word
+
+
+class Plain(Fold):
+    """Words as they are, folded and clean: for a terminal that shows no styles."""
+
+    holds_table = False
+
+    def feed(self, text: str) -> str:
+        return clean(super().feed(text.replace("\r\n", "\n")))
+
+    def rest(self) -> str:
+        return clean(super().rest())
 
 
 def _without_ends(line: str) -> str:

@@ -17,6 +17,8 @@ from repoagent.errors import NothingDone, RepoagentError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from repoagent.cli.screen.markdown import Markdown
+    from repoagent.cli.screen.reply import Plain
     from repoagent.cli.screen.working import Working
 
 
@@ -87,10 +89,43 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         self._page()
         _write(sys.stdout, clean(text) if self.shows else text, exact=not self.shows)
 
-    def styled(self, text: str) -> None:
-        """Write a part of the result that is clean already, and painted as `color` says."""
-        self._page()
-        _write(sys.stdout, text)
+    def styled(self, text: str, *, aside: bool = False) -> None:
+        """Write a part of the result, or of what stands `aside`, that is clean and painted already."""
+        if not aside:
+            self._page()
+        _write(sys.stderr if aside else sys.stdout, text)
+
+    def markdown(self, *base: str, aside: bool = False) -> Markdown | Plain:
+        """What renders a model's words for standard output, or for standard error if they stand `aside`, with plain
+        text in the `base` styles."""
+        if os.environ.get("TERM", "dumb") == "dumb":
+            from repoagent.cli.screen.reply import Plain
+
+            return Plain(self.width)
+        from repoagent.cli.screen.markdown import Markdown
+
+        def width() -> int:
+            try:
+                size = os.get_terminal_size(2 if aside else 1).columns
+            except OSError:
+                size = 0
+            return self.width if "COLUMNS" in os.environ else size or self.width
+
+        color = self.color_err if aside else self.color
+        return Markdown(width, color=color, utf8=has_utf8(os.environ), base=base)
+
+    def reply(self, text: str, *, done: bool = False) -> None:
+        """Write the words of a model as the result, or as what was `done`: rendered for a person, else as they are."""
+        if self.shows:
+            markdown = self.markdown()
+            text = markdown.feed(text) + markdown.rest()
+            text += "" if text.endswith("\n") else "\n"
+        if done:
+            self.done(text, styled=self.shows)
+        elif self.shows:
+            self.styled(text)
+        else:
+            self.result(text)
 
     def done(self, text: str, *, styled: bool = False) -> None:
         """Write what was done as `result` does, or as `styled` does. It is done: where standard output can't take it,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.status import Status
     from rich.text import Text
 
+    from repoagent.cli.screen.markdown import Markdown
+    from repoagent.cli.screen.reply import Plain
     from repoagent.cli.screen.terminal import Terminal
 
 
@@ -32,6 +34,7 @@ class Working:
         self._first = label
         self._status: Status | None = None
         self._inside_line = False
+        self._markdown: Markdown | Plain | None = None
         self._phase = ("", 0.0)  # what is done now, and since when, where it is traced
 
     def __enter__(self) -> Working:
@@ -53,12 +56,7 @@ class Working:
         if in_own_pager():  # a person reads there, and the line can't be moved
             return
         if self._terminal.moves:
-            from rich.console import Console
-
-            console = Console(stderr=True, no_color=not self._terminal.color_err, highlight=False)
-            spinner = "dots" if console.encoding.startswith("utf") else "line"
-            self._status = console.status(_Since(clean(label), time.monotonic()), spinner=spinner)
-            self._status.start()
+            self._spin(label)
         elif self._terminal.tells or self._terminal.verbose:
             self._terminal.note(label)
 
@@ -68,15 +66,24 @@ class Working:
             self._status.update(_Since(f"{clean(label)}: {part:.0%}", time.monotonic()))
 
     def text(self, piece: str) -> None:
-        """Show a piece of what a model writes."""
+        """Show a piece of what a model or a program writes, as it is."""
         if not self._terminal.tells or not piece:
             return
-        if self._status is not None:
-            self.quiet()
         shown = clean(piece.replace("\r\n", "\n"))
-        sys.stderr.write(paint(shown, *self.styles) if self._terminal.color_err else shown)
-        sys.stderr.flush()
+        self._show(paint(shown, *self.styles) if self._terminal.color_err else shown)
         self._inside_line = not piece.endswith("\n")
+
+    def words(self, piece: str) -> None:
+        """Show a piece of a model's words, rendered; `quiet` ends them."""
+        if not self._terminal.tells or not piece:
+            return
+        if self._markdown is None:
+            self._markdown = self._terminal.markdown(*self.styles, aside=True)
+        if shown := self._markdown.feed(piece):
+            self._show(shown)
+            self._inside_line = not shown.endswith("\n")
+        if self._markdown.holds_table and self._terminal.moves and self._status is None:
+            self._spin("writing a table")
 
     def note(self, text: str, *styles: str) -> None:
         """A line to the person, in between; see `Terminal.note`."""
@@ -85,17 +92,33 @@ class Working:
 
     def quiet(self) -> None:
         """End the moving line, or the line that the model has begun."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
-        if self._inside_line:
-            sys.stderr.write("\n")
-            self._inside_line = False
+        rest = "" if self._markdown is None else self._markdown.rest()
+        self._show(rest)
+        if self._inside_line if not rest else not rest.endswith("\n"):
+            self._show("\n")
+        self._inside_line = False
 
     def interrupted(self) -> None:
         """End the line on which a terminal has echoed ^C, unless it is one that is ended or taken away by `quiet`."""
         if self._terminal.tells and self._status is None and not self._inside_line:
             sys.stderr.write("\n")
+
+    def _spin(self, label: str) -> None:
+        from rich.console import Console
+
+        console = Console(stderr=True, no_color=not self._terminal.color_err, highlight=False)
+        spinner = "dots" if console.encoding.startswith("utf") else "line"
+        self._status = console.status(_Since(clean(label), time.monotonic()), spinner=spinner)
+        self._status.start()
+
+    def _show(self, text: str) -> None:
+        """Take the moving line away, and write `text`."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        if text:
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
     def _next_phase(self, label: str) -> None:
         before, began = self._phase

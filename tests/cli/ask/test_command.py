@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -362,7 +363,7 @@ def test_a_terminal_is_shown_the_reply_clean_and_what_does_not_count(
         stream.text("again\r")
         stream.end("again\r")
     out, err = capsys.readouterr()
-    assert out == "one\ntwo ^[[2Jthr\nagain^M\n"
+    assert out == "one\ntwo ^[[2Jthr\nagain\n"
     assert err == (
         "That reply broke off: it does not count.\nthe server is overloaded; trying again in 1 s\n"
     )
@@ -373,11 +374,40 @@ def test_a_terminal_is_shown_the_reply_as_it_comes(repo: GitRepo) -> None:
         "command:cat > /dev/null; printf 'one\\ntwo '; until test -e go; do sleep 0.02; done; printf three"
     )
     with Screen([*PROGRAM, "ask", "hi", "a.txt", "--model", model], repo.top) as screen:
-        screen.expect("two ")
+        screen.expect("two")
         assert "three" not in screen.seen
         repo.write("go", "")
         screen.expect("three\n")
         assert screen.end() == 0
+
+
+MARKDOWN = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"
+
+
+def test_markdown_is_rendered_once_as_it_comes_and_is_exact_in_a_pipe(repo: GitRepo) -> None:
+    model = f"command:cat > /dev/null; printf '{MARKDOWN}'; until test -e go; do sleep 0.02; done; printf '\\nend'"
+    with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top) as screen:
+        screen.expect("x = \x1b[36m1\x1b[m\n")  # the code, while the table is still awaited
+        assert "end" not in screen.seen
+        repo.write("go", "")
+        assert screen.end() == 0
+    shown = screen.seen[screen.seen.index("\x1b[1;4mHead") :]
+    assert "A \x1b[1mbold\x1b[m word" in shown and "a  b" in re.sub("\x1b\\[[0-9]*m", "", shown)
+    assert "```" not in shown and shown.count("Head") == 1
+    assert not re.search("\x1b\\[[0-9;]*[ABCDHJKfsu]", shown)  # nothing that was printed is redrawn
+    with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"NO_COLOR": "1", "LC_ALL": "C"}) as screen:
+        assert screen.end() == 0
+    assert "# Head\nA bold word\n\n```py\nx = 1\n```\n\na  b\n-  -\n1  2\n\nend\n" in screen.seen
+    with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"TERM": "dumb"}) as screen:
+        assert screen.end() == 0
+    exact = MARKDOWN.replace("\\n", "\n")
+    assert f"{exact}\nend\n" in screen.seen
+    reader, writer = os.pipe()
+    with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, stdout=writer) as screen:
+        os.close(writer)
+        assert screen.end() == 0
+    with os.fdopen(reader, encoding="utf-8") as pipe:
+        assert pipe.read() == f"{exact}\nend"
 
 
 @pytest.mark.soak

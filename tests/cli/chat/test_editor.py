@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -124,7 +125,7 @@ def test_undo_asks_and_a_dumb_terminal_will_do(repo: GitRepo, screen: Open, scri
     assert repo.head() == head
     with screen("--continue", width=40) as window:
         shown = window.expect(READY)
-        assert "> greet" in shown and "It greets." in shown
+        assert "> greet" in shown and "It greets." in re.sub(r"\x1b\[[0-9;]*m", "", shown)
         window.send("/plan")
         window.expect("/plan")
         window.send("\x03")  # dropped, and to be had again

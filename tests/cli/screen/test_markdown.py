@@ -1,0 +1,149 @@
+"""Markdown as it is printed while it comes: whole, the same in any pieces, and fit to be copied."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.cli.screen.clean import columns
+from repoagent.cli.screen.markdown import Markdown
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+PARTS = st.sampled_from(
+    [
+        "word", " ", "  ", "\n", "\n\n", "\r\n", "\t", "    ", "# ", "## head\n", "- ", "* ", "+ ", "1. ", "2) ",
+        "12345678901. ", "> ", ">", "---\n", "***", "___\n", "===\n", "`", "``", "```", "```python\n", "~~~\n", "~",
+        "*", "**", "_", "__", "snake_case", "2*3", "[", "](", "](http://a.example/b)", "](http://a \"t\")", ")", "]", "!",
+        "<http://a.example>", "<b>", "&amp;", "&#27;", "\\", "\\*", "|", "| a | b |\n", "|---|--:|\n", "a | b", "\x1b[31m",
+        "\u202e", "漢字", "def f(x):\n", "    return '''x\n", "'''\n", "- [ ] todo\n", "long" * 30,
+    ]
+)  # fmt: skip
+
+
+def render(text: str, sizes: list[int] = [], *, width: int = 40, color: bool = False) -> str:  # noqa: B006
+    markdown, at, out = Markdown(lambda: width, color=color), 0, ""
+    for size in sizes:
+        out += markdown.feed(text[at : at + size])
+        at += size
+    return out + markdown.feed(text[at:]) + markdown.rest()
+
+
+@given(
+    parts=st.lists(PARTS, max_size=20), sizes=st.lists(st.integers(1, 9), max_size=200), color=st.booleans()
+)
+def test_pieces_do_not_matter(parts: list[str], sizes: list[int], color: bool) -> None:
+    text = "".join(parts)
+    assert render(text, sizes, color=color) == render(text, color=color)
+
+
+@given(parts=st.lists(PARTS, max_size=20), width=st.sampled_from([20, 60, 120]), color=st.booleans())
+def test_each_word_is_printed_and_nothing_acts_on_the_terminal(
+    parts: list[str], width: int, color: bool
+) -> None:
+    text = "".join(parts)
+    shown = STYLE.sub("", render(text, width=width, color=color))
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", shown)
+    # an info string names the language of a fence; colours say it
+    expected = text if not color else re.sub(r"(`{3,}|~{3,})[ \t]*[^\s`]*", " ", text)
+    for word in ("word", "head", "snake", "todo", "漢字", "return", "example", "amp", "27", "long"):
+        assert shown.count(word) >= expected.count(word), word
+
+
+@given(
+    words=st.lists(st.sampled_from(["word", "`code`", "**bold**", "a", "漢字", "[x](y)"]), min_size=1, max_size=60),
+    width=st.integers(20, 60),
+    start=st.sampled_from(["", "- ", "  1. ", "> ", "# "]),
+)  # fmt: skip
+def test_prose_is_folded_between_words(words: list[str], width: int, start: str) -> None:
+    for line in render(start + " ".join(words), width=width).splitlines():
+        assert columns(line) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a **b** *c* `d`\n", "a b c `d`\n"),
+        ("a snake_case __init__.py 2 * 3 * 4\n", "a snake_case __init__.py 2 * 3 * 4\n"),
+        ("# One #\ntext\n", "# One\ntext\n"),
+        ("text\n## Two\ntext\n", "text\n\n## Two\ntext\n"),
+        ("a\n\n\n\nb\n", "a\n\nb\n"),
+        ("one\ntwo\n", "one\ntwo\n"),
+        ("- a\n  - b\n    c\n- d\n", "- a\n  - b\n    c\n- d\n"),
+        ("1. a\n\n   b\n2. c\n", "1. a\n\n   b\n2. c\n"),
+        ("* a\n+ b", "- a\n- b\n"),
+        ("- - a\n", "- - a\n"),
+        ("> a\n> b\n\nc\n", "│ a\n│ b\n\nc\n"),
+        ("[a](b.c) <http://d> [http://e](http://e) ![f](g)\n", "a (b.c) http://d http://e f (g)\n"),
+        ("[ref]: http://a 'title'\n", "[ref]: http://a 'title'\n"),
+        ("<b>x</b> &lt;\n", "<b>x</b> &lt;\n"),
+        ("[x](javascript:a)\n", "[x](javascript:a)\n"),
+        ("a **never closed\n\nb\n", "a **never closed\n\nb\n"),
+        ("a *b\nc* d\n", "a b\nc d\n"),
+        ("x\n---\ny\n", "x\n" + "─" * 40 + "\ny\n"),
+        ("```\na  b\n\tc\n\n\nd\n```\nx\n", "```\na  b\n\tc\n\n\nd\n```\n\nx\n"),
+        ("```py\nnever closed", "```py\nnever closed\n"),
+        ("- a\n  ```\n  b\n    c\n  ```\n", "- a\n\n  ```\n  b\n    c\n  ```\n"),
+        ("a\n\n    code  here\n", "a\n\ncode  here\n"),
+        ("| a | b |\n", "| a | b |\n"),
+        ("| a | bb |\n|--:|---|\n| 100 | x\\|y |\n", "  a  bb\n───  ───\n100  x|y\n"),
+        ("| a |\n|---|\n| 1 | extra |\n", "a\n─  ─────\n1  extra\n"),
+        ("a\x1b[2Jb \x07\n", "a^[[2Jb ^G\n"),
+    ],
+)
+def test_what_is_printed(text: str, expected: str) -> None:
+    assert render(text) == expected
+
+
+def test_a_table_is_folded_in_its_cells_and_at_last_cell_by_cell() -> None:
+    text = "| Name | Meaning |\n|---|---|\n| alpha | the first letter of them all |\n| beta | the second |\n"
+    assert render(text, width=30) == (
+        "Name   Meaning\n─────  ───────────────────────\nalpha  the first letter of\n       them all\n"
+        "─────  ───────────────────────\nbeta   the second\n"
+    )
+    wide = "| Name | Meaning |\n|---|---|\n| " + "a" * 12 + " | " + "b" * 12 + " |\n| c | d |\n"
+    assert render(wide, width=20) == f"Name: {'a' * 12}\nMeaning:\n  {'b' * 12}\n\nName: c\nMeaning: d\n"
+
+
+def test_prose_is_printed_word_by_word_and_code_line_by_line() -> None:
+    markdown = Markdown(lambda: 80, color=False)
+    seen = ""
+    for piece, expected in (("One tw", "One"), ("o **th", "One two"), ("ree four** ", "One two three four")):
+        seen += markdown.feed(piece)
+        assert seen == expected
+    assert markdown.feed("\n\n```\nx = 1\ny") == "\n\n```\nx = 1\n"
+    assert markdown.feed(" = 2\n") == "y = 2\n"
+
+
+def test_code_has_colours_of_the_terminal_and_nothing_but_its_text_is_copied() -> None:
+    code = 'def f(x):\n    """Of\n    two lines"""\n    return "a"  # why\n'
+    shown = render(f"```python\n{code}```\n", color=True)
+    assert STYLE.sub("", shown) == code
+    assert "\x1b[32m    two lines" in shown and "\x1b[35mdef\x1b[m" in shown
+    assert not re.search(r"\x1b\[(38|48|4[0-7])", shown)  # no fixed colour, no background
+
+
+def test_the_width_is_that_of_the_window_at_each_word() -> None:
+    widths = [40]
+    markdown = Markdown(lambda: widths[0], color=False)
+    shown = markdown.feed("word " * 16)
+    widths[0] = 20
+    shown += markdown.feed("word " * 16) + markdown.rest()
+    assert [len(line) for line in shown.splitlines()] == [39, 39, 19, 19, 19, 19]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["x" * 500_000, "a *b " * 20_000, "[" * 100_000, "`a " * 20_000, "- " * 50_000, "> " * 50_000, "|a" * 50_000,
+     "```\n" + "'" * 200_000, "# " + "*a " * 50_000, "\\*" * 50_000],
+)  # fmt: skip
+def test_a_line_of_any_length_is_printed_in_time(line: str) -> None:
+    markdown = Markdown(lambda: 80, color=True)
+    started = time.process_time()
+    shown = "".join(markdown.feed(line[at : at + 7]) for at in range(0, len(line), 7)) + markdown.rest()
+    assert time.process_time() - started < 20
+    letters = STYLE.sub("", shown)
+    assert all(letters.count(letter) >= line.count(letter) for letter in set("xab") & set(line))
