@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.cli.program.session import Session, find_layout
-from repoagent.cli.screen.clean import clean, columns, paint
+from repoagent.cli.screen.clean import clean
+from repoagent.cli.screen.glance import Column, table
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -76,17 +77,14 @@ def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: boo
         raise NothingDone(
             f"nothing was spent{'' if since == 'ever' else ' since ' + since}: {folder} has no call"
         )
-    head = (by, "calls", "tokens in", "out", "cost")
-    table = [(clean(_shown(name)), *_cells(total)) for name, total in sums.items()]
-    if len(table) > 1:
-        table.append(("in all", *_cells(_all(sums.values()))))
-    widths = [max(columns(row[at]) for row in [head, *table]) for at in range(len(head))]
-    for number, row in enumerate([head, *table]):
-        first = row[0] + " " * (widths[0] - columns(row[0]))
-        line = "  ".join(
-            [first, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        terminal.styled((paint(line, "bold") if terminal.color and number == 0 else line).rstrip() + "\n")
+    texts = [(clean(_shown(name)), *_cells(total)) for name, total in sums.items()]
+    if len(texts) > 1:
+        texts.append(("in all", *_cells(_all(sums.values()))))
+    numbers = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
+    heads = (Column(by, cut="middle", least=12), *numbers)
+    cells = [[(cell,) for cell in row] for row in texts]
+    for line in table(heads, cells, terminal.width if terminal.shows else None, color=terminal.color):
+        terminal.styled(f"{line}\n")
     if any(total.unpriced for total in sums.values()):
         terminal.note("some of these calls have no known price: see `repoagent models`", "dim")
     if any(total.estimated for total in sums.values()):

@@ -6,31 +6,30 @@ from typing import TYPE_CHECKING
 
 from repoagent.activity.html import ended
 from repoagent.activity.sums import landed, refusals, total
-from repoagent.cli.screen.clean import columns, one_line, paint
+from repoagent.cli.screen.clean import one_line, paint
+from repoagent.cli.screen.glance import Column, table
 
 if TYPE_CHECKING:
     from repoagent.activity.events import Activity, Event
     from repoagent.activity.sums import Sum
     from repoagent.cli.screen.terminal import Terminal
 
-_LEAST = 20  # columns for what was asked
+COLUMNS = (
+    Column("time"),
+    Column("state"),
+    Column("what", cut="end", least=20),
+    Column("cost", right=True, dropped=1),
+)
 
 
 def render(activity: Activity, limit: int, terminal: Terminal) -> str:
     shown = list(reversed(activity.events))[:limit]
-    states = [ended(event) for event in shown]
-    costs = [_cost(event) for event in shown]
-    wide, right = max([columns(state) for state in states], default=0), max(map(len, costs), default=0)
-    lines = []
-    for event, state, cost in zip(shown, states, costs, strict=True):
-        room = (
-            max(terminal.width - 20 - wide - (right + 2 if right else 0), _LEAST) if terminal.shows else None
-        )
-        what = _fitted(_what(event), room)
-        gap = " " * ((room or columns(what)) - columns(what))
-        words = state + " " * (wide - columns(state))
-        line = f"{event.time:%Y-%m-%d %H:%M}  {_painted(words, event, terminal)}  {what}"
-        lines.append((f"{line}{gap}  {cost.rjust(right)}" if right else line).rstrip())
+    rows = [
+        ((f"{event.time:%Y-%m-%d %H:%M}",), (ended(event), _style(event)), (_what(event),), (_cost(event),))
+        for event in shown
+    ]
+    room = terminal.width if terminal.shows else None
+    lines = list(table(COLUMNS, rows, room, color=terminal.color)) if rows else []
     more = len(activity.events) - len(shown)
     if more:
         lines.append(_dim(f"and {more:,} before; --limit shows more", terminal))
@@ -42,7 +41,7 @@ def render(activity: Activity, limit: int, terminal: Terminal) -> str:
         f"{whole.reviews:,} reviewed",
     ]
     counts += [f"{whole.runs:,} run{'s' * (whole.runs > 1)}"] if whole.runs else []
-    lines += ["", *_fold(f"{', '.join(counts)}; {_spent(whole)}", terminal)]
+    lines += [*([""] if lines else []), *_fold(f"{', '.join(counts)}; {_spent(whole)}", terminal)]
     if why := refusals(activity):
         said = ", ".join(f"{one_line(reason)} {count}" for reason, count in why[:6])
         lines += [_dim(line, terminal) for line in _fold(f"not applied: {said}", terminal)]
@@ -64,7 +63,7 @@ def _fold(text: str, terminal: Terminal) -> list[str]:
         return [text]
     from textwrap import wrap
 
-    return wrap(text, max(terminal.width, _LEAST), break_on_hyphens=False)
+    return wrap(text, max(terminal.width, 20), break_on_hyphens=False)
 
 
 def _what(event: Event) -> str:
@@ -77,20 +76,10 @@ def _cost(event: Event) -> str:
     return f"${event.cost:.4f}" if event.cost is not None and event.tokens else ""
 
 
-def _fitted(text: str, room: int | None) -> str:
-    if room is None or columns(text) <= room:
-        return text
-    while columns(text) > room - 1:
-        text = text[:-1]
-    return text + "…"
-
-
-def _painted(words: str, event: Event, terminal: Terminal) -> str:
-    if not terminal.color:
-        return words
+def _style(event: Event) -> str:
     if event.kind == "edit" and event.state != "answered":
-        return paint(words, "green" if landed(event) else "yellow")
-    return paint(words, "blue" if event.kind == "undo" else "cyan")
+        return "green" if landed(event) else "yellow"
+    return "blue" if event.kind == "undo" else "cyan"
 
 
 def _dim(text: str, terminal: Terminal) -> str:

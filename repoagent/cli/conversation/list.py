@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,27 +13,23 @@ import click
 
 from repoagent.cli.conversation.common import VERSION, examples, open_desk
 from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.screen.clean import one_line, paint
-from repoagent.cli.screen.glance import ago, columns, shorten
+from repoagent.cli.screen.clean import one_line
+from repoagent.cli.screen.glance import Cell, Column, ago, table
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.memory.conversations import Entry
 
-HEAD = ("name", "kind", "turns", "size", "last", "remarks", "last")
-REMARKS = 5
-# the columns beside the name, the widest first; the second "last" is the short one
-_SHAPES: tuple[tuple[int, ...], ...] = (
-    (1, 2, 3, 4, 5),
-    (1, 2, 4, 5),
-    (1, 2, 6, 5),
-    (2, 6, 5),
-    (2, 5),
-    (1, 2, 6),
-    (2,),
+COLUMNS = (
+    Column("name", cut="middle", least=26),
+    Column("kind", dropped=1),
+    Column("turns", right=True),
+    Column("size", right=True, dropped=3),
+    Column("last"),
+    Column("remarks", cut="end", least=26, dropped=2),
 )
-_NAME, _REMARK = 26, 26  # columns of a name and of remarks that are enough, where there are longer ones
+_BRIEF = 76  # columns, below which it says "2h", not "2 hours ago"
 
 
 @click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
@@ -72,63 +68,27 @@ def _show(found: Sequence[Entry], terminal: Terminal) -> None:
     from repoagent.cli.screen.terminal import has_utf8
 
     shown = terminal.shows
-    rows = [HEAD, *(_cells(entry, shown) for entry in found)]
+    width = terminal.width if shown else None
+    rows = [_cells(entry, shown, brief=shown and terminal.width < _BRIEF) for entry in found]
     ellipsis = "…" if has_utf8(os.environ) else "..."
-    for number, line in enumerate(_lines(rows, terminal.width if shown else None, ellipsis)):
-        styles = ("bold",) if not number else ("red",) if found[number - 1].problem else ()
-        terminal.styled((paint(line, *styles) if terminal.color else line) + "\n")
+    for line in table(COLUMNS, rows, width, color=terminal.color, ellipsis=ellipsis):
+        terminal.styled(f"{line}\n")
     for entry in found if shown else ():
         if entry.problem:
             terminal.warn(f"{one_line(entry.place.path.name)}: {entry.problem}")
 
 
-def _lines(rows: Sequence[tuple[str, ...]], width: int | None, ellipsis: str) -> Iterator[str]:
-    """The table in at most `width` columns: what says least is left out first, then names and remarks are cut."""
-    widths = [max(columns(row[at]) for row in rows) for at in range(len(HEAD))]
-    shape, room, rest = _fitted(widths, width)
-    for row in rows:
-        name = shorten(row[0], room, ellipsis)
-        cells = [name + " " * (room - columns(name))]
-        for at in shape:
-            cell = _front(row[at], rest, ellipsis) if at == REMARKS else row[at]
-            pad = " " * (widths[at] - columns(cell))
-            cells.append(cell if at == REMARKS else pad + cell if at in (2, 3) else cell + pad)
-        yield "  ".join(cells).rstrip()
-
-
-def _fitted(widths: Sequence[int], width: int | None) -> tuple[tuple[int, ...], int, int]:
-    """Which columns there is room for, and how wide the names and the remarks may be."""
-    if width is None:
-        return _SHAPES[0], widths[0], widths[REMARKS]
-    shape, left = _SHAPES[-1], width
-    for shape in _SHAPES:
-        left = width - sum(widths[at] + 2 for at in shape if at != REMARKS)
-        remarks = min(widths[REMARKS], _REMARK) + 2 if REMARKS in shape else 0
-        if left >= min(widths[0], _NAME) + remarks:
-            break
-    if REMARKS not in shape:
-        return shape, max(8, min(widths[0], left)), 0
-    room = min(widths[0], max(_NAME, left - 2 - widths[REMARKS]))
-    return shape, room, left - 2 - room
-
-
-def _front(text: str, room: int, ellipsis: str) -> str:
-    from repoagent.cli.screen.glance import front
-
-    return text if columns(text) <= room else front(text, max(0, room - columns(ellipsis))) + ellipsis
-
-
-def _cells(entry: Entry, for_people: bool) -> tuple[str, ...]:
+def _cells(entry: Entry, for_people: bool, *, brief: bool) -> tuple[Cell, ...]:
     size = f"{entry.size / 1000:,.1f} kB" if for_people else str(entry.size)
-    return (
+    cells = (
         one_line(entry.place.name),
         "file" if entry.about else entry.place.kind,
         "-" if entry.problem else f"{entry.turns:,}",
         size,
-        (_ago(entry.last) if for_people else entry.last) or "-",
+        (_ago(entry.last, short=brief) if for_people else entry.last) or "-",
         one_line(_remark(entry, for_people)),
-        _ago(entry.last, short=True) or "-",
     )
+    return tuple((cell, *(["red"] if entry.problem else [])) for cell in cells)
 
 
 def _remark(entry: Entry, for_people: bool) -> str:

@@ -165,7 +165,7 @@ class _Form:
     def head(self) -> str:
         used = "used" if self._short else "last use"
         line = self._front("size", "edits", "notes", used) + f"{'state':8}  path"
-        return (paint(line, "bold") if self._color else line) + "\n"
+        return (paint(line, "dim") if self._color else line) + "\n"
 
     def line(self, row: Row) -> str:
         measure, standing = row.measure, row.standing

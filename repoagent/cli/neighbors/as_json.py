@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from repoagent.history.evidence import Told
 from repoagent.history.neighbors import Neighborhood
-from repoagent.history.wording import rate
+from repoagent.history.wording import is_weak, rate
 
 VERSION = 1
 
@@ -26,6 +26,7 @@ def render(found: Neighborhood, told: Mapping[str, Told]) -> str:
             "rate": rate(row.together, row.commits),
             "last": None if row.last is None else _date(row.last),
             "reasons": list(row.reasons),
+            "weak": is_weak(row),
             "evidence": [_commit(found.ids[number], told) for number in row.evidence],
         }
         for row in found.rows

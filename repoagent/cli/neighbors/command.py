@@ -38,6 +38,9 @@ Columns:
             the same files; current work: in the newest commits of all; like
             name, same folder: by what it is called and where it is
 
+Pairs with little evidence are hidden unless --weak is used: at most one common
+commit, of ten or more, and a score below 0.1. --json has them all.
+
 A FILE whose name starts with a dash comes after "--". A deleted file has its
 last neighbors; one that git does not know yet has candidates by name and
 folder, marked as such. No neighbor at all is an answer too, exit code 0.
@@ -70,6 +73,7 @@ answer at once."""
     "--map", "whole", is_flag=True,
     help="Map the whole repository as a web page: clusters of files that change together, and bridges.",
 )  # fmt: skip
+@click.option("--weak", is_flag=True, help="Show pairs with little evidence, too.")
 @click.option("--explain", is_flag=True, help="Show the commits behind each row.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "dot", "svg", "html"]), default="table",
@@ -88,6 +92,7 @@ def command(
     min_score: float,
     revision: str,
     whole: bool,
+    weak: bool,
     explain: bool,
     form: str,
     nul: bool,
@@ -137,12 +142,14 @@ def command(
     if form == "html" and output is None and terminal.shows:
         from repoagent.cli.screen.output import show_page
 
-        show_page(terminal, _text(found, told, form, terminal, as_json=as_json), "neighbors")
+        show_page(terminal, _text(found, told, form, terminal, weak=weak, as_json=as_json), "neighbors")
         return
     if not nul:
-        _deliver(terminal, _text(found, told, form, terminal, as_json=as_json), output, cwd)
+        _deliver(terminal, _text(found, told, form, terminal, weak=weak, as_json=as_json), output, cwd)
         return
-    names = "".join(f"{os.fsdecode(row.path)}\0" for row in found.rows)
+    from repoagent.history.wording import is_weak
+
+    names = "".join(f"{os.fsdecode(row.path)}\0" for row in found.rows if weak or not is_weak(row))
     if output in (None, "-"):
         terminal.result(names)
     else:
@@ -178,7 +185,13 @@ def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool)
 
 
 def _text(
-    found: Neighborhood, told: Mapping[str, Told], form: str, terminal: Terminal, *, as_json: bool
+    found: Neighborhood,
+    told: Mapping[str, Told],
+    form: str,
+    terminal: Terminal,
+    *,
+    weak: bool,
+    as_json: bool,
 ) -> str:
     if as_json:
         from repoagent.cli.neighbors import as_json as neighbors_json
@@ -187,7 +200,7 @@ def _text(
     if form == "table":
         from repoagent.cli.neighbors.table import render
 
-        return render(found, told, terminal)
+        return render(found, told, terminal, weak=weak)
     from repoagent.history import picture
 
     return picture.draw(form, found, told)

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli.screen.clean import clean, one_line, paint
-from repoagent.cli.screen.glance import bar, columns, front, shorten
+from repoagent.cli.screen.glance import Cell, Column, bar, columns, folded, front
+from repoagent.cli.screen.glance import table as table_of
 from repoagent.cli.screen.terminal import has_utf8
 from repoagent.split.artifact.shown import near, quoted
 
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.split.artifact import Index, IndexedSegment, Refreshed
 
-_HEAD = ("file", "lines", "bytes", "what", "cut at")
+_COLUMNS = (
+    Column("file"),
+    Column("lines"),
+    Column("", dropped=2),
+    Column("bytes", right=True),
+    Column("what", cut="end", least=16),
+    Column("cut at", dropped=1),
+)
 _CUT = {
     "start": "start",
     "node": "syntax",
@@ -29,7 +37,7 @@ _CUT = {
     "kept": "as before",
 }
 _MOST = 60  # rows that a person is shown
-_GAP = 2
+_WHAT = 60  # columns of what a segment holds, in a pipe
 
 
 class _Style(NamedTuple):
@@ -112,45 +120,23 @@ def _concerned(index: Index, done: Refreshed) -> tuple[IndexedSegment, ...]:
 def _table(
     index: Index, segments: Sequence[IndexedSegment], data: bytes, done: Refreshed | None, style: _Style
 ) -> Iterator[str]:
-    room = style.width
-    cells = 10 if room is None or room >= 76 else 6 if room >= 60 else 0
-    with_cut = room is None or room >= 66
-    rows = [
-        (
-            segment.file,
-            _lines(segment),
-            _size(segment, index.target, cells, style),
-            _what(index, segment, data),
-            _CUT[segment.boundary] + (", too long" if segment.oversize else "") if with_cut else "",
-        )
-        for segment in segments
-    ]
-    head = (*_HEAD[:4], _HEAD[4] if with_cut else "")
-    widths = [max(map(columns, column)) for column in zip(head, *rows, strict=True)]
-    if room is not None:
-        widths[3] = min(widths[3], max(room - sum(widths[:3]) - widths[4] - _GAP * (4 if with_cut else 3), 4))
-    else:
-        widths[3] = min(widths[3], 60)
-    ellipsis = "..." if style.ascii else "…"
+    bars = 10 if style.width is None or style.width >= 76 else 6
     mine = {*done.edited} if done else set()
-    for row in (head, *rows):
-        filled = [_fill(_cut(cell, width, ellipsis), width) for cell, width in zip(row, widths, strict=True)]
-        if style.color:
-            filled = _painted(filled, head=row is head, mine=row[0] in mine)
-        yield (" " * _GAP).join(filled[: None if with_cut else 4]).rstrip()
-
-
-def _painted(cells: list[str], *, head: bool, mine: bool) -> list[str]:
-    if head:
-        return [paint(cell, "bold") for cell in cells]
-    styles = ("yellow" if mine else None, "dim", "cyan", None, "red" if "too long" in cells[4] else "dim")
-    return [paint(cell, one) if one else cell for cell, one in zip(cells, styles, strict=True)]
-
-
-def _size(segment: IndexedSegment, target: int, cells: int, style: _Style) -> str:
-    size = segment.end - segment.start
-    number = f"{size:>9,}"
-    return f"{bar(size / target, cells, ascii_only=style.ascii)} {number}" if cells else number
+    rows: list[tuple[Cell, ...]] = []
+    for segment in segments:
+        what, end = _what(index, segment, data), "red" if segment.oversize else "dim"
+        rows.append(
+            (
+                (segment.file, *(["yellow"] if segment.file in mine else [])),
+                (_lines(segment), "dim"),
+                (bar((segment.end - segment.start) / index.target, bars, ascii_only=style.ascii), "cyan"),
+                (f"{segment.end - segment.start:,}",),
+                (what if style.width or columns(what) <= _WHAT else front(what, _WHAT) + "…",),
+                (_CUT[segment.boundary] + (", too long" if segment.oversize else ""), end),
+            )
+        )
+    ellipsis = "..." if style.ascii else "…"
+    return table_of(_COLUMNS, rows, style.width, color=style.color, ellipsis=ellipsis)
 
 
 def _lines(segment: IndexedSegment) -> str:
@@ -179,20 +165,6 @@ def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
     return clean(text.replace("\n", " ").replace("\t", " "))
 
 
-def _cut(cell: str, width: int, ellipsis: str) -> str:
-    return cell if columns(cell) <= width else front(cell, width - len(ellipsis)) + ellipsis
-
-
-def _fill(cell: str, width: int) -> str:
-    return cell + " " * (width - columns(cell))
-
-
 def _wrapped(text: str, style: _Style, *styles: str) -> Iterator[str]:
-    line = ""
-    for word in text.split(" "):
-        word = word if style.width is None else shorten(word, style.width, "..." if style.ascii else "…")
-        if line and style.width is not None and columns(line) + 1 + columns(word) > style.width:
-            yield paint(line, *styles) if style.color else line
-            line = ""
-        line = f"{line} {word}" if line else word
-    yield paint(line, *styles) if style.color else line
+    for line in folded(text, style.width, "..." if style.ascii else "…"):
+        yield paint(line, *styles) if style.color else line

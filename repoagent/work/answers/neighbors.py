@@ -21,7 +21,7 @@ class Neighbor:
     `score` says how surely, 0 to 1; `together` in how many of their `commits` it changed too; `rate` is "high",
     "medium", "low", or None when they never did; `last` when both last changed in one commit (ISO 8601, UTC; None for
     never). `reasons` are of "together", "through" (shared partners), "recent", "name", "folder"; `evidence` the full
-    ids of commits behind it.
+    ids of commits behind it; `weak` says that there is too little evidence to be shown unasked.
     """
 
     path: str
@@ -31,6 +31,7 @@ class Neighbor:
     rate: str | None
     last: str | None
     reasons: tuple[str, ...]
+    weak: bool
     evidence: tuple[str, ...]
 
 
@@ -60,7 +61,7 @@ def neighbors_of(
     """The files that changed with `paths` (files or folders from the top). Raises UsageError for what does not exist,
     Refused for what is in a git directory."""
     from repoagent.history.neighbors import neighborhood
-    from repoagent.history.wording import rate
+    from repoagent.history.wording import is_weak, rate
 
     found = neighborhood(worktree, paths, sayable(revision), limit=limit, min_score=min_score)
     rows = tuple(
@@ -72,6 +73,7 @@ def neighbors_of(
             rate(row.together, row.commits),
             None if row.last is None else _date(row.last),
             tuple(row.reasons),
+            is_weak(row),
             tuple(found.ids[number] for number in row.evidence),
         )
         for row in found.rows

@@ -117,7 +117,23 @@ def test_a_candidate_has_no_numbers_that_it_did_not_earn() -> None:
     row = Neighbor(1, b"near.c", 0.02, 0, 0, None, (), ("folder",))
     found = Neighborhood((b"new.c",), "HEAD", "a" * 40, (row,), "names")
     (line,) = [line for line in table(found, {}, plain(80), NOW).split("\n") if line.startswith("near.c")]
-    assert line.split()[-5:] == ["–", "–", "–", "same", "folder"]
+    assert line.split()[-4:] == ["–", "–", "–", "folder"]
+
+
+def test_pairs_of_little_evidence_are_counted_unless_they_are_wanted() -> None:
+    def row(name: bytes, together: int, commits: int, score: float) -> Neighbor:
+        return Neighbor(1, name, score, together, commits, 1_799_000_000, (), ("through",))
+
+    rows = (row(b"sure.c", 9, 143, 0.4), row(b"once.c", 1, 143, 0.05), row(b"near.c", 1, 143, 0.3))
+    found = Neighborhood((b"a.c",), "HEAD", "a" * 40, (*rows, row(b"few.c", 1, 9, 0.05)), "whole", "", 143)
+    shown = table(found, {}, plain(80), NOW, weak=False)
+    assert "once.c" not in shown and all(
+        name in shown for name in ("3 neighbors", "sure.c", "near.c", "few.c")
+    )
+    assert shown.endswith("\n1 weak pair hidden (one common commit at most): use --weak to see it\n")
+    assert "\nbar: share of best score; medium: from 20%; high: from 50%; partners: shared\n" in shown
+    whole = table(found, {}, plain(80), NOW)
+    assert "once.c" in whole and "hidden" not in whole
 
 
 def test_colours_do_not_move_the_columns() -> None:

@@ -1,0 +1,70 @@
+"""Tables fit their terminal: one column gives way, and the rest stays whole."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.cli.screen.clean import columns
+from repoagent.cli.screen.glance import Column, folded, table
+
+HEADS = (
+    Column("file", cut="middle", least=20),
+    Column("lines", right=True),
+    Column("what", cut="end", least=12),
+    Column("empty"),
+    Column("more", dropped=1),
+)
+TEXT = st.text(st.sampled_from("ab/漢é ."), min_size=1, max_size=50).map(str.strip)
+
+
+@given(
+    rows=st.lists(st.tuples(TEXT, st.integers(0, 10**6), TEXT), min_size=1, max_size=6),
+    width=st.sampled_from([60, 80, 120]),
+    color=st.booleans(),
+)
+def test_a_table_fits_and_its_columns_stand_under_each_other(
+    rows: list[tuple[str, int, str]], width: int, color: bool
+) -> None:
+    cells = [
+        ((path, "path"), (f"{number:,}",), (what, "dim"), ("",), ("abc",)) for path, number, what in rows
+    ]
+    shown = [
+        re.sub(r"\x1b\[[0-9;]*m", "", line)
+        for line in table(HEADS, cells, width, color=color, below={0: ["  x"]})
+    ]
+    assert len(shown) == len(rows) + 2 and shown[2] == "  x"
+    assert max(map(columns, shown)) <= width
+    assert "empty" not in shown[0]
+    end = columns(shown[0][: shown[0].index("lines") + 5])
+    for (_, number, _), line in zip(rows, [shown[1], *shown[3:]], strict=True):
+        ends = [found.end() for found in re.finditer(f"{number:,}", line)]
+        assert end in [columns(line[:at]) for at in ends]  # whole, and where the head ends
+
+
+def test_what_says_least_is_left_out_before_the_others_are_cut() -> None:
+    cells = [[("a" * 30,), ("1",), ("w" * 20,), ("",), ("more",)]]
+    assert next(table(HEADS, cells, None, color=False)).split() == ["file", "lines", "what", "more"]
+    head, row = table(HEADS, cells, 44, color=False)
+    assert head.split() == ["file", "lines", "what"] and len(row) <= 44
+    assert "…" in row.split()[0] and row.split()[1] == "1" and row.split()[2].endswith("w…")
+    assert "~" in list(table(HEADS, cells, 44, color=False, ellipsis="~"))[1]
+
+
+def test_a_pipe_gets_the_whole_values_and_the_head_is_dim_on_a_terminal() -> None:
+    cells = [[("src/" + "a" * 25, "path"), ("1",), ("w" * 300, "green"), ("",), ("",)]]
+    assert list(table(HEADS, cells, None, color=False))[1].split() == [
+        cell[0] for cell in cells[0] if cell[0]
+    ]
+    head, row = table(HEADS, cells, 80, color=True)
+    assert head.startswith("\x1b[2mfile") and row.startswith("\x1b[2msrc/\x1b[m") and "\x1b[32mww" in row
+
+
+@pytest.mark.parametrize("width", [20, 60, 120])
+def test_a_sentence_is_folded_between_words(width: int) -> None:
+    lines = list(folded("a sentence of words " * 9 + "src/" + "x" * 200, width))
+    assert all(columns(line) <= width for line in lines)
+    assert [line for line in lines if "…" in line] == lines[-1:]
