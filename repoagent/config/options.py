@@ -57,6 +57,11 @@ _COUNT = or_none(whole(1))
 _DOLLARS = or_none(number())
 _LEVEL = one_of("off", "note", "warning", "error")
 _RULES = {
+    "secret": "error",
+    "conflict-marker": "error",
+    "parse-error": "error",
+    "removed-symbol": "error",
+    "debug-leftover": "warning",
     "partner-missing": "warning",
     "fix-prone": "note",
     "unusual-size": "note",

@@ -97,6 +97,7 @@ class Report:
     by_file: dict[str, bytes] = field(
         default_factory=dict
     )  # the new texts of files with findings, for code frames
+    rules: tuple[str, ...] = ()  # that were applied, without those of a model
 
     def worst(self) -> Level | None:
         return max((finding.level for finding in self.findings), default=None)

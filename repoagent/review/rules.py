@@ -20,7 +20,7 @@ class Rule(NamedTuple):
 
     id: str
     default: Level | None
-    source: Literal["history", "model"]
+    source: Literal["static", "history", "model"]
     line: str
 
     @property
@@ -29,6 +29,16 @@ class Rule(NamedTuple):
 
 
 _RULES = (
+    Rule("secret", Level.ERROR, "static", "A key, a token or a password is added."),
+    Rule("conflict-marker", Level.ERROR, "static", "A conflict marker of git is part of the change."),
+    Rule("parse-error", Level.ERROR, "static", "A file that parsed before the change no longer does."),
+    Rule(
+        "removed-symbol",
+        Level.ERROR,
+        "static",
+        "A name is gone that other code still imports or calls.",
+    ),
+    Rule("debug-leftover", Level.WARNING, "static", "A line looks left over from debugging."),
     Rule("partner-missing", Level.WARNING, "history", "A file that usually changes along was left out."),
     Rule(
         "fix-prone",

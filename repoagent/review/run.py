@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.review.finding import Finding, Report
+from repoagent.store.secrets import MASK
 
 if TYPE_CHECKING:
     from repoagent.config import Settings
@@ -38,10 +39,18 @@ class Asked(NamedTuple):
 def review(change: Change, asked: Asked) -> Report:
     """The findings on `change`, in the order in which they are shown. Raises what the model's part raises."""
     from repoagent.review.history import history_findings
+    from repoagent.review.rules import RULES, level_of
+    from repoagent.review.static import static_findings
 
+    static = static_findings(change, asked.worktree, asked.settings)
     past = history_findings(change, asked.worktree, asked.layout, asked.settings)
-    findings: list[Finding] = list(past.findings)
-    unseen, notes = [*asked.unseen, *past.unseen], [*asked.notes, *past.notes]
+    gone = {one.place.path for one in static.findings if one.rule == "removed-symbol"}
+    findings: list[Finding] = list(static.findings)
+    findings += [  # that a symbol is gone is said already, with all who use it
+        one for one in past.findings
+        if one.rule != "api-changed" or one.place.start or one.place.path not in gone
+    ]  # fmt: skip
+    unseen, notes = [*asked.unseen, *static.unseen, *past.unseen], [*asked.notes, *past.notes]
     dropped, model, tokens, cost = 0, "", 0, None
     if not change.files and not asked.unseen:
         nothing = _NOTHING.get(change.kind, "there is no change to look at")
@@ -56,7 +65,7 @@ def review(change: Change, asked: Asked) -> Report:
         unseen += answer.unseen
         notes += answer.notes
         dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
-    from repoagent.review.foreign import relaxed
+    from repoagent.review.foreign import RULE, is_foreign, relaxed
 
     findings += relaxed(change, asked.worktree, asked.layout, asked.settings)
     kept, dismissed = _split(change, findings, asked, notes)
@@ -64,7 +73,11 @@ def review(change: Change, asked: Asked) -> Report:
     return Report(
         title=change.title, files=len(change.files), findings=tuple(ordered), dismissed=tuple(dismissed),
         dropped=dropped, unseen=tuple(unseen), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,
-        cost=cost, base=change.base, head=change.head, by_file=_texts(change, ordered),
+        cost=cost, base=change.base, head=change.head, by_file=_texts(change, ordered, static.secrets),
+        rules=tuple(
+            rule.id for rule in RULES.values()
+            if rule.source != "model" and level_of(rule.id, asked.settings) and (rule.id != RULE or is_foreign(change))
+        ),
     )  # fmt: skip
 
 
@@ -88,11 +101,13 @@ def _order(finding: Finding) -> tuple[int, str, int, str, str]:
     return (-finding.level, finding.place.path, finding.place.start, finding.rule, finding.key)
 
 
-def _texts(change: Change, findings: Sequence[Finding]) -> dict[str, bytes]:
-    """The new texts of the files whose lines a finding names."""
+def _texts(change: Change, findings: Sequence[Finding], secrets: Sequence[str]) -> dict[str, bytes]:
+    """The new texts of the files whose lines a finding names, to be shown around it: without the secrets found."""
     wanted = {finding.place.path for finding in findings if finding.place.start and not finding.place.old}
     found: dict[str, bytes] = {}
     for file in change.files:
         if file.path in wanted and (text := change.read_new(file)) is not None:
+            for secret in secrets:
+                text = text.replace(secret.encode("utf-8", "surrogateescape"), MASK.encode())
             found[file.path] = text
     return found

@@ -66,6 +66,27 @@ class _Token(NamedTuple):
     first: bool  # on its line
 
 
+def may_add_faults(removed: bytes, added: bytes) -> bool:
+    """Whether a hunk may add a fault of brackets, literals or comments: False where both sides leave the same brackets
+    open and no literal or comment without an end."""
+    sides = []
+    for text in (removed, added):
+        faults: list[CFault] = []
+        tokens = [
+            one for one in _tokens(text, text.split(b"\n"), faults) if one.kind in ("sign", "directive")
+        ]
+        if faults or any(one.kind == "directive" for one in tokens) or b"*/" in text:
+            return removed != added
+        left: list[bytes] = []
+        for sign in (one.text for one in tokens if one.text in _CLOSES or one.text in _CLOSES.values()):
+            if left and left[-1] == _CLOSES.get(sign):
+                left.pop()
+            else:
+                left.append(sign)
+        sides.append(left)
+    return sides[0] != sides[1]
+
+
 def new_c_faults(before: bytes, after: bytes) -> list[CFault]:
     """The faults that turning `before` into `after` adds, in order of the text. Both are UTF-8."""
     old, new = _faults(before), _faults(after)

@@ -79,12 +79,17 @@ def _learn(text: str) -> None:
 
 def _look(text: str) -> None:
     """Find what is secret in `text`."""
+    for value in secrets_in(text):
+        _values[_placeholder(value)] = value
+
+
+def secrets_in(text: str) -> list[str]:
+    """The keys, tokens and passwords in `text`; of one of several lines, each line but its head and its end."""
     found = [value for value in assigned_secrets(text) if not PLACEHOLDER.search(value)]
     if may_hold_secrets(text):
         found += [value for secret in find_secrets(text) for value in _lines(secret)]
         found += [value for value in secrets_of().values() if may_hold_secrets(value) and value in text]
-    for value in found:
-        _values[_placeholder(value)] = value
+    return found
 
 
 def _placeholder(value: str) -> str:

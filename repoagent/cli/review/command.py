@@ -40,11 +40,14 @@ Examples:
   repoagent review dismiss 4f1c2e         do not report this one again
 
 \b
-What history says needs no model and no network: a usual partner is missing, a
-file that often needed fixes, an unusual shape, a generated or vendored file
-edited by hand, a changed interface whose callers are untouched. A model is
-asked only with --model or --ask, or where review.model is set; what it says
-about the changed lines is reported only if the code that it quotes is there.
+Two kinds of rules need no model and no network. What the change itself shows:
+a secret, a conflict marker, a file that no longer parses, a removed name that
+is still used, a line left over from debugging. What history shows: a usual
+partner is missing, a file that often needed fixes, an unusual shape, a
+generated or vendored file edited by hand, a changed interface whose callers
+are untouched. A model is asked only with --model or --ask, or where
+review.model is set; what it says about the changed lines is reported only if
+the code that it quotes is there.
 
 The exit code is 1 if a finding has the level of --fail-on or above
 (review.fail_on; error unless that is set)."""

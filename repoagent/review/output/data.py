@@ -24,6 +24,7 @@ def content(report: Report) -> dict[str, object]:
         "base": report.base or None,
         "head": report.head or None,
         "files": report.files,
+        "rules": list(report.rules),
         "worst": None if worst is None else worst.word,
         "findings": [_finding(finding) for finding in report.findings],
         "dismissed": [_finding(finding) for finding in report.dismissed],

@@ -52,7 +52,8 @@ def _head(report: Report) -> Iterator[str]:
     yield f"### Review of {as_text(shortened(plain_line(report.title), 200)) or 'the change'}"
     yield ""
     if not report.findings:
-        yield f"Nothing was found in {looked_at}."
+        asked = "" if report.model else "; no model asked"
+        yield f"Nothing was found in {looked_at} ({count(len(report.rules), 'rule')}{asked})."
         return
     counts = Counter(finding.level for finding in report.findings)
     told = ", ".join(f"**{count(counts[level], level.word)}**" for level in _LEVELS if counts[level])

@@ -82,7 +82,7 @@ def _rule(name: str, rule: Rule | None) -> dict[str, object]:
     configuration: dict[str, object] = {"level": level}
     if rule.default is None:
         configuration["enabled"] = False
-    tags = [rule.source, *(["security"] if name == "security" else [])]
+    tags = [rule.source, *(["security"] if name in ("secret", "security") else [])]
     return {
         **told,
         "name": name.title().replace("-", ""),
@@ -94,7 +94,11 @@ def _rule(name: str, rule: Rule | None) -> dict[str, object]:
     }
 
 
-_SOURCES = {"history": "the history of the repository", "model": "a language model"}
+_SOURCES = {
+    "static": "the changed texts themselves",
+    "history": "the history of the repository",
+    "model": "a language model",
+}
 
 
 def _result(

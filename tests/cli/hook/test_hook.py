@@ -185,9 +185,7 @@ def test_what_git_cuts_off_a_message_says_nothing_and_a_wrong_rule_is_told(histo
     assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
     history.write(".git/MSG", "Subject\n\nReview-Ignore: partners-missing\nReview-Ignore:\n")
     told = hook(history, "commit-msg", ".git/MSG").err
-    assert (
-        "no rule 'partners-missing'; there are: partner-missing" in told and "there is no rule in it" in told
-    )
+    assert "no rule 'partners-missing'; there are: secret" in told and "there is no rule in it" in told
 
 
 def test_what_is_pushed_is_looked_at(history: GitRepo) -> None:

@@ -196,5 +196,5 @@ def test_one_finding_too_long_leaves_room_for_the_next() -> None:
 def test_nothing_found_is_one_sentence() -> None:
     assert (
         comment(report())
-        == f"{markdown.MARKER}\n### Review of the staged change\n\nNothing was found in 2 files.\n\n"
+        == f"{markdown.MARKER}\n### Review of the staged change\n\nNothing was found in 2 files (0 rules; no model asked).\n\n"
     )

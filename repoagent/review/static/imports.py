@@ -1,0 +1,234 @@
+"""What a module of Python or JavaScript offers by name, and where other modules, and it itself, use such names."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+import warnings
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+ANY = "*"
+
+
+class Use(NamedTuple):
+    name: str
+    line: int
+    imported: bool  # by name from the module; else called or read
+
+
+def python_tree(text: bytes) -> ast.Module | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def python_names(tree: ast.Module) -> dict[str, int]:
+    """The names that the module binds at its top level, with their lines; among them ANY where it may have others."""
+    found: dict[str, int] = {}
+    for node in _top_level(tree.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.setdefault(ANY if node.name == "__getattr__" else node.name, node.lineno)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                found.setdefault(alias.asname or alias.name.partition(".")[0], node.lineno)
+        else:
+            bare = {name: value for name, value in ast.iter_fields(node) if name not in _BLOCKS}
+            parts = [
+                one for value in bare.values() for one in (value if isinstance(value, list) else [value])
+            ]
+            for one in (inner for part in parts if isinstance(part, ast.AST) for inner in ast.walk(part)):
+                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                    found.setdefault(one.id, one.lineno)
+                elif isinstance(one, ast.Name) and one.id in ("globals", "vars"):  # binds what it likes
+                    found[ANY] = one.lineno
+    return found
+
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, those in `if`, `try`, `with` and loops too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for name in _BLOCKS:
+            for part in getattr(node, name, []):
+                yield from _top_level([part] if isinstance(part, ast.stmt) else part.body)
+
+
+def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
+    """Where the file `path` imports `names` from the file `module`, or reads them as attributes of that module. What an
+    `except ImportError` or the like makes up for does not count."""
+    tree = python_tree(text)
+    if tree is None:
+        return []
+    found: list[Use] = []
+    aliases: set[str] = set()
+    for node in _guarded(tree):
+        if isinstance(node, ast.ImportFrom):
+            source = _absolute(path, node)
+            for alias in node.names:
+                if _is_module(source, module, path) and alias.name in names:
+                    found.append(Use(alias.name, alias.lineno, imported=True))
+                elif _is_module((*source, alias.name), module, path) and len(source):
+                    aliases.add(alias.asname or alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if _is_module(tuple(alias.name.split(".")), module, path):
+                    aliases.add(alias.asname or alias.name)
+    if aliases:
+        stored = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        for node in _guarded(tree):
+            if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
+                owner = ast.unparse(node.value)
+                if owner in aliases and owner.partition(".")[0] not in stored:
+                    found.append(Use(node.attr, node.lineno, imported=False))
+    return sorted(set(found), key=lambda use: (not use.imported, use.line, use.name))
+
+
+def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
+    """Where a module reads `names`, which it neither binds anywhere nor gets from Python itself."""
+    import builtins
+
+    tree = python_tree(text)
+    if tree is None:
+        return []
+    bound: set[str] = set(dir(builtins))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.alias):
+            bound.add(node.asname or node.name.partition(".")[0])
+        else:  # an argument, a definition, `except … as`, a pattern, a type parameter
+            bound |= {
+                name
+                for field in ("arg", "name", "rest")
+                if isinstance(name := getattr(node, field, None), str)
+            }
+    if "*" in bound:
+        return []
+    return [
+        Use(node.id, node.lineno, imported=False)
+        for node in _guarded(tree)
+        if isinstance(node, ast.Name) and node.id in names and node.id not in bound
+    ]
+
+
+_HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "Exception"})
+
+
+def _guarded(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that a handler of such an error looks after."""
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, ast.Try | ast.TryStar) and any(map(_handles, node.handlers)):
+            stack += [*node.handlers, *node.orelse, *node.finalbody]
+        else:
+            stack += ast.iter_child_nodes(node)
+
+
+def _handles(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    return any(isinstance(node, ast.Name) and node.id in _HANDLED for node in ast.walk(handler.type))
+
+
+def _absolute(path: str, node: ast.ImportFrom) -> tuple[str, ...]:
+    """The words of the module that is imported from; those of a relative one begin with "" and count from the top."""
+    words = tuple(node.module.split(".")) if node.module else ()
+    if not node.level:
+        return words
+    folder = path.split("/")[:-1]
+    return ("", *folder[: len(folder) - node.level + 1], *words) if node.level - 1 <= len(folder) else ()
+
+
+def _is_module(words: tuple[str, ...], module: str, path: str) -> bool:
+    """Whether these words name the file `module`: all of its path below the top, or below a folder that is no package
+    of the same name elsewhere (`src`, `lib`, the top), or next to the file that imports it."""
+    stem = module.rpartition(".")[0].removesuffix("/__init__")
+    if not words:
+        return False
+    if words[0] == "":
+        return "/".join(words[1:]) == stem
+    name = "/".join(words)
+    if name == stem:
+        return True
+    if not stem.endswith(f"/{name}"):
+        return False
+    root = stem[: -len(name) - 1]
+    return len(words) > 1 or root in ("src", "lib", "python") or path.rpartition("/")[0] == root
+
+
+_EXPORTS = re.compile(
+    rb"^export\s+(?:declare\s+)?(?:default\s+)?(?:async\s+)?(?:abstract\s+)?(?:function\s*\*?|class|const|let|var|type|interface|enum)\s+"
+    rb"([A-Za-z_$][\w$]*)|^\s*(?:module\.)?exports\.([A-Za-z_$][\w$]*)\s*=", re.MULTILINE,
+)  # fmt: skip
+_LISTS = re.compile(rb"^export\s*(?:type\s*)?\{([^}]*)\}|^module\.exports\s*=\s*\{([^{}]*)\}", re.MULTILINE)
+_OPEN_ENDED = re.compile(
+    rb"^export\s*\*(?!\s*as\b)|Object\.\w+\((?:module\.)?exports|exports\[|exports\s*=\s*(?:require\(|\{[^}]*\.\.\.)",
+    re.MULTILINE,
+)
+_DEFAULT = re.compile(rb"\bdefault\b")
+_IMPORTS = re.compile(
+    rb"^\s*(?:import|export)\s+(?:type\s+)?(?:[\w$]+\s*,\s*)?(?:\{(?P<names>[^}]*)\}|\*\s*as\s+(?P<all>[\w$]+))"
+    rb"\s*from\s*['\"](?P<from>\.[^'\"\n]*)['\"]"
+    rb"|^\s*(?:const|let|var)\s+(?:\{(?P<names2>[^}]*)\}|(?P<all2>[\w$]+))"
+    rb"\s*=\s*require\(\s*['\"](?P<from2>\.[^'\"\n]*)['\"]\s*\)(?!\.)",
+    re.MULTILINE,
+)
+
+
+def script_names(text: bytes) -> dict[str, int]:
+    """The names that a module of JavaScript or TypeScript exports, with their lines, and ANY as for Python."""
+    found = {ANY: 1} if _OPEN_ENDED.search(text) else {}
+    for match in _EXPORTS.finditer(text):
+        if not _DEFAULT.search(match[0]):
+            found.setdefault((match[1] or match[2]).decode(), text.count(b"\n", 0, match.end()) + 1)
+    for match in _LISTS.finditer(text):
+        line = text.count(b"\n", 0, match.start()) + 1
+        for part in (match[1] or match[2] or b"").split(b","):
+            words = re.findall(rb"[A-Za-z_$][\w$]*", part.partition(b":")[0] if match[2] else part)
+            if words:
+                found.setdefault(words[-1].decode(), line)
+    return found
+
+
+def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
+    """Where the file `path` imports `names` from the file `module`, or reads them as members of what it imports."""
+    found: list[Use] = []
+    stem = re.sub(r"(?:/index)?\.\w+$", "", module)
+    for match in _IMPORTS.finditer(text):
+        where = (match["from"] or match["from2"]).decode("utf-8", "replace")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), where))
+        if target not in (module, stem) and re.sub(r"(?:/index)?\.[cm]?[jt]sx?$", "", target) != stem:
+            continue
+        line = text.count(b"\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())) + 1
+        for part in (match["names"] or match["names2"] or b"").split(b","):
+            words = re.findall(r"[A-Za-z_$][\w$]*", part.decode("utf-8", "replace").partition(":")[0])
+            words = words[1:] if words[:1] == ["type"] and len(words) > 1 else words
+            if words and words[0] in names:
+                found.append(Use(words[0], line, imported=True))
+        if owner := match["all"] or match["all2"]:
+            for name in names:
+                word = re.compile(
+                    rb"(?<![\w$.])%s\.%s\b(?!\s*=[^=])" % (re.escape(owner), re.escape(name.encode()))
+                )
+                found += [
+                    Use(name, text.count(b"\n", 0, one.start()) + 1, imported=False)
+                    for one in word.finditer(text)
+                ]
+    return found
