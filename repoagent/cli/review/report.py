@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,8 @@ _LEAST = 40  # columns: narrower than this nothing can be read
 _READABLE = 100  # columns of running text
 _COMMITS = 5
 _HEADS = 5  # of findings of which no more is told than that
+_MANY = 5  # findings from which on a report needs a summary
+_TOP = 3  # findings that are named at its end
 _INDENT = "  "
 _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Level.NOTE: ("bold", "blue")}
 
@@ -76,42 +78,95 @@ def _in_a_log(line: str) -> str:
 
 
 def lines(report: Report, page: Page, brief: Brief | None = None) -> Iterator[str]:
-    """The lines of the report, the sum of it last."""
-    from repoagent.cli.review.frame import frame, suggested
-
+    """The lines of the report, the sum of it last. With many findings the sum comes first, the findings follow by file,
+    and the most important ones are named again at the end."""
     heads = 0
-    for finding in report.findings:
+    many = brief is None and len(report.findings) > _MANY
+    if many:
+        yield from _summary(report, page)
+    path = None
+    for finding in _by_file(report.findings) if many else report.findings:
         if brief and _is_small(finding, brief):
             heads += 1
             if heads <= _HEADS:
                 yield from _head(finding, page)
             continue
-        yield from _head(finding, page)
-        code = list(frame(report, finding, page))
-        change = suggested(report, finding, page)
-        text = list(_body(finding, page))
-        for part in (code, text, list(_evidence(finding, page)), change):
-            if part:
-                yield ""
-                yield from part
-        yield ""
+        if many and finding.place.path != path:
+            path = finding.place.path
+            here = [one for one in report.findings if one.place.path == path]
+            yield page.paint(_path(path, page), "bold", "cyan") + page.paint(f"  {_counts(here)}", "dim")
+            yield ""
+        yield from _whole(report, finding, page)
     if heads > _HEADS:
         yield f"and {heads - _HEADS:,} more"
+    if many:
+        yield page.paint(f"the {_TOP} that matter most:", "bold")
+        for finding in sorted(report.findings, key=_importance)[:_TOP]:
+            yield from _head(finding, page)
     for hint in (brief.why if brief and heads else "", "to dismiss one: repoagent review dismiss ID"):
         if hint and report.findings:
             yield page.paint(hint, "dim")
     yield from _wrapped(_sum(report), page, *(() if report.findings else ("green",)))
 
 
+def _whole(report: Report, finding: Finding, page: Page) -> Iterator[str]:
+    """A finding with its code, its text, its commits and what it suggests."""
+    from repoagent.cli.review.frame import frame, suggested
+
+    yield from _head(finding, page)
+    code = list(frame(report, finding, page))
+    change = suggested(report, finding, page)
+    text = list(_body(finding, page))
+    for part in (code, text, list(_evidence(finding, page)), change):
+        if part:
+            yield ""
+            yield from part
+    yield ""
+
+
+def _summary(report: Report, page: Page) -> Iterator[str]:
+    """The sum, and how many findings of each rule there are in how many files."""
+    yield from _wrapped(_sum(report), page, "bold")
+    by_rule: dict[tuple[Level, str], list[Finding]] = {}
+    for finding in sorted(report.findings, key=_importance):
+        by_rule.setdefault((finding.level, finding.rule), []).append(finding)
+    wide = max(columns(one_line(f"{level.word} {rule}")) for level, rule in by_rule)
+    for (level, rule), findings in by_rule.items():
+        files = len({one.place.path for one in findings})
+        name = one_line(f"{level.word} {rule}")
+        row = f"{' ' * (wide - columns(name))}  {len(findings):>3}  in {files:,} file{'s' * (files != 1)}"
+        yield from _wrapped(f"{_INDENT}{name}{row}", page)
+    yield ""
+
+
+def _by_file(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings file by file, the file with the most important one first, and in a file by line."""
+    best: dict[str, tuple[int, int, float]] = {}
+    for finding in findings:
+        best[finding.place.path] = min(
+            best.get(finding.place.path, _importance(finding)), _importance(finding)
+        )
+    return sorted(
+        findings, key=lambda one: (best[one.place.path], one.place.path, -one.level, one.place.start)
+    )
+
+
+def _importance(finding: Finding) -> tuple[int, int, float]:
+    """Sorts findings: by level, then in the order of the table of rules, then by how sure they are."""
+    from repoagent.review.rules import RULES
+
+    rules = list(RULES)
+    rule = rules.index(finding.rule) if finding.rule in RULES else len(rules)
+    return -finding.level, rule, -(finding.confidence or 0.0)
+
+
 def _is_small(finding: Finding, brief: Brief) -> bool:
-    """Whether its head is enough; what a model found is told whole."""
+    """Whether its head is enough; what a model found is shown whole."""
     from repoagent.review.rules import RULES
 
     known = RULES.get(finding.rule)
     return (
-        known is not None
-        and known.source == "history"
-        and (brief.below is None or finding.level < brief.below)
+        known is not None and known.source != "model" and (brief.below is None or finding.level < brief.below)
     )
 
 
@@ -197,24 +252,32 @@ def _evidence(finding: Finding, page: Page) -> Iterator[str]:
 
 
 def _sum(report: Report) -> str:
-    looked_at = f"{report.files:,} file{'' if report.files == 1 else 's'} looked at"
     title = one_line(report.title) or "the change"
-    counts = Counter(finding.level for finding in report.findings)
-    told = ", ".join(
-        f"{counts[level]:,} {level.word}{'' if counts[level] == 1 else 's'}"
-        for level in sorted(Level, reverse=True)
-        if counts[level]
-    )
-    more = [looked_at]
+    told = _counts(report.findings)
+    more = [f"{_count(len(report.rules), 'rule')}, {_count(report.files, 'file')}"]
+    if report.model:
+        more.append(f"{one_line(report.model)}, {report.tokens:,} tokens{_cost(report.cost)}")
+    else:
+        more.append("no model asked")
     if report.dismissed:
         more.append(f"{len(report.dismissed):,} dismissed")
     if report.dropped:
         more.append(
             f"{report.dropped:,} could not be verified and {'was' if report.dropped == 1 else 'were'} dropped"
         )
-    if report.model:
-        more.append(f"{one_line(report.model)}, {report.tokens:,} tokens{_cost(report.cost)}")
     return f"{told or 'nothing found'} in {title} ({'; '.join(more)})"
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    """`1 error, 2 warnings`."""
+    counts = Counter(finding.level for finding in findings)
+    return ", ".join(
+        _count(counts[level], level.word) for level in sorted(Level, reverse=True) if counts[level]
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _cost(cost: float | None) -> str:

@@ -57,14 +57,15 @@ error security: The name is run by a shell.
   \\ No newline at end of file
 
 to dismiss one: repoagent review dismiss ID
-1 error in the staged change (2 files looked at)
+1 error in the staged change (0 rules, 2 files; no model asked)
 """
     )
 
 
 def test_nothing_found_is_one_line_that_says_what_was_looked_at() -> None:
-    assert text(report()) == "nothing found in the staged change (2 files looked at)\n"
-    assert text(Report("main..topic", 1)) == "nothing found in main..topic (1 file looked at)\n"
+    assert text(report()) == "nothing found in the staged change (0 rules, 2 files; no model asked)\n"
+    topic = Report("main..topic", 1, rules=("secret", "fix-prone"))
+    assert text(topic) == "nothing found in main..topic (2 rules, 1 file; no model asked)\n"
 
 
 def test_the_last_line_counts() -> None:
@@ -74,9 +75,45 @@ def test_the_last_line_counts() -> None:
         model="m/x", tokens=1200, cost=0.0042,
     )  # fmt: skip
     assert text(given).splitlines()[-1] == (
-        "1 error, 2 warnings in the staged change (2 files looked at; 1 dismissed; 2 could not be verified and were "
-        "dropped; m/x, 1,200 tokens, $0.0042)"
+        "1 error, 2 warnings in the staged change (0 rules, 2 files; m/x, 1,200 tokens, $0.0042; 1 dismissed; "
+        "2 could not be verified and were dropped)"
     )
+
+
+def test_many_findings_begin_with_a_summary_go_by_file_and_end_with_the_three_that_matter_most() -> None:
+    some = [
+        finding(
+            rule=rule, level=level, place=Place(path, 2, 2), key=f"{n}", suggestion=None, title=f"title {n}"
+        )
+        for n, (rule, level, path) in enumerate(
+            [
+                ("fix-prone", Level.NOTE, "a.py"),
+                ("partner-missing", Level.WARNING, "b.py"),
+                ("debug-leftover", Level.WARNING, "b.py"),
+                ("removed-symbol", Level.ERROR, "c.py"),
+                ("secret", Level.ERROR, "a.py"),
+                ("fix-prone", Level.NOTE, "c.py"),
+            ]
+        )
+    ]
+    shown = text(Report("main..topic", 50, some, rules=("secret",))).splitlines()
+    total = "2 errors, 2 warnings, 2 notes in main..topic (1 rule, 50 files; no model asked)"
+    assert shown[0] == shown[-1] == total
+    assert shown[1:6] == [
+        "  error secret               1  in 1 file",
+        "  error removed-symbol       1  in 1 file",
+        "  warning debug-leftover     1  in 1 file",
+        "  warning partner-missing    1  in 1 file",
+        "  note fix-prone             2  in 2 files",
+    ]
+    heads = [line for line in shown if line.endswith((" error, 1 note", "2 warnings"))]
+    assert heads == ["a.py  1 error, 1 note", "c.py  1 error, 1 note", "b.py  2 warnings"]
+    end = shown.index("the 3 that matter most:")
+    assert [line for line in shown[end:] if "title" in line] == [
+        "error secret: title 4", "error removed-symbol: title 3", "warning debug-leftover: title 2",
+    ]  # fmt: skip
+    assert "the 3" not in text(Report("main..topic", 50, some[:5]))
+    assert "the 3" not in "\n".join(lines(Report("it", 50, some), page(), Brief(None, "why")))
 
 
 @settings(max_examples=15, deadline=None)
