@@ -8,7 +8,7 @@ SHELL := /bin/bash
 # of bytecode; what is not imported is never compiled (--no-compile).
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-window reference docs clean
+.PHONY: demo test lint unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-review bench-window reference docs clean
 
 test: lint unit
 
@@ -62,6 +62,10 @@ bench-memory: $(VENV)/.ready
 
 bench-recall: $(VENV)/.ready
 	$(BIN)/python -m bench.recall $(ARGS)
+
+# make bench-review ARGS="--repo PATH... --commits 500"; bench.review for the rules of the history
+bench-review: $(VENV)/.ready
+	$(BIN)/python -m bench.review.static $(ARGS)
 
 # make bench-window ARGS="--runs 20 --context 32000"
 bench-window: $(VENV)/.ready
