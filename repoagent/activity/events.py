@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.ledger import Spent, read, state_folder
 from repoagent.memory.identity.index import folders

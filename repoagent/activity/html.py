@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
 from repoagent.activity.chart import Bar, bars, strip
 from repoagent.activity.events import Activity, Event
 from repoagent.activity.sums import Sum, by_day, by_file, by_model, landed, refusals, spans, total
+from repoagent.dataclass import dataclass
 from repoagent.glyphs import visible
 from repoagent.history.picture.page import markup
 from repoagent.history.picture.page import page as whole_page

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import date, timedelta
 
 from repoagent.activity.events import LANDED, Activity, Event
+from repoagent.dataclass import dataclass
 from repoagent.llm.ledger import Spent
 from repoagent.llm.naming import public
 

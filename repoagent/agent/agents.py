@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from repoagent.agent.state import State
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm import Meter, Model, OnText, OnWait, Reply, Request, Turn, complete
 from repoagent.llm.naming import shown

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from repoagent.agent.actions import Action
 from repoagent.agent.tags import render
 from repoagent.agent.tool import EDIT, Tool
+from repoagent.dataclass import dataclass
 
 LEAD = 300  # characters of a paragraph that only announces what follows
 SHOWN = 200  # characters of a command that is shown as it should be written

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from repoagent.agent.actions import Action, Observation
@@ -18,6 +18,7 @@ from repoagent.agent.protocol import Parsed, parse
 from repoagent.agent.repetition import repetition
 from repoagent.agent.state import State, Step, steps
 from repoagent.agent.tool import EDIT, ENDS, OWN, QUIET, Tool
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused, RepoagentError
 from repoagent.llm import Turn
 from repoagent.llm.conversation import ATTACHED

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from repoagent.agent.actions import Action
 from repoagent.agent.tags import NAME, OPEN, arguments, balanced, closing
 from repoagent.agent.tool import EDIT
+from repoagent.dataclass import dataclass
 
 DATA = frozenset({"commit", "note"})  # text for the program, nothing to perform
 _HARMLESS = DATA | {"think"}  # prose may follow on the line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Literal
@@ -14,6 +13,7 @@ from repoagent.agent.foreign import Call, foreign
 from repoagent.agent.pieces import DATA, Piece, own_closing_tag, pieces
 from repoagent.agent.tags import NAME
 from repoagent.agent.tool import EDIT, ENDS, OWN, TAGGED, Tool
+from repoagent.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 
 from repoagent.agent.actions import Action
 from repoagent.agent.state import Step
 from repoagent.agent.tool import EDIT, QUIET
+from repoagent.dataclass import dataclass
 from repoagent.llm import Turn
 
 EXACT, NEAR = 2, 3  # how often a circle is gone round before it is said

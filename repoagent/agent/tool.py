@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from repoagent.agent.actions import Action, Observation
+from repoagent.dataclass import dataclass
 
 EDIT = "edit"  # the one kind that has no tag: it is what a reply's patches are
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from repoagent.config.kinds import Value
 from repoagent.config.options import OPTIONS, Option, find
+from repoagent.dataclass import dataclass
 
 T = TypeVar("T", str, int, float, bool, tuple[str, ...])
 

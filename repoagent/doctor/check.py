@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 
 Level = Literal["ok", "warning", "error"]

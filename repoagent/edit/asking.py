@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from repoagent.agent import State
 from repoagent.agent.native import messages_of
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import check_fits, request_key
 from repoagent.edit.briefing.gather import Prepared
 from repoagent.edit.corrections import next_prompts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.verify.readback import DiffStat
 from repoagent.edit.verify.sensitive import Concern
 from repoagent.patch import Placement

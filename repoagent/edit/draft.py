@@ -7,8 +7,9 @@ end as one change from the bytes that were read to the bytes that will be writte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from repoagent.dataclass import dataclass
 from repoagent.patch import SourceText
 from repoagent.repo.change import REGULAR, FileChange
 from repoagent.repo.source import Source

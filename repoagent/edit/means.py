@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.forms import FORMS, Asked
 from repoagent.errors import UsageError
 from repoagent.llm import (

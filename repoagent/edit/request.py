@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.repo.missing import no_such_file
 from repoagent.repo.options import Options

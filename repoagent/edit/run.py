@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from repoagent.agent import LoopEvent, ModelAgent, Observation, Outcome, State, open_state
@@ -14,6 +13,7 @@ from repoagent.agent import run as run_loop
 from repoagent.agent.state import steps
 from repoagent.agent.tool import EDIT
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.asking import PART, Asking
 from repoagent.edit.briefing.context import request_key
 from repoagent.edit.briefing.gather import Prepared, copies, prepare

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.dialogue import Decision, Proposal
 
 if TYPE_CHECKING:

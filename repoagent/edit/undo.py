@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.remembering.lessons import taken_back
 from repoagent.edit.remembering.pending import STATES, pending
 from repoagent.edit.remembering.remember import now

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.run import git
 
 _FORMAT = "%H%x00%h%x00%aN%x00%cI%x00%s"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from repoagent.dataclass import dataclass
 
 # Commit, parents, short name, author by .mailmap, author date, subject, address; -z ends it with a NUL.
 LOG_FORMAT = "%H%x00%P%x00%h%x00%aN%x00%aI%x00%s%x00%aE"

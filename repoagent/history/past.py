@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, UsageError
 from repoagent.history.blobs import offline
 from repoagent.history.parse import FileCommit, renamed

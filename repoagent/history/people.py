@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.history.parse import FileCommit
 
 # Accounts of services that open changes by themselves and do not call themselves [bot].

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.history.cochange.commit import Commit
 from repoagent.history.timed import TimedGit, deadline_in
 from repoagent.repo.run import OFFLINE, GitError, git, git_output

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.history.parse import LOG_FORMAT, FileCommit, Origin, parse_log, renamed
 from repoagent.history.timed import TimedGit, deadline_in
 from repoagent.repo.run import OFFLINE, GitError, git_output

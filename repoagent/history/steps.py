@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.history.blobs import offline, read_blobs
 from repoagent.history.parse import FileCommit
 from repoagent.history.touched import Part, Touched, compare, parts

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+from repoagent.dataclass import dataclass
 
 _FUNCTIONS = frozenset({"function", "method"})
 _SHORTEST = 7  # bytes of a definition that is known again under another name; `class X:` just is

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.usage import Price
 

@@ -18,12 +18,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.model import Blocks, Message, Part, Role
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable
 
 TRIES = 2  # at each but the last, before the next one is taken

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 from repoagent.llm.model import Usage
 from repoagent.llm.naming import shown

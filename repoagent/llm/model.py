@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TypeGuard
 
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalogue
 from repoagent.llm.call import ignore

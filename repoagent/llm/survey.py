@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError
 from repoagent.llm.catalogue import Known, aliases
 from repoagent.llm.model import Message, Part, Request

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, UsageError
 from repoagent.llm.model import Request, Usage
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.model import Usage
 from repoagent.store import Warn, jsonl, to_stderr
 

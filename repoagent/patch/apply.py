@@ -6,9 +6,9 @@ What does it is imported when it is called: a request is sent before there is an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.problems import Misfit, NoPatch, PatchRefused, Problem
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.hunk import FilePatch
 from repoagent.patch.locate.fit import Placement
 from repoagent.patch.text import SourceText

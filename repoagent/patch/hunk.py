@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
+
+from repoagent.dataclass import dataclass
 
 CONTEXT, DELETE, ADD = " ", "-", "+"
 

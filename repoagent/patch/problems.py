@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+
+from repoagent.dataclass import dataclass
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.index import Entry, entry
 from repoagent.repo.run import git, git_output
 from repoagent.repo.worktree import WorkTree

@@ -7,9 +7,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.repo.change import EXECUTABLE, REGULAR, SYMLINK
 

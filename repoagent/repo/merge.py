@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.content import Content, same
 from repoagent.repo.run import git, git_output
 from repoagent.repo.worktree import WorkTree, layout

@@ -8,9 +8,9 @@ import hashlib
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.repo.change import EXECUTABLE, REGULAR
 from repoagent.repo.paths import check_path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.index import Entry, entry
 from repoagent.repo.run import git
 from repoagent.repo.worktree import WorkTree

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from repoagent.dataclass import dataclass
 
 Status = Literal["added", "modified", "deleted", "renamed", "copied", "type changed"]
 Kind = Literal["staged", "worktree", "range", "commit", "diff"]

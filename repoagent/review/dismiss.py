@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.finding import Finding, Place
 from repoagent.review.foreign import DISMISSED, is_foreign, tree_of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from repoagent.agent import fence
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.apply.run import Bench, landing
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft

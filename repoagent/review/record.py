@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.review.finding import Evidence, Finding, Level, Place, Report, Suggestion
 from repoagent.store import Layout, document, ensure, jsonl

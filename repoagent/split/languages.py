@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.split.long_tail import LONG_TAIL, Tail, at_hand, load, tail_capsule
 

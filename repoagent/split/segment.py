@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.split.symbols.symbol import Symbol
 
 TARGET_BYTES = 16_384

@@ -13,10 +13,10 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.store import document
 from repoagent.store.atomic import read_regular, sweep, write_whole

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.repo.missing import no_such_file
 from repoagent.repo.source import read_source

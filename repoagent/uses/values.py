@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from repoagent.dataclass import dataclass
 
 WhyNot = Callable[[str], "str | None"]  # why a file may not be shown; None: it may
 

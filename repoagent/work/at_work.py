@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from repoagent.agent import Action, LoopEvent, Observation, Outcome, State, Tool
@@ -17,6 +17,7 @@ from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import beside
 from repoagent.agent.tool import EDIT
 from repoagent.agent.window.units import tokens
+from repoagent.dataclass import dataclass
 from repoagent.edit.remembering.remember import now
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Part, Request, Turn

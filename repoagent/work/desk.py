@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from repoagent.agent import State, Tool, open_state
 from repoagent.agent.approval import Gate
 from repoagent.agent.tool import EDIT
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.tools import Workbench
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Mode
+from repoagent.dataclass import dataclass
 from repoagent.llm import Limits
 from repoagent.repo import Options
 

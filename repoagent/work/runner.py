@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Literal
 
 from repoagent.agent import Outcome, open_state
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.means import Means
 from repoagent.llm import Usage
 from repoagent.llm.naming import shown

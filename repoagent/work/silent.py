@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Asked, Verdict
+from repoagent.dataclass import dataclass
 from repoagent.edit.silent import Silent
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from repoagent.dataclass import dataclass
 
 Mode = Literal["ask", "auto-edit", "auto", "read-only"]
 MODES: tuple[Mode, ...] = get_args(Mode)

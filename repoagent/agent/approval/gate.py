@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from repoagent.agent.approval.reads import can_do_no_harm, names_off_limits, onl
 from repoagent.agent.approval.rule import Rule, sets_harmlessly
 from repoagent.agent.approval.shell import Reading, Simple, Word, read
 from repoagent.agent.approval.withheld import Blobs, Known, git_names, may_show
+from repoagent.dataclass import dataclass
 
 Audit = Callable[[Mapping[str, object]], None]
 

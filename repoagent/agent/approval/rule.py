@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from repoagent.agent.approval.known import obeys
 from repoagent.agent.approval.shell.parts import Simple, Word
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
 # Variables that may be set in front of a command, since programs only look at how to show what they do.

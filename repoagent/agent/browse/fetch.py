@@ -13,11 +13,11 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from repoagent import __version__
 from repoagent.agent.browse.address import is_public, resolve
 from repoagent.agent.browse.url import Url, read_url
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
 LARGEST = 2 * 1024 * 1024  # bytes of a page, also when it is unpacked

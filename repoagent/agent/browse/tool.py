@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approval import Asked, Gate
@@ -14,6 +14,7 @@ from repoagent.agent.browse.fetch import LARGEST, Net, Page, fetch, inside
 from repoagent.agent.browse.readable import Wrap, is_html, readable
 from repoagent.agent.browse.url import PORTS, Url, read_url
 from repoagent.agent.tool import Tool
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.quoting import fence
 from repoagent.store.masking import mask

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
 LONGEST = 2_000  # characters

@@ -10,11 +10,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from repoagent.agent.approval.asked import May
 from repoagent.agent.commands.pipes import CLOSED
+from repoagent.dataclass import dataclass
 from repoagent.repo.run import uninterrupted
 
 GRACE = 0.5  # seconds that output is waited for when the command has ended and something holds its pipe

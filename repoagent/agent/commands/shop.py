@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from repoagent.agent.approval import Gate
 from repoagent.agent.approval.asked import May
 from repoagent.agent.commands.running import Command, Job
+from repoagent.dataclass import dataclass
 
 
 def _as_it_is(argv: Sequence[str], report: Path, may: May) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.agent.commands.screen import drawn
+from repoagent.dataclass import dataclass
 from repoagent.store.masking import mask
 
 _WHOLE = 1 << 20  # bytes that are looked at as a whole: a progress bar of that length is one short line

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Literal
 
 from repoagent.agent.kernel.process import Kernel
 from repoagent.agent.kernel.wire import Message
+from repoagent.dataclass import dataclass
 
 MERCY = 5.0  # seconds that code has to heed an interrupt
 _LINGER = 2.0  # seconds that the rest of the output is waited for when the answer has come

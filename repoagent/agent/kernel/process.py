@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from repoagent.agent.commands.running import Command, Job, start
 from repoagent.agent.commands.screen import drawn
 from repoagent.agent.commands.shop import Shop
 from repoagent.agent.kernel.wire import CONNECTION, Wire, connection
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.quoting import fence
 

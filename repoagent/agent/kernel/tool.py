@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
@@ -14,6 +14,7 @@ from repoagent.agent.commands.shown import Shown, show
 from repoagent.agent.kernel.cell import Cell, Output, execute
 from repoagent.agent.kernel.process import START, Kernel, start_kernel, withheld_now
 from repoagent.agent.tool import Tool
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.quoting import fence
 

@@ -10,9 +10,11 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from repoagent.dataclass import dataclass
 
 if TYPE_CHECKING:
     import zmq

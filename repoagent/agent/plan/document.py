@@ -12,11 +12,11 @@ that is free below its parent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from repoagent.agent.plan.lines import SETTLED, Item, Task
 from repoagent.agent.plan.reading import items
+from repoagent.dataclass import dataclass
 
 EMPTY = """# Plan
 

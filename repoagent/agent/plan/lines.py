@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from repoagent.dataclass import dataclass
 
 TaskState = Literal["open", "active", "done", "dropped", "blocked"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from repoagent.agent.plan.lines import ITEM, STATES, Item, Task, last_numbers, next_id, said, unquoted
+from repoagent.dataclass import dataclass
 
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.agent.sandbox.launch.landlock import abi
 from repoagent.agent.sandbox.plan import Plan, Step, plan, prepare_scratch
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.agent.sandbox.wrapping import launched
+from repoagent.dataclass import dataclass
 
 NARROW = (
     "A kept name at the top of the work tree is a symbolic link: new files can only be made in its folders."

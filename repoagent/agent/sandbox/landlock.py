@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.agent.sandbox.bubblewrap import NARROW
@@ -13,6 +12,7 @@ from repoagent.agent.sandbox.launch.paths import within
 from repoagent.agent.sandbox.plan import kept_names, plan, prepare_scratch, shielded_names, writable_roots
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.agent.sandbox.wrapping import launched
+from repoagent.dataclass import dataclass
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 _WITH_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK

@@ -7,12 +7,12 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.agent.sandbox.installed import environments
 from repoagent.agent.sandbox.launch.paths import around, within
 from repoagent.agent.sandbox.policy import Policy
+from repoagent.dataclass import dataclass
 
 # A step is (what, source, target); an empty source is an empty folder or file. What is one of
 #   "write"   the source at the target, writable        "keep"  the same, read-only

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
 from repoagent.agent.actions import Action
@@ -12,6 +11,7 @@ from repoagent.agent.protocol import Parsed, parse
 from repoagent.agent.tool import EDIT, QUIET
 from repoagent.agent.window.cutting import Quoted, pieces, size, trimmed
 from repoagent.agent.window.units import CHECKPOINT, borders
+from repoagent.dataclass import dataclass
 from repoagent.llm import Turn
 from repoagent.llm.quoting import fence, printable, without_thought
 

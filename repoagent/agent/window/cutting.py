@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.quoting import fence
 
 _OPENING = re.compile(r'^<([a-z][\w-]*)((?: [^<>\n]*?)??)( id="[0-9a-f]{6,64}")?>\n', re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from repoagent.agent.window import checkpoint
 from repoagent.agent.window.checkpoint import Known
 from repoagent.agent.window.shown import HIGH, KEPT, TEXT, WORDS, clipped, first_kept, newest, shown
 from repoagent.agent.window.units import BYTES, CHECKPOINT, borders, is_checkpoint, tokens
+from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm import Request, Turn, estimate
 

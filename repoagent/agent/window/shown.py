@@ -7,11 +7,12 @@ after it. So what is sent only grows at its end, until the next checkpoint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from repoagent.agent.window.cutting import share, size, trimmed
 from repoagent.agent.window.superseded import without_superseded
 from repoagent.agent.window.units import BYTES, borders, is_checkpoint, tokens, without_attached
+from repoagent.dataclass import dataclass
 from repoagent.llm import Turn
 
 # Shares of the budget, and of what the person's words leave of it.

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from repoagent.agent.window.cutting import Quoted, pieces
 from repoagent.agent.window.spill import spilled_to, unquoted
 from repoagent.agent.window.units import borders, without_attached
+from repoagent.dataclass import dataclass
 from repoagent.llm import Turn
 from repoagent.llm.conversation import ATTACHED
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from repoagent.cli.program.session import Session, find_layout
 from repoagent.cli.screen.clean import clean
 from repoagent.cli.screen.glance import Column, table
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from repoagent.cli.run import options as run_options
 from repoagent.cli.run.kept import hold_on, said
 from repoagent.cli.run.place import worked_in
 from repoagent.cli.run.talk import RunTalk
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm import Limits
 from repoagent.repo import layout as layout_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from repoagent.cli.screen.hush import heard, typed
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:

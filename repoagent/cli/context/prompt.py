@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from repoagent.cli.screen.clean import one_line
+from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.cli.screen.paying import about, agree, as_object, ready_for, report
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, ModelError, UsageError
 from repoagent.history.past import with_summaries
 from repoagent.history.summaries import Known, Outcome, Summary, find_known, merge_fetched, write_notes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from repoagent.cli.landing.told import Told
 from repoagent.cli.screen.reply import Words
+from repoagent.dataclass import dataclass
 from repoagent.edit import Decision, Proposal, summary
 from repoagent.edit.dialogue import tolerated
 from repoagent.errors import NothingDone, RepoagentError

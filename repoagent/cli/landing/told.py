@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 
 if TYPE_CHECKING:

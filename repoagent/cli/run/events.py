@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Verdict
 from repoagent.cli.landing.told import Told
+from repoagent.dataclass import dataclass
 from repoagent.edit import Decision, Proposal
 from repoagent.errors import RepoagentError
 

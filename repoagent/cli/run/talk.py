@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from repoagent.cli.landing.dialogue import Talk
 from repoagent.cli.run.asking import nobody, person
 from repoagent.cli.screen.clean import columns, one_line
+from repoagent.dataclass import dataclass
 from repoagent.edit import Decision, Proposal
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from repoagent.cli.screen.clean import clean, columns
+from repoagent.dataclass import dataclass
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _TAG = re.compile(r"<([a-z_]+)\b")

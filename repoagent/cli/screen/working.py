@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from repoagent import trace
 from repoagent.cli.screen.clean import clean, paint
+from repoagent.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rich.status import Status

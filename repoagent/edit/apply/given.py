@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.landing.message import capitalised, compose, without_claims
 from repoagent.errors import Refused, UsageError
 from repoagent.patch import patch_spans

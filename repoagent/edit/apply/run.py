@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.apply.bound import bound_source, carried
 from repoagent.edit.apply.given import Given, plain_message
 from repoagent.edit.apply.placing import named, placed, read_patches

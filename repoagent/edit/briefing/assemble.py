@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from repoagent.agent import Tool
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing import context
 from repoagent.edit.briefing.compose import Gathered, prompt_for
 from repoagent.edit.briefing.forms import (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from repoagent.agent import Tool, protocol_text
 from repoagent.agent.native import schemas
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing import context
 from repoagent.edit.briefing.forms import LOOSE, WHOLE_LINES, Asked, Form, fence_grammar, reminder
 from repoagent.edit.briefing.masking import masked_prompt

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from repoagent.agent import fence
+from repoagent.dataclass import dataclass
 from repoagent.edit.landing.check_output import start_of
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused, UsageError

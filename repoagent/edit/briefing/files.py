@@ -8,11 +8,12 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import UsageError
 from repoagent.repo.paths import check_path

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import REMINDS, prompt_text
 from repoagent.edit.small.windows import Window
 from repoagent.llm import estimate_tokens

@@ -8,10 +8,10 @@ import select
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import UsageError
 from repoagent.repo.run import GitError, git_stream

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent import Action, Observation, Tool, fence
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import quoted, shown
 from repoagent.edit.briefing.files import left_out_text, list_files, listing_text
 from repoagent.edit.briefing.forms import LOOSE, Form, form_after, form_text, reminder

@@ -6,9 +6,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.context_files.named import named_in, without_front_matter
 from repoagent.edit.verify.scope import WhyNot
 from repoagent.errors import Refused

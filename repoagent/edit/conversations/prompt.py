@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib.resources import files
 
+from repoagent.dataclass import dataclass
 from repoagent.llm import Message, Part, Request
 from repoagent.llm.quoting import fence
 from repoagent.memory.conversations.past import digest

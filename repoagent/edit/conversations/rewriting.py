@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import check_fits
 from repoagent.edit.conversations.prompt import NAME, Rewrite, first_request, next_request
 from repoagent.edit.remembering.sent import keep_sent

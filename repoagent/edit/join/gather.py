@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.patch import differing
 from repoagent.split.artifact import (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.join.gather import Edited, Gathered
 from repoagent.patch import canonical_diff, differing
 from repoagent.repo import FileChange, WorkTree

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.apply.outside import written
 from repoagent.edit.apply.run import Bench, failed, landing
 from repoagent.edit.dialogue import Dialogue

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.dialogue import Dialogue, Proposal
 from repoagent.edit.landing.bench import Bench
 from repoagent.edit.landing.check import Check, CheckResult, run_check

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.repo.change import SYMLINK, FileChange
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from repoagent.agent import fence
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import named, quoted, shown
 from repoagent.edit.large.map import file_map
 from repoagent.edit.large.parts import About, choose

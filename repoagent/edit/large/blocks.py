@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.large.block import bare_block, excerpt_of, large_block
 from repoagent.edit.large.parts import About
 from repoagent.edit.large.recent import Touched

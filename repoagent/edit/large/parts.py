@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.large.rank import scores
 from repoagent.edit.large.recent import Touched
 from repoagent.edit.large.terms import read_query

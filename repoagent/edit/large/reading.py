@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from repoagent.dataclass import dataclass
 
 INLINE_BYTES = 64 * 1024
 PARTS_BYTES, MAP_BYTES = 24 * 1024, 6 * 1024  # of one file, at most

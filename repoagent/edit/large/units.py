@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
+
+from repoagent.dataclass import dataclass
 
 UNIT_BYTES = 1_600  # of a segment; measured with bench/large: larger ones waste room, smaller ones are torn
 

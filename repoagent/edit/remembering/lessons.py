@@ -7,9 +7,9 @@ kept as the person's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.dialogue import SAID_NO
 from repoagent.llm import Turn
 from repoagent.memory.notes.file import PERSON, PROGRAM, Note, shortened

@@ -10,10 +10,11 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.remembering.remember import Done, Story, remember_done
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from repoagent.agent import State, account, open_state
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.gather import Prepared
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.landing.commit import Landed

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timezone
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.landing.commit import Landed
 from repoagent.edit.remembering.lessons import happened, is_overtaken, offered, refused_for
 from repoagent.llm import Turn, Usage

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.small.imports import leading_imports, missing_imports, place_of_imports
 from repoagent.edit.small.named import Outlined, lacks_members, named_pieces
 from repoagent.edit.small.reindent import reindented

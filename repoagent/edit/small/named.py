@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
 
 if TYPE_CHECKING:
     from repoagent.split import Symbol

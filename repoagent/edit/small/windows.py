@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.small.mentioned import mentioned
 from repoagent.edit.small.unasked import frozen_words
 from repoagent.patch import decode, differing

@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.change import FileChange
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.repo import FileChange, WorkTree, git_output
 from repoagent.store.secrets import secrets_of
 

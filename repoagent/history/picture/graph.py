@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
+from repoagent.dataclass import dataclass
 from repoagent.history.evidence import Told
 from repoagent.history.neighbors import Edge, Neighborhood
 from repoagent.history.picture.clusters import clusters

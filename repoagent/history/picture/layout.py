@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from repoagent.dataclass import dataclass
 from repoagent.history.picture.graph import Graph
 from repoagent.history.picture.words import columns, shorten
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
+from repoagent.dataclass import dataclass
 from repoagent.history.picture.graph import COLOURS
 from repoagent.history.picture.layout import ADVANCE
 from repoagent.history.picture.page import markup, page

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 
+from repoagent.dataclass import dataclass
 from repoagent.history.steps import Step
 from repoagent.history.summaries.patches import Patch
 from repoagent.history.summaries.store import LINE, one_line

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timezone
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.history.steps import Step
 from repoagent.history.summaries.ask import LINE_TOKENS, Question, answers, question, request
 from repoagent.history.summaries.known import Known

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.history.steps import BULK, Step
 from repoagent.history.summaries.notes import read_notes
 from repoagent.history.summaries.patches import Patch, patch_ids, patches

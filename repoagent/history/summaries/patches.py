@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 
+from repoagent.dataclass import dataclass
 from repoagent.history.blobs import offline
 from repoagent.repo.run import GitError, git
 

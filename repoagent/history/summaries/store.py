@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.history.steps import Step
 from repoagent.store import document

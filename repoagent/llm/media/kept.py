@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.conversation import ATTACHED, Turn
 from repoagent.llm.media.media import Media

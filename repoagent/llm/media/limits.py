@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Literal, get_args
+
+from repoagent.dataclass import dataclass
 
 MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"]
 ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]

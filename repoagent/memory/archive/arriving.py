@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.memory.archive.form import ARCHIVED_NOTES, CONVERSATION, EDITS, NOTES, Archive, Parcel
 from repoagent.memory.archive.gc import put_away
 from repoagent.memory.archive.pack import known_edits

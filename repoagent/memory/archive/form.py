@@ -17,9 +17,9 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import IO, Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.conversation import loads
 from repoagent.memory.archive.lines import record_of

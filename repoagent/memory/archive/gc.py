@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
 from repoagent.memory.archive.form import Parcel, dumps, fits, of_parcels, read_archive
 from repoagent.memory.archive.orphans import Orphans

@@ -13,10 +13,10 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.memory.archive.old_runs import forget_run, old_runs
 from repoagent.memory.archive.unite import turns_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
 from repoagent.store import Layout, locked
 from repoagent.store.folders import failed

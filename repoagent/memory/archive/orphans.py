@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.identity import ancestry
 from repoagent.memory.identity.content import is_sample, last_contents, likeness

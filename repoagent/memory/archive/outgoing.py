@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.memory.archive.form import dumps, of_parcels
 from repoagent.memory.archive.pack import Packed, pack

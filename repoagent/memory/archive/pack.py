@@ -7,10 +7,10 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.conversation import loads
 from repoagent.memory.archive.form import (

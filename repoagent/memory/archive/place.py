@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.archive.form import EDITS, Parcel
 from repoagent.memory.archive.pack import known_edits

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.memory.archive.form import ARCHIVED_NOTES, CONVERSATION, EDITS, NOTES, Parcel
 from repoagent.memory.archive.pack import contents, listing

@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads
 from repoagent.memory.identity.record import Memory

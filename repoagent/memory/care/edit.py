@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, loads, starts
 from repoagent.memory.identity.record import Memory

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, UsageError
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes.file import (

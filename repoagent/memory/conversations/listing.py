@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.conversation import BrokenConversation, NewerConversation
 from repoagent.memory.conversations.names import ENDING, names

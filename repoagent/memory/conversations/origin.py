@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import starts
 
 _REACH = 4_000  # characters in which the line begins: it stands behind the first one

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import BrokenConversation, Conversation, NewerConversation, loads
 from repoagent.memory.conversations.names import ENDING, checked, is_reserved, names, refuse_reserved

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm import Message, Meter, Model, Part, Request, Turn, Usage, complete, estimate
 from repoagent.llm.naming import public

@@ -6,8 +6,7 @@ git merges (three ways, by lines). Where that can't be done nothing is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, Turn, dumps, loads
 from repoagent.memory.conversations.changing import held_still, put

@@ -14,11 +14,12 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import FILE, Identity, load
 from repoagent.store import Layout, Warn

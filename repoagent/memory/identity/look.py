@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.identity import ancestry
 from repoagent.memory.identity.content import is_sample, last_contents, likeness

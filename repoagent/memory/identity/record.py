@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.run import GitError, git
 from repoagent.store import Warn, document, to_stderr
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.identity.content import is_sample, keep_content, last_contents, likeness
 from repoagent.memory.identity.index import Change, Index, open_index

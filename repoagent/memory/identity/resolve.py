@@ -12,8 +12,7 @@ another name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from repoagent.dataclass import dataclass
 from repoagent.memory.identity import ancestry
 from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, Index
 from repoagent.memory.identity.look import CLEARLY, Candidate, File, Look, key_at

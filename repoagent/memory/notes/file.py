@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
 from repoagent.memory.notes.same import says_nothing_new
 from repoagent.store import locked, read_regular, write_whole

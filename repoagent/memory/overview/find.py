@@ -6,9 +6,9 @@ import os
 import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.memory.identity.index import EARLIER, PATH, Index, folders, open_index
 from repoagent.memory.identity.record import Memory

@@ -6,9 +6,9 @@ import json
 import os
 import stat
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from repoagent.dataclass import dataclass
 from repoagent.memory.identity.index import Index, open_index
 from repoagent.memory.notes.file import entries
 from repoagent.memory.overview.state import Census, Standing, State, quick_read

@@ -6,9 +6,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.memory.identity.index import FEW, folders, open_index, shelf_file
 from repoagent.memory.overview.rows import measured
 from repoagent.memory.overview.state import Census

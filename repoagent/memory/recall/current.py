@@ -6,10 +6,11 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.recall.files import Glance, Sweep, glance, sweep
 from repoagent.memory.recall.index import Broken, NoIndex, in_memory, index_file, open_index, put_away, whole

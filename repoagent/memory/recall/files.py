@@ -6,11 +6,11 @@ import os
 import stat
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
+from repoagent.dataclass import dataclass
 from repoagent.store import Layout
 
 _IN_MEMORY = ("identity.json", "notes.md", "edits.jsonl", "conversation.md")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm import Meter, Model, OnWait, Price, Usage, complete, estimate
 from repoagent.llm.call import ignore

@@ -7,13 +7,14 @@ edit left alone are kept, so that only the segments that it touched are new ones
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zlib import crc32
 
+from repoagent.dataclass import dataclass
 from repoagent.patch import decode
 from repoagent.store import document
 from repoagent.store.report import Warn, to_stderr

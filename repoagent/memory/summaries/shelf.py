@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.memory.summaries.parts import Record, read_record, write_record
 from repoagent.memory.summaries.store import Summary, read_summary, write_summary
 from repoagent.store import Layout, ensure, locked

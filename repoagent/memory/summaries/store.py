@@ -15,10 +15,11 @@ what stands there, a person has corrected it, and nothing overwrites that.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.quoting import printable
 from repoagent.store.atomic import read_regular, write_whole
 from repoagent.store.document import Newer, put_aside

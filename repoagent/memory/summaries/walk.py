@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.llm import Request
 from repoagent.llm.call import ignore
 from repoagent.memory.summaries.ask import (

@@ -7,11 +7,11 @@ again after a kill writes the same file and the same notes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
 from repoagent.llm.conversation import Conversation, loads, read, starts
 from repoagent.llm.quoting import fence

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn, read
 from repoagent.memory.identity.record import Memory

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.held import SLACK, sure, value_of

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.hunk import CONTEXT, DELETE, Hunk, Line
 from repoagent.patch.problems import Misfit
 

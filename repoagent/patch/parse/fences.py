@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.parse.heredoc import is_heredoc
 from repoagent.patch.parse.marks import (
     DIFF_LANGUAGES,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.hunk import FilePatch
 from repoagent.patch.parse.diff import parse_diff
 from repoagent.patch.problems import Misfit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.paths import plain_name
 
 DIFF_LANGUAGES = {"diff", "patch", "udiff", "unified", "unified-diff", "git-diff", "gitdiff"}

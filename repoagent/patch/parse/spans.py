@@ -7,8 +7,9 @@ alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.parse.bare import bare_diff_end
 from repoagent.patch.parse.envelope import envelope_end
 from repoagent.patch.parse.fences import (

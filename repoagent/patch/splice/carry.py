@@ -4,9 +4,10 @@ tabs, several spaces, quotes, dashes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.match import LEVELS, PUNCTUATION, is_blank

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby, pairwise
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.match import EXACT, LEVELS, WHITESPACE, indent_of, is_blank, weight

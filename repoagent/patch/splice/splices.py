@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from repoagent.dataclass import dataclass
 from repoagent.patch.locate.fit import Fit
 from repoagent.patch.locate.match import EXACT
 from repoagent.patch.problems import Misfit

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.blobs import from_blob, to_blob
 from repoagent.repo.commits import Commit
 from repoagent.repo.content import look, same

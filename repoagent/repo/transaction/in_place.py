@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, same
 from repoagent.repo.index import Entry

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.blobs import read_blobs, to_blob
 from repoagent.repo.change import REGULAR, SYMLINK, FileChange
 from repoagent.repo.content import Content

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from repoagent.dataclass import dataclass
 from repoagent.repo.content import Content
 from repoagent.repo.index import Entry, Staged
 from repoagent.repo.write.steps import Step

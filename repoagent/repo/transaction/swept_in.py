@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 from repoagent.repo.commits import Commit, head_commit
 from repoagent.repo.index import Entry, staged_entries

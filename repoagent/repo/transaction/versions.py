@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.change import FileChange
 from repoagent.repo.index import Entry, Staged
 from repoagent.repo.status import Status

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused
 from repoagent.repo.transaction.archive import edit_folder
 from repoagent.repo.transaction.journaled import load

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.repo.commits import Commit, contains, has_object, read_commit
 from repoagent.repo.facts import current_branch

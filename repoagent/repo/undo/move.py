@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.repo.change import FileChange
 from repoagent.repo.commits import Commit, has_object, head_commit

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.change import REGULAR, FileChange
 from repoagent.repo.content import Content, look, same, torn
 from repoagent.repo.write.failures import Moved

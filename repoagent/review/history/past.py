@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.finding import Evidence, Level
 from repoagent.review.read.raw import SUBMODULE

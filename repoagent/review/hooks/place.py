@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.run import git, git_output
 from repoagent.repo.worktree import WorkTree
 from repoagent.review.hooks.managers import Manager, manager_of

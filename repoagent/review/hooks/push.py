@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.run import OFFLINE, git, git_output
 from repoagent.repo.worktree import WorkTree, is_full_id
 

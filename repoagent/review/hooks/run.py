@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.worktree import WorkTree
 from repoagent.review.change import Change
 from repoagent.review.read import Wanted, read_change

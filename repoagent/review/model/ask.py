@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from repoagent.agent import Tool
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import Prompt
 from repoagent.edit.means import Means
 from repoagent.edit.verify.scope import WhyNot, gate

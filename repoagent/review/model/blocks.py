@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.llm import estimate_tokens
 from repoagent.review.model.view import View
 

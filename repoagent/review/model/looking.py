@@ -6,11 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from repoagent.agent import Action, ModelAgent, Observation, State, Tool, run
 from repoagent.agent.native import messages_of
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import Prompt, check_fits
 from repoagent.edit.briefing.masking import masked_tool
 from repoagent.edit.briefing.tools import (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.verify.scope import WhyNot
 from repoagent.repo import WorkTree
 from repoagent.review.change import Change, ChangedFile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.quoting import printable
 from repoagent.review.finding import Finding, Level, Place, Suggestion
 from repoagent.review.model.parse import Claim

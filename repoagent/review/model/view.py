@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.quoting import printable
 from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.store.masking import mask

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.patch.paths import unquote
 from repoagent.repo.run import OFFLINE, git_output

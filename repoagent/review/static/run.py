@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.finding import Finding, Level, Place
 from repoagent.review.history.past import is_text

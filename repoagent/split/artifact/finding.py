@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from hashlib import sha1
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.repo.missing import no_such_file
 from repoagent.repo.run import git

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.split.segment import Boundary
 from repoagent.split.symbols.symbol import Symbol
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.split.artifact.facts import facts_of
 from repoagent.split.artifact.finding import Text

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 
+from repoagent.dataclass import dataclass
 from repoagent.split.artifact.carry import Carried
 from repoagent.split.artifact.index import Index, IndexedSegment
 from repoagent.split.common import common_prefix, common_suffix

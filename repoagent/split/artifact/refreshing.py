@@ -4,9 +4,10 @@ has edited."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.split.artifact.carry import Carried
 from repoagent.split.artifact.creating import hashes
 from repoagent.split.artifact.finding import Text, text_of

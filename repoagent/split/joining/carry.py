@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
+from repoagent.dataclass import dataclass
 from repoagent.split.common import common_prefix, common_suffix
 
 Range = tuple[int, int, int, int]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.split.joining.carry import Differing, Range, Zone, carried, lines_of, touched, zones
 from repoagent.split.joining.form import Form
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.split.joining.encodings import encoding_of, is_wide, narrowed, widened, with_own_encoding
 from repoagent.split.joining.endings import endings, with_own_end, with_own_endings

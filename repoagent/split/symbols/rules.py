@@ -7,8 +7,8 @@ A walk that opens a node only when a definition may be in it sees a tenth of the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.split.symbols.places import script_places
 
 

@@ -4,8 +4,8 @@ grammar counts them in 16 bits)."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.split.symbols.entries import yaml_title
 from repoagent.split.symbols.names import clean
 from repoagent.split.symbols.symbol import Symbol

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.work.answers.revisions import sayable
 
 if TYPE_CHECKING:

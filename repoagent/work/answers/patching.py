@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.repo.options import Options
 from repoagent.work.answers.landed import EditResult, of_patch
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.split.segment import TARGET_BYTES
 from repoagent.work.answers.outlined import present
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from repoagent.agent import fence
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.quoting import printable
 from repoagent.store.masking import mask

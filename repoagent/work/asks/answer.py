@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import check_fits
 from repoagent.edit.means import Means
 from repoagent.errors import RepoagentError

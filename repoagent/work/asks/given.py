@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import shown
 from repoagent.edit.verify.scope import LFS_POINTER, gate, holds_secrets
 from repoagent.errors import Refused, UsageError

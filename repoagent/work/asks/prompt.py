@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import quoted
 from repoagent.llm import Message, Part, Request
 from repoagent.llm.quoting import fence

@@ -7,10 +7,11 @@ there is nobody to ask, it is taken back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from repoagent.agent.approval import Asked, Verdict
+from repoagent.dataclass import dataclass
 from repoagent.edit.verify.sensitive import ON_OPENING, count_tracked, is_mass, listed
 from repoagent.errors import RepoagentError
 from repoagent.repo import FileChange

@@ -7,9 +7,10 @@ committed alone in the end, and taken back alone. All of it is in `changes/` of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft
 from repoagent.repo import FileChange, WorkTree
 from repoagent.repo.content import Content, look

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.repo import WorkTree, git
 from repoagent.repo.run import GitError
 from repoagent.work.tools.names import named

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.repo.blobs import from_blob
 from repoagent.repo.content import Content, look

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from repoagent.agent.approval import MODES, Mode
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.store import document
 from repoagent.work.home import Home

@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from repoagent.agent.approval import Asked, Verdict
+from repoagent.dataclass import dataclass
 from repoagent.history.index.background import ITSELF
 from repoagent.repo.run import uninterrupted
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.approval import Asked, Mode
 from repoagent.agent.tool import Needs
+from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm import Usage
 from repoagent.llm.select import Absent

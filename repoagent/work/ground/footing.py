@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.landing.preflight import preflight
 from repoagent.edit.request import EditRequest
 from repoagent.repo import WorkTree

@@ -7,9 +7,10 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.memory.conversations.names import names
 from repoagent.store import Layout, Warn, document, to_stderr

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.conversations.names import ENDING, RESERVED, checked, refuse_reserved
 from repoagent.store import Layout

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timezone
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Exit
 
 VERSION = 1

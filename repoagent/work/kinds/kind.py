@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from repoagent.agent.approval import Mode
+from repoagent.dataclass import dataclass
 
 # tools that only look
 EXPLORE = frozenset({"read", "files", "search", "outline", "neighbors", "uses", "history", "recall"})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import TypeVar
 
 from repoagent.agent.approval import Mode
+from repoagent.dataclass import dataclass
 from repoagent.work.kinds.kind import Budget, Kind
 
 # each allows what the one before it does

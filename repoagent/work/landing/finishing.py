@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from repoagent.agent import Action, Observation, State, Tool, fence
 from repoagent.agent.plan import open_tasks
 from repoagent.agent.state import is_beside
 from repoagent.agent.tool import EDIT, OWN
+from repoagent.dataclass import dataclass
 from repoagent.edit.landing.check import Check, CheckResult, run_check
 from repoagent.edit.landing.commit import Landed, SentBack, commit_remarks
 from repoagent.errors import CheckFailed, NothingDone

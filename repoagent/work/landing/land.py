@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from repoagent.agent import account
 from repoagent.agent.approval import Asked
+from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing.bench import new_edit_id
 from repoagent.edit.landing.commit import Landed, NotNow, SentBack, commit

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
+from repoagent.dataclass import dataclass
 from repoagent.edit.landing.bench import new_edit_id
 from repoagent.patch.canonical import canonical_diff
 from repoagent.repo import FileChange, WorkTree

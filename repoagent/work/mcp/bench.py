@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 
 if TYPE_CHECKING:

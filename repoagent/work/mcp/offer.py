@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from repoagent.dataclass import dataclass
 from repoagent.work.mcp.shape import Schema
 
 if TYPE_CHECKING:

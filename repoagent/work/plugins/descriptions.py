@@ -8,9 +8,10 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.work.programs import start
 from repoagent.work.texts import cut, one_line

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from repoagent.agent import Action, Observation, Tool
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.work.texts import cut, one_line
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from repoagent.agent import State
 from repoagent.config import Settings
+from repoagent.dataclass import dataclass
 from repoagent.edit.means import Means, wants_tools
 from repoagent.errors import ModelError
 from repoagent.llm import Limits, Meter, OnText, Reply, Request, open_model

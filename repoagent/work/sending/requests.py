@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from repoagent.agent import State
@@ -11,6 +11,7 @@ from repoagent.agent.native import messages_of
 from repoagent.agent.plan import read_plan
 from repoagent.agent.plan.action import short
 from repoagent.agent.window import Known, Window, known_from, marked, room
+from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import request_key
 from repoagent.edit.remembering.remember import now
 from repoagent.edit.remembering.sent import blocks_of, keep_blocks, keep_sent

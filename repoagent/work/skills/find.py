@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.store.report import Warn
 from repoagent.work.texts import Place, Value, front_matter, names_in, one_line, read_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from repoagent.agent.approval.asked import May
@@ -20,6 +20,7 @@ from repoagent.agent.sandbox import (
 )
 from repoagent.agent.sandbox.plan import writable_roots
 from repoagent.config import Settings, user_file
+from repoagent.dataclass import dataclass
 from repoagent.edit.verify.scope import KEY_SUFFIXES
 from repoagent.edit.verify.scope import gate as off_limits
 from repoagent.repo import WorkTree, layout

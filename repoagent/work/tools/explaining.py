@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from repoagent.agent.sandbox.landlock import Landlock
+from repoagent.dataclass import dataclass
 from repoagent.repo.run import git
 from repoagent.work.tools.confinement import Confinement
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.agent.approval.withheld import Known
+from repoagent.dataclass import dataclass
 from repoagent.edit.verify.scope import holds_secrets
 from repoagent.repo import WorkTree, git
 from repoagent.repo.paths import is_ignored

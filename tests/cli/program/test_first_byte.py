@@ -15,7 +15,7 @@ from tests.conftest import GitRepo
 
 # Prints what was done up to the request, and ends there.
 TRACED = """
-import json, sys, threading
+import dataclasses, json, sys, threading
 events, start = [], threading.Thread.start
 def started(thread):
     events.append(thread.name)
@@ -28,7 +28,8 @@ sys.addaudithook(heard)
 from repoagent.llm.providers.anthropic.api import AnthropicModel
 def complete(*arguments):
     loaded = [name for name in list(sys.modules) if name.startswith("repoagent.")]
-    print(json.dumps({"events": events, "loaded": loaded}))
+    slow = [name for name in loaded if getattr(sys.modules[name], "dataclass", None) is dataclasses.dataclass]
+    print(json.dumps({"events": events, "loaded": loaded, "slow": slow}))
     sys.stdout.flush()
     raise SystemExit(0)
 AnthropicModel.complete = complete
@@ -69,6 +70,7 @@ def test_little_stands_before_the_first_request(repo: GitRepo, command: str) -> 
         assert len([one for one in processes if one.startswith("git ")]) <= MOST_PROCESSES
         assert not {name for name in done["loaded"] if name.startswith(OF_ANSWERS)}
         assert len(done["loaded"]) <= MOST_MODULES[command]
+        assert not done["slow"]  # to use repoagent.dataclass
         tries.append(sum("launcher.py" in event for event in processes))
     if command == "run" and find() is not None:
         assert tries[0] > 0 == tries[1]  # the sandbox that worked is remembered

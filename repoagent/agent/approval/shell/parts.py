@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from repoagent.dataclass import dataclass
 
 Kind = Literal["literal", "glob", "open"]
 Role = Literal["runs", "wraps", "inside"]

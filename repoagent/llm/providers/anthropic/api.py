@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media.limits import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Wishes

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import bare
 from repoagent.llm.model import Blocks, Message, Part, Request
 from repoagent.llm.providers.anthropic.media import media_block

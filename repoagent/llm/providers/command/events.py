@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.model import Stop, Usage
 from repoagent.llm.providers.command.text import Said, plain
 

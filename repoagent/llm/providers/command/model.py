@@ -11,10 +11,10 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, ClassVar
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Usage

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.model import Usage
 from repoagent.llm.providers.command.events import Handler, claude, codex, gemini
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.model import Stop, Usage
 
 # CSI; OSC, DCS and the other strings up to BEL or ST; escapes of two and three characters.

@@ -21,10 +21,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.extras import install_extra
 from repoagent.llm.providers.local.machine import available_memory, cores

@@ -11,10 +11,10 @@ import re
 import stat
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.providers.local.gguf_header import Damaged, Header, parse
 

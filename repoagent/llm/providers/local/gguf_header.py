@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isfinite, prod
 from typing import IO
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 
 # Bounds no real header comes near: the largest vocabularies have 300,000 tokens and 600,000 merges.

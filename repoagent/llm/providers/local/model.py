@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Stop, Usage, Wishes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.providers.local.gguf import ModelFile, read
 

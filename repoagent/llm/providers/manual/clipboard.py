@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from repoagent.dataclass import dataclass
 
 TIMEOUT = 5.0  # seconds, for each program
 # What a terminal takes as one OSC 52 sequence: 100,000 bytes is the usual limit, in base64.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar, NoReturn, TextIO
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media.limits import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Usage

@@ -13,7 +13,9 @@ import select
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from repoagent.dataclass import dataclass
 
 END = "."  # alone on a line it ends a reply
 _EOT = "\x04"  # ^D

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media.limits import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes

@@ -6,10 +6,10 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.providers.endpoint import Endpoint, Key
 from repoagent.llm.providers.endpoints import find_key, hint, needs_key, shown

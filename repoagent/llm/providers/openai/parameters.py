@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import bare
 from repoagent.llm.model import Blocks, Message, Part, Request, Wishes
 from repoagent.llm.providers.endpoint import Endpoint
