@@ -13,12 +13,12 @@ from repoagent.edit.briefing.gather import Prepared
 from repoagent.edit.corrections import next_prompts
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.means import Means
-from repoagent.edit.remembering.remember import now
 from repoagent.edit.remembering.sent import blocks_of, keep_blocks, keep_sent
 from repoagent.llm import Message, Part, Reply, Request, complete
 from repoagent.llm.naming import shown
 from repoagent.memory import search_memory
 from repoagent.repo import layout
+from repoagent.store.document import now
 
 PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
 EXPLAIN = (

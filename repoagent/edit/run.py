@@ -25,7 +25,6 @@ from repoagent.edit.landing.preflight import preflight, refuse_untracked
 from repoagent.edit.means import Means, attachments, means
 from repoagent.edit.remembering.pending import Pending, pending
 from repoagent.edit.remembering.record import Record
-from repoagent.edit.remembering.remember import now
 from repoagent.edit.remembering.unfinished import (
     alive,
     conversation_file,
@@ -62,6 +61,7 @@ from repoagent.repo.run import GitError
 from repoagent.repo.transaction import Unsettled
 from repoagent.repo.transaction.archive import edit_folder
 from repoagent.store import ensure
+from repoagent.store.document import now
 from repoagent.store.folders import SystemFailed
 from repoagent.store.masking import mask
 

@@ -13,12 +13,13 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     """Complete or roll back from the journal; `say` gets a sentence for each thing that was done, `warn` one for what
     could not be done yet. Raises Busy and Refused as `repo.transaction.recover`."""
     from repoagent.errors import Busy, Refused
-    from repoagent.repo.transaction.recover import recover
     from repoagent.repo.worktree import layout
     from repoagent.store.layout import has_leftovers
 
     place = layout(worktree)
     if place.journal.exists():
+        from repoagent.repo.transaction.recover import recover
+
         for sentence in recover(worktree):
             say(sentence)
     if not has_leftovers(place):

@@ -10,7 +10,6 @@ from itertools import chain
 from repoagent.dataclass import dataclass
 from repoagent.edit.remembering.lessons import taken_back
 from repoagent.edit.remembering.pending import STATES, pending
-from repoagent.edit.remembering.remember import now
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Turn
@@ -24,6 +23,7 @@ from repoagent.repo.undo import Edit, UndoResult, find_edit, list_edits
 from repoagent.repo.undo import redo as redo_in_repository
 from repoagent.repo.undo import undo as undo_in_repository
 from repoagent.store import to_stderr
+from repoagent.store.document import now
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from repoagent.store.report import Warn, to_stderr
 
 class Newer(Refused):
     """A file was written by a newer repoagent than this one."""
+
+
+def now() -> str:
+    """The present as ISO 8601 with its zone, for records."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
+from repoagent import memory
 from repoagent.agent import Action, LoopEvent, Observation, Outcome, State, Tool
 from repoagent.agent import run as run_loop
 from repoagent.agent.agents import load_agent
@@ -18,23 +19,20 @@ from repoagent.agent.state import beside
 from repoagent.agent.tool import EDIT
 from repoagent.agent.window.units import tokens
 from repoagent.dataclass import dataclass
-from repoagent.edit.remembering.remember import now
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.llm import Part, Request, Turn
-from repoagent.memory import search_memory
 from repoagent.repo import read_source
 from repoagent.store import ensure
+from repoagent.store.document import now
 from repoagent.store.masking import mask
+from repoagent.work import home
 from repoagent.work.around import Around
-from repoagent.work.changes.back import put_back
 from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, is_draft_pending, shown_in, written_by
-from repoagent.work.home import Live, sweep_away, unread
+from repoagent.work.home import Live, unread
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, since_words, unfinished_business
-from repoagent.work.landing.left import left_as_they_are
 from repoagent.work.landing.plan import mend_plan
-from repoagent.work.landing.writing import write_back
 from repoagent.work.outset import begun
 from repoagent.work.sending.prompt import system_parts
 from repoagent.work.sending.requests import Sending
@@ -83,7 +81,7 @@ class AtWork:
                 desk.means.model, desk.means.meter, sending.render,
                 on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
                 on_reply=sending.kept,
-                recall=lambda query: search_memory(desk.layout, query, without=desk.home.conversation),
+                recall=lambda query: memory.search_memory(desk.layout, query, without=desk.home.conversation),
             )  # fmt: skip
             try:
                 outcome = run_loop(
@@ -251,7 +249,7 @@ class AtWork:
         if not self.live.lost:
             return
         desk = self.desk
-        sweep_away(desk.home)
+        home.sweep_away(desk.home)
         names = [change.name for change in desk.ledger.changes]
         said = "nothing that it changed is uncommitted"
         if names:
@@ -297,6 +295,10 @@ class AtWork:
 
     def _take_back(self) -> None:
         """What was changed and not committed, for a task that comes to nothing."""
+        from repoagent.work.changes.back import put_back
+        from repoagent.work.landing.left import left_as_they_are
+        from repoagent.work.landing.writing import write_back
+
         desk = self.desk
         paths = [change.name for change in desk.ledger.changes]
         if not paths:

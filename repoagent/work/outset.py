@@ -13,7 +13,6 @@ from repoagent.config import Settings
 from repoagent.edit.briefing.tools import Workbench, read_limit
 from repoagent.edit.draft import Draft
 from repoagent.edit.means import Means, attachments
-from repoagent.edit.remembering.remember import now
 from repoagent.edit.request import EditRequest
 from repoagent.edit.verify.scope import gate
 from repoagent.errors import UsageError
@@ -21,6 +20,7 @@ from repoagent.llm import Turn
 from repoagent.repo import WorkTree, gather
 from repoagent.repo.facts import current_branch
 from repoagent.repo.status import read_status
+from repoagent.store.document import now
 from repoagent.store.masking import mask
 from repoagent.uses import locate
 from repoagent.work.changes import open_ledger

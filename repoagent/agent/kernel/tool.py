@@ -6,17 +6,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approval.asked import Asked
 from repoagent.agent.commands.shop import Shop
-from repoagent.agent.commands.shown import Shown, show
-from repoagent.agent.kernel.cell import Cell, Output, execute
-from repoagent.agent.kernel.process import START, Kernel, start_kernel, withheld_now
 from repoagent.agent.tool import Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.quoting import fence
+
+if TYPE_CHECKING:
+    from repoagent.agent.commands.shown import Shown
+    from repoagent.agent.kernel.cell import Cell
+    from repoagent.agent.kernel.process import Kernel
 
 LONGEST = 400_000  # bytes of one cell
 NOTICEABLE = 2.0  # seconds: of a shorter cell the time is not said, so that the same result reads the same
@@ -48,6 +51,8 @@ class Room:
 
     def ready(self) -> tuple[Kernel, str]:
         """The kernel, and what is to be said of it when it is a new one. Raises UsageError when none can be started."""
+        from repoagent.agent.kernel.process import START, start_kernel, withheld_now
+
         self.look()
         if self.kernel is not None and self.kernel.withheld is not None:
             # nothing can be covered any more while it runs
@@ -109,6 +114,9 @@ def _perform(room: Room, action: Action) -> Observation:
     verdict = room.shop.gate.decide(Asked("python", code))
     if not verdict.allowed:
         return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
+    from repoagent.agent.commands.shown import show
+    from repoagent.agent.kernel.cell import Output, execute
+
     if restart:
         room.close()
     look_again = room.shop.look()

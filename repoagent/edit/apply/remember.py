@@ -10,7 +10,7 @@ from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.landing.bench import Bench
 from repoagent.edit.landing.commit import Landed
 from repoagent.edit.remembering.pending import pending, to_remember
-from repoagent.edit.remembering.remember import Story, now, remember
+from repoagent.edit.remembering.remember import Story, remember
 from repoagent.edit.request import Target, named_files
 from repoagent.errors import RepoagentError
 from repoagent.llm import Turn, Usage
@@ -18,6 +18,7 @@ from repoagent.memory import resolve
 from repoagent.repo import layout
 from repoagent.repo.run import uninterrupted
 from repoagent.store import ensure
+from repoagent.store.document import now
 
 
 @contextmanager

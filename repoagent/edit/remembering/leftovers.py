@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repoagent.edit.remembering.pending import complete
 from repoagent.edit.remembering.unfinished import PREFIX, alive
-from repoagent.edit.undo import tell
 from repoagent.errors import Busy
-from repoagent.memory.identity.leftovers import clear_unborn
 from repoagent.repo import WorkTree, layout
 from repoagent.store import Layout
 from repoagent.store.atomic import sweep
@@ -20,6 +17,10 @@ def clear_away(worktree: WorkTree) -> list[str]:
     place = layout(worktree)
     if not (_release_dead(place) or any(place.pending.glob("*")) or _size(place.memory_lock)):
         return []
+    from repoagent.edit.remembering.pending import complete
+    from repoagent.edit.undo import tell
+    from repoagent.memory.identity.leftovers import clear_unborn
+
     said = complete(worktree, tell)
     for folder in (
         place.root,

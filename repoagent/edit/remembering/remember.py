@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from datetime import datetime, timezone
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.landing.commit import Landed
@@ -18,12 +17,8 @@ from repoagent.memory.notes.stale import staleness
 from repoagent.memory.turns import compact_above
 from repoagent.repo import FileChange, Source, WorkTree, blob_hash, layout
 from repoagent.repo.change import SYMLINK
+from repoagent.store.document import now
 from repoagent.store.masking import mask
-
-
-def now() -> str:
-    """The present as ISO 8601 with its zone, for records."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 from repoagent.errors import Refused
 from repoagent.memory.conversations.names import refuse_clash
-from repoagent.memory.conversations.past import Change, keep, lock_of, new_id, now, past_folder, record
+from repoagent.memory.conversations.past import Change, keep, lock_of, new_id, past_folder, record
 from repoagent.memory.conversations.places import Place
 from repoagent.store import Layout, ensure, locked, read_regular, write_whole
 from repoagent.store.atomic import sweep
+from repoagent.store.document import now
 from repoagent.store.folders import failed, folder
 
 

@@ -6,9 +6,10 @@ from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import starts
 from repoagent.memory.conversations.changing import change
 from repoagent.memory.conversations.origin import Parent, with_parent
-from repoagent.memory.conversations.past import Change, digest, now
+from repoagent.memory.conversations.past import Change, digest
 from repoagent.memory.conversations.places import Held, Place
 from repoagent.store import Layout, read_regular
+from repoagent.store.document import now
 from repoagent.store.masking import mask
 
 

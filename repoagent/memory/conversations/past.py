@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, fields
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import Memory
 from repoagent.store import Layout, Warn, jsonl, read_regular, to_stderr, write_whole
+from repoagent.store.document import now
 
 VERSION = 1
 UNDO, REDO, COMPACT = "undo", "redo", "compact"
@@ -39,11 +39,6 @@ class Change:
     before: str
     after: str
     of: str = ""
-
-
-def now() -> str:
-    """The present as ISO 8601 with its zone."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def past_folder(layout: Layout) -> Path:

@@ -17,11 +17,11 @@ from repoagent.errors import ModelError
 from repoagent.llm import Message, Meter, Model, Part, Request, Turn, Usage, complete, estimate
 from repoagent.llm.naming import public
 from repoagent.llm.quoting import fence, printable
-from repoagent.memory.conversations.past import now
 from repoagent.memory.conversations.places import Held
 from repoagent.memory.summaries.ask import usable
 from repoagent.memory.summaries.store import Summary, read_summary, write_summary
 from repoagent.store import Layout, Warn, ensure, locked, to_stderr
+from repoagent.store.document import now
 from repoagent.store.masking import mask
 
 WORDS = 150

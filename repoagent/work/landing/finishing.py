@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from repoagent.agent import Action, Observation, State, Tool, fence
 from repoagent.agent.plan import open_tasks
 from repoagent.agent.state import is_beside
 from repoagent.agent.tool import EDIT, OWN
 from repoagent.dataclass import dataclass
-from repoagent.edit.landing.check import Check, CheckResult, run_check
-from repoagent.edit.landing.commit import Landed, SentBack, commit_remarks
 from repoagent.errors import CheckFailed, NothingDone
 from repoagent.llm import Turn
 from repoagent.repo.facts import current_branch, operation
@@ -20,10 +19,13 @@ from repoagent.work.around import Around
 from repoagent.work.desk import Desk
 from repoagent.work.ground.footing import standing
 from repoagent.work.home import goes_on, unread
-from repoagent.work.landing.land import GOES_ON, all_seen, land_all
 from repoagent.work.landing.plan import mend_plan
 from repoagent.work.tools.confinement import Confinement
 from repoagent.work.tools.names import named
+
+if TYPE_CHECKING:
+    from repoagent.edit.landing.check import CheckResult
+    from repoagent.edit.landing.commit import Landed
 
 REFUSALS = (
     3  # of the check, a hook, a command before the end or a sensitive file, after which the run has failed
@@ -53,6 +55,9 @@ class Finishing:
         return Tool("finish", text, self.perform, needs="all")
 
     def perform(self, action: Action) -> Observation:
+        from repoagent.edit.landing.commit import SentBack, commit_remarks
+        from repoagent.work.landing.land import land_all
+
         desk = self.desk
         said = action.body.strip()
         if unread(desk.home):
@@ -170,6 +175,9 @@ class Finishing:
         command = self.desk.request.check
         if not command:
             return None
+        from repoagent.edit.landing.check import Check, run_check
+        from repoagent.work.landing.land import all_seen
+
         desk = self.desk
         desk.talk.note(f"running {command}")
         check = Check(
@@ -197,6 +205,8 @@ class Finishing:
 
     def _kept(self) -> str:
         """How the run is resumed, and what holds its change."""
+        from repoagent.work.landing.land import GOES_ON
+
         command = goes_on(self.desk.home.name, self.desk.request.kind)
         return (
             GOES_ON.format(command=command) if self.desk.ledger.changes else f"`{command}` goes on from here."

@@ -7,26 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
+from repoagent import memory
 from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.tool import EDIT
 from repoagent.edit.briefing.masking import masked_tool
-from repoagent.edit.landing.bench import new_edit_id
-from repoagent.edit.landing.commit import SentBack
-from repoagent.edit.landing.land import RELOCATIONS, agreed, rebind
 from repoagent.edit.verify.proposal import edit_tool
 from repoagent.errors import Busy, NothingDone, Refused
-from repoagent.memory import Memory, remember, resolve
 from repoagent.patch import FilePatch, PatchRefused, read_answer
 from repoagent.patch.paths import spellings
-from repoagent.repo import FileChange, Moved, Options, Transaction, WorkTree
-from repoagent.repo.transaction import Unsettled
-from repoagent.repo.undo import taken_out
-from repoagent.repo.write.steps import steps_of
+from repoagent.repo import FileChange, WorkTree
 from repoagent.store import audit
 from repoagent.store.folders import SystemFailed
 from repoagent.work.desk import DROPPED, SEND_WHOLE, Desk
-from repoagent.work.landing.binding import bind
-from repoagent.work.landing.land import land_each
 
 WRITE = "write"  # how a write of a run is called in the journal: no edit that `undo` would take back alone
 
@@ -45,6 +37,10 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
         return seen
 
     def apply(action: Action) -> Observation:
+        from repoagent.edit.landing.commit import SentBack
+        from repoagent.repo.transaction import Unsettled
+        from repoagent.work.landing.binding import bind
+
         mark = _mark(desk, action)
         if desk.ledger.edit == mark:  # the run was killed before it could say so
             paths = _files_of(desk, _patches(action.body))
@@ -94,6 +90,8 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
 
 def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
     """Write `changes`, all of them or none, and commit nothing. Raises Moved, Refused, Busy."""
+    from repoagent.repo import Options, Transaction
+
     with Transaction(worktree, changes, Options(no_commit=True), name, event=WRITE) as transaction:
         transaction.write()
         transaction.keep()
@@ -104,6 +102,9 @@ def write_back(
 ) -> None:
     """Write `changes`, which take those back that are `taken`, and take out of the index what the person has staged of
     them. Raises as `write` does, and Refused where that can't be told from what else is staged."""
+    from repoagent.repo.undo import taken_out
+    from repoagent.repo.write.steps import steps_of
+
     paths = {path for change in changes for path in (change.old_path, change.path)} - {None}
     about = [change for change in taken if {change.old_path, change.path} & paths]
     if not taken_out(worktree, changes, steps_of(about, name), WRITE, name):
@@ -138,6 +139,11 @@ def _files_of(desk: Desk, patches: Sequence[FilePatch]) -> list[str]:
 
 def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
     """Take the draft through the person's yes into the files; with a commit of its own where each edit has one."""
+    from repoagent.edit.landing.bench import new_edit_id
+    from repoagent.edit.landing.land import RELOCATIONS, agreed, rebind
+    from repoagent.repo import Moved
+    from repoagent.work.landing.land import land_each
+
     bench, edit_id = desk.bench, new_edit_id()
     if desk.request.commit_per_edit:
         changes, accepted = land_each(desk, edit_id, mark)
@@ -167,9 +173,9 @@ def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
         desk.ledger.wrote(changes)
         _audit(desk, changes, edit_id)
         for change in changes:
-            memory = memories.get(change.old_path or "")
-            if memory is not None and change.path is not None and change.after is not None:
-                remember(desk.layout, desk.worktree, change.path, change.after, memory=memory)
+            file_memory = memories.get(change.old_path or "")
+            if file_memory is not None and change.path is not None and change.after is not None:
+                memory.remember(desk.layout, desk.worktree, change.path, change.after, memory=file_memory)
         return changes
     raise Refused("the files change while repoagent writes: look again at what they hold now")
 
@@ -182,10 +188,10 @@ def _before(changes: Sequence[FileChange]) -> list[tuple[str, bytes]]:
     ]
 
 
-def _memory(desk: Desk, path: str, data: bytes) -> Memory | None:
+def _memory(desk: Desk, path: str, data: bytes) -> memory.Memory | None:
     if not desk.settings.switch("memory.enabled"):
         return None
-    return resolve(desk.layout, desk.worktree, path, data)
+    return memory.resolve(desk.layout, desk.worktree, path, data)
 
 
 def _no_message(changes: Sequence[FileChange]) -> str:

@@ -13,11 +13,11 @@ from repoagent.agent.plan.action import short
 from repoagent.agent.window import Known, Window, known_from, marked, room
 from repoagent.dataclass import dataclass
 from repoagent.edit.briefing.context import request_key
-from repoagent.edit.remembering.remember import now
 from repoagent.edit.remembering.sent import blocks_of, keep_blocks, keep_sent
 from repoagent.llm import Part, Reply, Request, Schema, Turn, complete
 from repoagent.llm.conversation import imitation
 from repoagent.llm.naming import shown
+from repoagent.store.document import now
 from repoagent.work.desk import Desk
 from repoagent.work.outset import first_words
 from repoagent.work.sending.environment import ENVIRONMENT

@@ -192,11 +192,11 @@ def pages(desk: Desk, place: Confinement) -> tuple[Tool, ...]:
 
 def around(desk: Desk, place: Confinement) -> Around:
     """The person's own commands around the loop: confined as the check is, for they may run the changed code."""
-    from repoagent.work.landing.land import all_seen
-
     settings = desk.settings
 
     def confined(argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
+        from repoagent.work.landing.land import all_seen
+
         return None if settings.switch("check.unconfined") or all_seen(desk) else place.program(argv)
 
     return Around(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from repoagent import memory
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.briefing.context import quoted, shown
 from repoagent.edit.briefing.masking import masked_tool
@@ -25,8 +26,6 @@ from repoagent.edit.briefing.tools import (
 )
 from repoagent.edit.large.reading import read_part
 from repoagent.errors import RepoagentError, UsageError
-from repoagent.memory import resolve
-from repoagent.memory.prompt import notes_block
 from repoagent.store.atomic import read_regular
 from repoagent.work.desk import Desk
 
@@ -74,10 +73,12 @@ def _noting(desk: Desk, tool: Tool) -> Tool:
         desk.shown[source.path] = source.blob
         if source.path in desk.noted or not desk.settings.switch("memory.enabled"):
             return seen
+        from repoagent.memory.prompt import notes_block
+
         desk.noted.add(source.path)
         data = source.data or b""
-        memory = resolve(desk.layout, desk.worktree, source.path, data)
-        notes = notes_block(memory, NOTES_TOKENS, data=data) if memory is not None else ""
+        file_memory = memory.resolve(desk.layout, desk.worktree, source.path, data)
+        notes = notes_block(file_memory, NOTES_TOKENS, data=data) if file_memory is not None else ""
         if not notes.strip():
             return seen
         text = f"{seen.text}\nWhat was learned about it before:\n{fence(notes.strip(), 'memory')}"

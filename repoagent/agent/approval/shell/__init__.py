@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from repoagent.door import door
-
-if TYPE_CHECKING:
-    from repoagent.agent.approval.shell.parts import Reading, Simple, Word
-    from repoagent.agent.approval.shell.reader import read
-
-_HOME = {"Reading": "parts", "Simple": "parts", "Word": "parts", "read": "reader"}
+from repoagent.agent.approval.shell.parts import Reading, Simple, Word
 
 __all__ = ["Reading", "Simple", "Word", "read"]
 
-__getattr__ = door(__name__, _HOME)
+
+def read(text: str) -> Reading:
+    """Read `text` as `bash -c` would; see `reader.read`. The parsers are imported with the first command."""
+    from repoagent.agent.approval.shell.reader import read
+
+    return read(text)
