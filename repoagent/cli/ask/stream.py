@@ -30,6 +30,7 @@ class Stream:
         if not self.live or not piece:
             return
         if not self._started:
+            self.working.quiet()
             self._markdown = self.terminal.markdown()
             self._started = True
         self._show(self._markdown.feed(piece))

@@ -78,6 +78,7 @@ class Working:
         if not self._terminal.tells or not piece:
             return
         if self._markdown is None:
+            self._show("")  # rich's line stands in for standard output, and knows no encoding
             self._markdown = self._terminal.markdown(*self.styles, aside=True)
         if shown := self._markdown.feed(piece):
             self._show(shown)

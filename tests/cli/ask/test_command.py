@@ -396,10 +396,10 @@ def test_markdown_is_rendered_once_as_it_comes_and_is_exact_in_a_pipe(repo: GitR
     assert "```" not in shown and shown.count("Head") == 1
     assert not re.search("\x1b\\[[0-9;]*[ABCDHJKfsu]", shown)  # nothing that was printed is redrawn
     with Screen(
-        [*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"NO_COLOR": "1", "LC_ALL": "C"}
+        [*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
     ) as screen:
         assert screen.end() == 0
-    assert "# Head\nA bold word\n\n```py\nx = 1\n```\n\na  b\n-  -\n1  2\n\nend\n" in screen.seen
+    assert "# Head\nA bold word\n\n```py\nx = 1\n```\n\na  b\n─  ─\n1  2\n\nend\n" in screen.seen
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"TERM": "dumb"}) as screen:
         assert screen.end() == 0
     exact = MARKDOWN.replace("\\n", "\n")
