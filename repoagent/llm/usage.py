@@ -171,17 +171,31 @@ class Meter:
         next_cost = price.of(estimate) if price is not None else 0.0
         if self.limits.cost is not None and self._dollars + next_cost > self.limits.cost:
             raise LimitReached(
-                f"the next call would pass the limit of ${self.limits.cost:g} (${self._dollars:.4f} spent, "
-                f"about ${next_cost:.4f} to send the next prompt): raise --max-cost to go on"
+                f"the next call would pass the limit of {dollars(self.limits.cost, 0)} ({dollars(self._dollars)} "
+                f"spent, about {dollars(next_cost)} to send the next prompt): raise --max-cost to go on"
             )
         if self.limits.day is None or next_cost == 0:
             return
         today = self.book.today() if self.book is not None else self._dollars
         if today + next_cost > self.limits.day:
             raise LimitReached(
-                f"the next call would pass the limit of ${self.limits.day:g} a day (${today:.4f} spent today, about "
-                f"${next_cost:.4f} to send the next prompt): see `repoagent activity --cost`, or raise max_cost_per_day"
+                f"the next call would pass the limit of {dollars(self.limits.day, 0)} a day ({dollars(today)} "
+                f"spent today, about {dollars(next_cost)} to send the next prompt): see `repoagent activity --cost`, or raise "
+                "max_cost_per_day"
             )
+
+
+def dollars(amount: float, digits: int = 4) -> str:
+    """US dollars with at least so many digits after the point, and those that a smaller amount needs: $0.00001."""
+    small = f"{amount:.8f}".rstrip("0").rpartition(".")[2]
+    if digits == 0 or 0 < amount < 10**-digits:
+        digits = max(digits, len(small))
+    return f"${amount:,.{digits}f}"
+
+
+def cost_text(cost: float) -> str:
+    """What calls of a model cost: a local one is free."""
+    return dollars(cost) if cost else "free"
 
 
 def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[str], Price | None]) -> None:

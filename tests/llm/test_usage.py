@@ -8,6 +8,7 @@ import pytest
 
 from repoagent.errors import LimitReached, UsageError
 from repoagent.llm import Limits, Meter, Price, Usage, estimate, estimate_tokens
+from repoagent.llm.usage import cost_text, dollars
 from tests.llm.ask import ask
 
 SONNET = "anthropic/claude-sonnet-5-5"
@@ -118,3 +119,24 @@ def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
     assert (first.attempts, first.usage.total, second.usage.total) == (1, 60, 10)
     with pytest.raises(LimitReached, match="100 tokens"):
         whole.part(Limits()).before_attempt(Usage(input=31), "m")
+
+
+@pytest.mark.parametrize(
+    ("amount", "digits", "text"),
+    [
+        (0.00001, 0, "$0.00001"),
+        (2.0, 0, "$2"),
+        (0.5, 0, "$0.5"),
+        (0.01234, 4, "$0.0123"),
+        (0.00001, 4, "$0.00001"),
+    ],
+)
+def test_no_amount_is_rounded_to_nothing(amount: float, digits: int, text: str) -> None:
+    assert dollars(amount, digits) == text
+
+
+def test_a_limit_is_said_as_it_was_given_and_a_local_model_is_free() -> None:
+    meter = Meter(Limits(cost=0.00001), PRICES.get)
+    with pytest.raises(LimitReached, match=r"limit of \$0\.00001 \(\$0\.0000 spent"):
+        meter.before_attempt(Usage(input=20_000), SONNET)
+    assert cost_text(0.0) == "free" and cost_text(0.5) == "$0.5000"

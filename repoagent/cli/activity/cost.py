@@ -90,7 +90,9 @@ def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: boo
     if any(total.estimated for total in sums.values()):
         terminal.note("~ with tokens that were estimated, where the provider did not count them", "dim")
     if limit is not None:
-        terminal.note(f"max_cost_per_day is ${limit:g}", "dim")
+        from repoagent.llm.usage import dollars
+
+        terminal.note(f"max_cost_per_day is {dollars(limit, 0)}", "dim")
 
 
 def first_day(since: str) -> date | None:

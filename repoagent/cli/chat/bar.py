@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from repoagent.cli.screen.clean import columns, one_line
 from repoagent.errors import RepoagentError
 from repoagent.llm.naming import shown
+from repoagent.llm.usage import dollars
 from repoagent.repo.facts import current_branch
 from repoagent.work.landing.left import left
 
@@ -21,9 +22,7 @@ def bar(chat: Chat, width: int) -> str:
     """The line as of now, in at most `width` columns: what fits no more is left out from its end on. It reads two small
     files and asks nobody."""
     meter = chat.means.meter
-    cost = (
-        f"${meter.cost:.4f}" if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
-    )
+    cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     parts = [_short(shown(chat.means.model.spec)), chat.mode, _short(_branch(chat)), cost, *_left(chat)]
     line = one_line(parts[0])[: max(0, width - 1)]
     for part in map(one_line, filter(None, parts[1:])):

@@ -281,9 +281,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def _cost(cost: float | None) -> str:
+    from repoagent.llm.usage import cost_text
+
     if cost is None:
         return ""
-    return f", ${cost:.2f}" if cost >= 0.01 or cost == 0 else f", ${cost:.4f}"
+    return f", ${cost:.2f}" if cost >= 0.01 else f", {cost_text(cost)}"
 
 
 def _wrapped(text: str, page: Page, *styles: str) -> Iterator[str]:

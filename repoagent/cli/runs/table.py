@@ -53,10 +53,12 @@ def state_of(run: Run, *, utf8: bool, color: bool) -> str:
 
 def cost_of(run: Run) -> str:
     """What it cost, as far as that is known."""
+    from repoagent.llm.usage import cost_text
+
     record = run.record
     if record.cost is None:
         return "?"
-    return f"${record.cost:,.4f}" if record.cost < 1 else f"${record.cost:,.2f}"
+    return cost_text(record.cost) if record.cost < 1 else f"${record.cost:,.2f}"
 
 
 def how(run: Run) -> str:

@@ -37,7 +37,9 @@ def ready_for(
 
 def about(calls: int, usage: Usage, cost: float | None) -> str:
     """How many calls, how many tokens, how many dollars: the end of the sentence that says what will be paid."""
-    price = "at a price that is not known" if cost is None else f"about ${cost:.4f}"
+    from repoagent.llm.usage import cost_text
+
+    price = "at a price that is not known" if cost is None else f"about {cost_text(cost)}"
     return f"in {calls:,} call{'s' * (calls > 1)}: about {usage.input:,} tokens in and {usage.output:,} out, {price}"
 
 
@@ -59,9 +61,11 @@ def agree(terminal: Terminal, sentence: str, *, few: bool, less: str) -> None:
 
 def report(terminal: Terminal, ready: Means) -> None:
     """Say what was used, where somebody reads it."""
+    from repoagent.llm.usage import cost_text
+
     usage, cost = ready.meter.usage, ready.meter.cost
     if terminal.tells and usage.total:
-        price = "price unknown" if cost is None else f"${cost:.4f}"
+        price = "price unknown" if cost is None else cost_text(cost)
         roughly = "~" if usage.estimated else ""
         terminal.note(f"{roughly}{usage.total - usage.output:,} + {usage.output:,} tokens · {price}", "dim")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from repoagent.agent import fence
 from repoagent.errors import Busy, RepoagentError, UsageError
 from repoagent.llm.conversation import read
+from repoagent.llm.usage import cost_text
 from repoagent.store.atomic import sweep
 from repoagent.store.locks import locked
 from repoagent.store.masking import mask
@@ -60,7 +61,7 @@ def ended(run: Run, text: str, *, ok: bool) -> str:
 def spent(record: Record) -> str:
     """What a run has used, in a few words: "3 calls, 12,345 tokens, $0.0210"."""
     calls = f"{record.turns} call{'s' * (record.turns != 1)}, {record.tokens:,} tokens"
-    return calls if record.cost is None else f"{calls}, ${record.cost:.4f}"
+    return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
 
 
 def adopt(desk: Desk, count: Callable[[Record], None]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from repoagent.agent import Observation, fence
 from repoagent.history.index.background import ITSELF
+from repoagent.llm.usage import cost_text
 from repoagent.work.kinds import Budget
 
 MOST = 40  # findings
@@ -42,7 +43,7 @@ def review(top: str, model: str, budget: Budget, seconds: float | None) -> Obser
     notes = [str(note) for note in report.get("notes") or ()]
     text = fence("\n".join(lines), "findings") if lines else "The review found nothing."
     tokens, cost = report.get("tokens") or 0, report.get("cost")
-    price = f", ${cost:.4f}" if isinstance(cost, (int, float)) else ""
+    price = f", {cost_text(cost)}" if isinstance(cost, (int, float)) else ""
     head = f"The child finished, {tokens:,} tokens{price}:"
     data = {"kind": "review", "findings": len(findings), "ended": "done", "tokens": tokens, "cost": cost}
     return Observation("delegate", "\n".join([head, text, *notes]), data=data)
