@@ -112,6 +112,13 @@ def by_file(activity: Activity) -> list[Sum]:
     )
 
 
+def unapplied(activity: Activity) -> list[tuple[str, int]]:
+    """How the edits ended that changed nothing, refused and failed ones first, and how many did."""
+    states = (event.state for event in activity.events if event.kind == "edit" and not landed(event))
+    count = Counter(state for state in states if state != "answered")
+    return sorted(count.items(), key=lambda item: (item[0] not in ("refused", "failed"), -item[1], item[0]))
+
+
 def refusals(activity: Activity) -> list[tuple[str, int]]:
     """Why edits did not land, the most frequent reason first; an edit with several reasons counts for each."""
     count: Counter[str] = Counter()

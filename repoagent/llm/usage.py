@@ -180,8 +180,8 @@ class Meter:
         if today + next_cost > self.limits.day:
             raise LimitReached(
                 f"the next call would pass the limit of {dollars(self.limits.day, 0)} a day ({dollars(today)} "
-                f"spent today, about {dollars(next_cost)} to send the next prompt): see `repoagent activity --cost`, or raise "
-                "max_cost_per_day"
+                f"spent today, about {dollars(next_cost)} to send the next prompt): see "
+                "`repoagent activity --cost`, or raise max_cost_per_day"
             )
 
 

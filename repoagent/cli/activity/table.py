@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repoagent.activity.html import ended
-from repoagent.activity.sums import landed, refusals, total
+from repoagent.activity.sums import landed, refusals, total, unapplied
 from repoagent.cli.screen.clean import one_line, paint
 from repoagent.cli.screen.glance import Column, table
 
@@ -36,11 +36,13 @@ def render(activity: Activity, limit: int, terminal: Terminal) -> str:
     whole = total(activity)
     counts = [
         f"{whole.applied:,} applied",
-        f"{whole.refused:,} not applied",
+        *(f"{number:,} {state}" for state, number in unapplied(activity)),
         f"{whole.undone:,} taken back",
         f"{whole.reviews:,} reviewed",
     ]
-    counts += [f"{whole.runs:,} run{'s' * (whole.runs > 1)}"] if whole.runs else []
+    failed = sum(event.kind == "run" and event.state == "failed" for event in activity.events)
+    of_runs = f"{whole.runs:,} run{'s' * (whole.runs > 1)}{f' ({failed:,} failed)' if failed else ''}"
+    counts += [of_runs] if whole.runs else []
     lines += [*([""] if lines else []), *_fold(f"{', '.join(counts)}; {_spent(whole)}", terminal)]
     if why := refusals(activity):
         said = ", ".join(f"{one_line(reason)} {count}" for reason, count in why[:6])
@@ -73,7 +75,9 @@ def _what(event: Event) -> str:
 
 
 def _cost(event: Event) -> str:
-    return f"${event.cost:.4f}" if event.cost is not None and event.tokens else ""
+    from repoagent.llm.usage import cost_text
+
+    return cost_text(event.cost) if event.cost is not None and event.tokens else ""
 
 
 def _style(event: Event) -> str:
