@@ -120,13 +120,15 @@ class _Page:
         yield ""
         yield self._paint("how it was recognized", "bold")
         for (reason, path), found in groupby(identity.rekeyings, lambda one: (one.reason, one.path)):
-            several = [*found]  # each save of an editor, and each edit, may be another inode
+            if reason == "another inode" and not self._here.terminal.verbose:
+                continue  # each save of an editor, and each edit, may be one
+            several = [*found]
             often = f", {len(several):,} times" if len(several) > 1 else ""
             yield from self._wrapped(f"{several[-1].time[:10]} {one_line(reason)}{often}: {name(path)}")
         for place, seen in identity.places.items():
-            at = f"{name(place)}/{name(seen.path)}"
-            yield from self._wrapped(f"last seen as {at}, blob {one_line(seen.blob[:12])}")
-        for key, place in identity.keys.items():
+            blob = f", blob {one_line(seen.blob[:12])}" if self._here.terminal.verbose else ""
+            yield from self._wrapped(f"last seen as {name(place)}/{name(seen.path)}{blob}")
+        for key, place in identity.keys.items() if self._here.terminal.verbose else ():
             yield from self._wrapped(f"device and inode {one_line(key)} in {name(place)}")
         if identity.strangers:
             yield from self._wrapped(f"not its file: {', '.join(map(name, identity.strangers))}")

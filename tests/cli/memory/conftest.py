@@ -41,11 +41,11 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytes
 
 @pytest.fixture
 def ask(desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """`repoagent memory ARGUMENTS` in this process, at the top or in `cwd`, with `stdin` in a pipe."""
+    """`repoagent memory ARGUMENTS` in this process, at the top or in `cwd`; global options come `before`."""
 
-    def ask(*arguments: str, cwd: Path | None = None) -> Done:
+    def ask(*arguments: str, cwd: Path | None = None, before: tuple[str, ...] = ()) -> Done:
         monkeypatch.chdir(cwd or desk.worktree.top)
-        code = run(cli, "repoagent", ["memory", *arguments])
+        code = run(cli, "repoagent", [*before, "memory", *arguments])
         return Done(code, *capsys.readouterr())
 
     return ask

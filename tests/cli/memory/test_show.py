@@ -39,6 +39,13 @@ def test_all_of_it_on_one_page(ask: Ask, desk: Desk) -> None:
     assert "\x1b" not in done.out
 
 
+def test_what_only_programs_need_is_for_verbose(ask: Ask, desk: Desk) -> None:
+    known(desk, "src/a.py")
+    assert not re.search(r"inode|blob", ask("show", "src/a.py").out)
+    told = ask("show", "src/a.py", before=("-v",)).out
+    assert "device and inode" in told and ", blob " in told
+
+
 def test_as_data_and_the_turns(ask: Ask, desk: Desk) -> None:
     talked(known(desk, "src/a.py"), 1)
     value = json.loads(ask("show", "src/a.py", "--json", "--conversation").out)
