@@ -17,7 +17,7 @@ from repoagent.store import Layout, Warn, document, to_stderr
 from repoagent.store.atomic import is_temporary, read_regular, sweep
 from repoagent.store.folders import folder
 from repoagent.store.locks import held_by
-from repoagent.work.home import process
+from repoagent.work.home import process, requests
 from repoagent.work.home.place import OF_RUNS, Home, names_of_folders, short
 from repoagent.work.home.record import (
     ENDS,
@@ -209,7 +209,8 @@ def _state(home: Home, record: Record) -> str:
     if record.ended and record.state in ENDS:
         return record.state
     if held_by(home.lock) is not None:
-        return PAUSED if record.state == PAUSED else RUNNING
+        waits = record.doing.startswith(("delegate ", "wait ")) and requests.is_there(home.pause)
+        return PAUSED if record.state == PAUSED or waits else RUNNING
     same = record.boot == process.boot() if record.boot and process.boot() else False
     return KILLED if same or record.host == process.host() else ELSEWHERE
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.llm import Usage
 from repoagent.store import Layout
 from repoagent.work.home import (
     About,
@@ -101,6 +102,18 @@ def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
             os._exit(0)
         assert live.control() == [] and 0.2 < live.paused < 5
         os.waitpid(pid, 0)
+        live.ended("done", "")
+
+
+def test_a_run_that_waits_for_a_child_is_paused_as_soon_as_it_is_asked(layout: Layout) -> None:
+    with living(Home(layout, "task"), About("x")) as live:
+        live.turn(turns=1, doing="run make", usage=Usage(), cost=None)
+        pause(find(layout, "task"))
+        assert find(layout, "task").state == "running"
+        live.turn(turns=1, doing="delegate explore", usage=Usage(), cost=None)
+        assert find(layout, "task").state == "paused"
+        resume(find(layout, "task"))
+        assert find(layout, "task").state == "running"
         live.ended("done", "")
 
 
