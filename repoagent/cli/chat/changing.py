@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from repoagent.cli.chat.show import note
 from repoagent.cli.run.outcome import described
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.work.landing.left import (
@@ -62,19 +61,19 @@ def undo(chat: Chat, words: str) -> None:
     result = undo_edit(chat.worktree, edit.id)
     chat.undone.append(edit.id)
     how = "" if result.moved or result.edit.no_commit else " by a new commit"
-    note(chat.terminal, f"took back {what}{how}; /redo makes it again")
+    chat.terminal.note(f"took back {what}{how}; /redo makes it again")
     chat.aside.append(f"(I have taken back your change of {', '.join(edit.paths)}: {subject}.)")
 
 
 def _tell_taken_back(chat: Chat, done: TakenBack) -> None:
     if done.paths:
-        note(chat.terminal, f"took back {', '.join(done.paths)}")
+        chat.terminal.note(f"took back {', '.join(done.paths)}")
         chat.aside.append(f"(I have taken back your uncommitted changes of {', '.join(done.paths)}.)")
     if done.let_go:
-        note(chat.terminal, f"let go of {', '.join(done.let_go)}")
+        chat.terminal.note(f"let go of {', '.join(done.let_go)}")
         chat.aside.append(f"(What is uncommitted in {', '.join(done.let_go)} is mine from here.)")
     for path in done.copies:
-        note(chat.terminal, f"what it held is kept in {path}", "dim")
+        chat.terminal.note(f"what it held is kept in {path}", "dim")
     if done.left:
         raise Refused(left_as_they_are(done.left, "/undo let-go", "/undo whole"))
 
@@ -89,8 +88,7 @@ def redo(chat: Chat, words: str) -> None:
     chat.undone.pop()
     chat.edits[result.edit.id] = None
     paths = ", ".join(result.paths)
-    note(
-        chat.terminal,
+    chat.terminal.note(
         f"made again the change of {paths}; HEAD is now at {(result.commit or 'no commit')[:7]}",
     )
     chat.aside.append(f"(I have made your change of {paths} again.)")
@@ -103,7 +101,7 @@ def review(chat: Chat, words: str) -> None:
 
     changed = read_status(chat.worktree).changed
     arguments = ["--worktree"] if changed else ["--commit", "HEAD"]
-    note(chat.terminal, f"repoagent review {' '.join(arguments)}", "dim")
+    chat.terminal.note(f"repoagent review {' '.join(arguments)}", "dim")
     command.main(arguments, "review", standalone_mode=False, obj=chat.session)
 
 
@@ -117,7 +115,7 @@ def _last(chat: Chat) -> Edit:
     if not chat.person:
         raise NothingDone("there is no edit of this chat to take back")
     edit = find_edit(chat.worktree, None, undone=False)
-    note(chat.terminal, "the last edit here was not made in this chat:")
+    chat.terminal.note("the last edit here was not made in this chat:")
     return edit
 
 
@@ -130,7 +128,7 @@ def _confirm(chat: Chat, question: str, shown: str) -> None:
         lines = [*lines[:_LINES]]
     chat.terminal.diff("\n".join(lines), aside=True)
     if len(lines) < shown.count("\n"):
-        note(chat.terminal, "… and more", "dim")
+        chat.terminal.note("… and more", "dim")
     if chat.terminal.ask(question, _YES) != "y":
         raise NothingDone("left as it is")
 

@@ -119,18 +119,18 @@ def _greet(chat: Chat) -> None:
     if not chat.person:
         return
     from repoagent.agent.state import open_state
-    from repoagent.cli.chat.show import note, recap, show_left
+    from repoagent.cli.chat.show import recap, show_left
     from repoagent.cli.chat.talking import unfinished
     from repoagent.work.landing.left import left
 
     turns = open_state(chat.home.conversation).turns
     if turns:
-        note(chat.terminal, f"{chat.name} · {len(turns)} turns", "dim")
+        chat.terminal.note(f"{chat.name} · {len(turns)} turns", "dim")
         recap(turns, chat.terminal)
         show_left(left(chat.worktree, chat.home), chat.terminal)
         if unfinished(chat):
-            note(chat.terminal, "its last turn was stopped: /continue goes on with it")
-    note(chat.terminal, "/help shows the commands; ^D ends the chat", "dim")
+            chat.terminal.note("its last turn was stopped: /continue goes on with it")
+    chat.terminal.note("/help shows the commands; ^D ends the chat", "dim")
 
 
 def _reader(chat: Chat) -> Reader:
@@ -175,9 +175,7 @@ def _talk(chat: Chat, reader: Reader) -> None:
                 raise
             _failed(chat, error)
     if chat.person and chat.home.conversation.exists():
-        from repoagent.cli.chat.show import note
-
-        note(chat.terminal, f"`repoagent chat --resume {chat.name}` goes on with this", "dim")
+        chat.terminal.note(f"`repoagent chat --resume {chat.name}` goes on with this", "dim")
 
 
 def heeded(chat: Chat, text: str) -> bool:
@@ -205,23 +203,23 @@ def heeded(chat: Chat, text: str) -> bool:
 
 
 def _stopped(chat: Chat) -> None:
-    from repoagent.cli.chat.show import note, show_left
+    from repoagent.cli.chat.show import show_left
     from repoagent.cli.chat.talking import unfinished
     from repoagent.work.landing.left import left
 
     kept = "; what was said and done is kept: say how to go on, or /continue" if unfinished(chat) else ""
-    note(chat.terminal, f"\nstopped{kept}")
+    chat.terminal.note(f"\nstopped{kept}")
     show_left(left(chat.worktree, chat.home), chat.terminal)
 
 
 def _failed(chat: Chat, error: RepoagentError) -> None:
-    from repoagent.cli.chat.show import note, show_left
+    from repoagent.cli.chat.show import show_left
     from repoagent.cli.chat.talking import unfinished
     from repoagent.errors import Busy, NothingDone, UsageError
     from repoagent.work.home import Stopped
     from repoagent.work.landing.left import left
 
-    note(chat.terminal, str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
+    chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
     if isinstance(
         error, NothingDone | UsageError | Busy
     ):  # of a turn that is another process's nothing is to be said
@@ -229,6 +227,6 @@ def _failed(chat: Chat, error: RepoagentError) -> None:
     try:
         show_left(left(chat.worktree, chat.home), chat.terminal)
         if unfinished(chat):
-            note(chat.terminal, "/continue goes on with it", "dim")
+            chat.terminal.note("/continue goes on with it", "dim")
     except RepoagentError:  # what is broken has just been said
         return

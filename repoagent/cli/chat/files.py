@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repoagent.agent.state import open_state
-from repoagent.cli.chat.show import note
 from repoagent.cli.chat.then import Then
 from repoagent.cli.screen.clean import one_line
 from repoagent.errors import NothingDone, UsageError
@@ -60,7 +59,7 @@ def plan(chat: Chat, words: str) -> None:
     if text is None or text == present:
         raise NothingDone("the plan is as it was")
     write_whole(file, text.encode("utf-8", "surrogateescape"))
-    note(chat.terminal, "the model is told of it with your next words")
+    chat.terminal.note("the model is told of it with your next words")
 
 
 def editor(chat: Chat, words: str) -> Then:

@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from repoagent.agent import fence
-from repoagent.cli.chat.show import note
 from repoagent.cli.screen.clean import clean
 from repoagent.cli.screen.hush import heard
 from repoagent.errors import UsageError
@@ -36,12 +35,12 @@ def run(chat: Chat, line: str) -> None:
                 code, output = _captured(chat, [shell, "-c", command])
             text = fence(output, "output") if output else "(no output)"
             chat.aside.append(f"I ran `{command}`: exit code {code}.\n{text}")
-            note(chat.terminal, f"exit {code}; told with your next words", "dim")
+            chat.terminal.note(f"exit {code}; told with your next words", "dim")
             return
         with heard(typed_ahead=True):
             code = subprocess.run([shell, "-c", command], stdout=screen, check=False).returncode
         if code:
-            note(chat.terminal, f"exit {code}", "dim")
+            chat.terminal.note(f"exit {code}", "dim")
     except OSError as error:
         raise UsageError(f"{shell} can't be run: {error.strerror}") from error
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.state import is_beside, open_state
-from repoagent.cli.chat.show import note, recap
+from repoagent.cli.chat.show import recap
 from repoagent.cli.chat.then import Then
 from repoagent.errors import NothingDone, UsageError
 from repoagent.llm.naming import shown
+from repoagent.llm.usage import cost_text, dollars
 from repoagent.work.home import new_name
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def model(chat: Chat, words: str) -> None:
     fresh = open_means(chat.given, settings, chat.terminal, chat.means.meter.limits)
     chat.means = replace(fresh, meter=chat.means.meter)
     chat.settings, chat.flags = settings, flags
-    note(chat.terminal, f"from now on {shown(fresh.model.spec)} is asked")
+    chat.terminal.note(f"from now on {shown(fresh.model.spec)} is asked")
 
 
 def mode(chat: Chat, words: str) -> None:
@@ -51,7 +52,7 @@ def mode(chat: Chat, words: str) -> None:
     if found is None:
         raise UsageError(f"{words} is no mode: say {', '.join(MODE_LINES)}")
     chat.mode = chat.given.mode = found
-    note(chat.terminal, f"{found}: {MODE_LINES[found]}")
+    chat.terminal.note(f"{found}: {MODE_LINES[found]}")
 
 
 def save(chat: Chat, words: str) -> None:
@@ -65,7 +66,7 @@ def save(chat: Chat, words: str) -> None:
         raise NothingDone("nothing was said yet: there is nothing to save")
     at = here(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
     keep(chat.layout, find(at, chat.name), named(chat.layout, words, own=True))
-    note(chat.terminal, f"saved as {words}; /load {words} goes on from there")
+    chat.terminal.note(f"saved as {words}; /load {words} goes on from there")
 
 
 def load(chat: Chat, words: str) -> None:
@@ -79,7 +80,7 @@ def load(chat: Chat, words: str) -> None:
     name = new_name("chat")
     branch(chat.layout, found, named(chat.layout, name))
     before = _begin(chat, name)
-    note(chat.terminal, f"this chat goes on from {words} now, as {name}; {before}")
+    chat.terminal.note(f"this chat goes on from {words} now, as {name}; {before}")
     recap(found.conversation.turns, chat.terminal)
 
 
@@ -88,7 +89,7 @@ def clear(chat: Chat, words: str) -> None:
     if not open_state(chat.home.conversation).turns:
         raise NothingDone("nothing was said yet: this is a new conversation")
     before = _begin(chat, new_name("chat"))
-    note(chat.terminal, f"a new conversation; {before}")
+    chat.terminal.note(f"a new conversation; {before}")
 
 
 def _begin(chat: Chat, name: str) -> str:
@@ -136,8 +137,7 @@ def compact(chat: Chat, words: str) -> None:
     with Speaking(chat.terminal, "summing up") as working:
         talk = RunTalk.of(chat.terminal, working, chat.mode)
         before, after = checkpoint(chat.worktree, request(chat, ""), chat.settings, talk, chat.means)
-    note(
-        chat.terminal,
+    chat.terminal.note(
         f"summed up: {before:,} tokens of it were sent, {after:,} are from now on; its file keeps all",
     )
 
@@ -148,10 +148,10 @@ def cost(chat: Chat, words: str) -> None:
     usage = meter.usage
     about = "about " if usage.estimated else ""
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
-    price = "a price that is not known" if meter.cost is None else f"${meter.cost:.4f}"
+    price = "a price that is not known" if meter.cost is None else cost_text(meter.cost)
     calls = f"{meter.attempts:,} call{'s' * (meter.attempts != 1)}"
     tokens = f"{about}{usage.total - usage.output:,} tokens in{cached}, {usage.output:,} out"
     chat.terminal.result(f"this session: {calls}, {tokens}, {price}\n")
     if meter.book is not None:
-        limit = f" of ${meter.limits.day:g}" if meter.limits.day is not None else ""
-        chat.terminal.result(f"today, in all: ${meter.book.today():.4f}{limit}\n")
+        limit = f" of {dollars(meter.limits.day, 0)}" if meter.limits.day is not None else ""
+        chat.terminal.result(f"today, in all: {dollars(meter.book.today())}{limit}\n")

@@ -45,6 +45,12 @@ def one_line(text: str) -> str:
     return clean(text).replace("\n", "^J").replace("\t", "^I")
 
 
+def fold(text: str, width: int) -> str:
+    """`text`, clean, with each long line broken before a ` · `, else between words, at the indent it has; what holds no
+    blank stays whole."""
+    return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
+
+
 def paint(text: str, *styles: str) -> str:
     """`text` in these styles; they end with it. An empty text stays empty."""
     if not text or not styles:
@@ -65,6 +71,24 @@ def width(character: str, column: int = 0) -> int:
     if character == "\t":
         return _TAB - column % _TAB
     return glyphs.width(character)
+
+
+def _folded(line: str, width: int) -> list[str]:
+    if columns(line) <= width:
+        return [line]
+    words = line.lstrip(" ")
+    indent = line[: len(line) - len(words)]
+    parts = words.split(" · ")
+    units = [parts[0], *(f"· {part}" for part in parts[1:])]
+    lines: list[str] = []
+    for unit in units:
+        room = width - columns(indent)
+        for piece in [unit] if columns(unit) <= room else unit.split(" "):
+            if lines and columns(f"{lines[-1]} {piece}") <= width:
+                lines[-1] += f" {piece}"
+            else:
+                lines.append(indent + piece)
+    return lines
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from repoagent.cli.screen.clean import clean, paint
+from repoagent.cli.screen.clean import clean, fold, paint
 from repoagent.errors import NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -156,8 +156,9 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         _write(sys.stderr if aside else sys.stdout, shown)
 
     def note(self, text: str, *styles: str) -> None:
-        """A line to the person on standard error, in these styles of `text.paint`; no part of the result."""
-        shown = clean(text)
+        """A line to the person on standard error, in these styles of `text.paint`; no part of the result. On a terminal
+        it is folded between words."""
+        shown = self.folded(text)
         _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
 
     def warn(self, text: str) -> None:
@@ -166,8 +167,14 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             if text in self.warned:
                 return
             self.warned.add(text)
-        head = paint("warning:", "yellow") if self.color_err else "warning:"
-        _write(sys.stderr, f"{head} {clean(text)}\n")
+        shown = self.folded(f"warning: {text}")
+        if self.color_err:
+            shown = paint("warning:", "yellow") + shown.removeprefix("warning:")
+        _write(sys.stderr, f"{shown}\n")
+
+    def folded(self, text: str) -> str:
+        """`text`, clean; on a terminal in lines that fit it."""
+        return fold(clean(text), self.width) if self.tells else clean(text)
 
     def detail(self, text: str) -> None:
         """A note for those who said --verbose."""
@@ -197,9 +204,9 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         _leave_pager()
         with heard(typed_ahead=typed_ahead):
             if not typed_ahead:
-                _forget_input()
+                forget_input()
             letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
-            prompt = f"{clean(question)} [{','.join(letters)}]? "
+            prompt = self.folded(f"{question} [{','.join(letters)}]?") + " "
             while True:
                 _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
                 line = sys.stdin.readline()
@@ -220,7 +227,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         from repoagent.cli.screen.hush import heard
 
         _leave_pager()
-        prompt = f"{clean(question)}: "
+        prompt = self.folded(f"{question}:") + " "
         with heard(typed_ahead=True):
             _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
             return sys.stdin.readline().strip()
@@ -320,7 +327,8 @@ def to_nowhere(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def _forget_input() -> None:
+def forget_input() -> None:
+    """What was typed and not read yet is an answer to nothing."""
     import termios
 
     try:

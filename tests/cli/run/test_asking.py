@@ -63,7 +63,7 @@ def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
         shown.expect("[y,a,r,n,q,?]? ")
         assert "    make\n    pytest *\n" in shown.seen and "in a sandbox (landlock)" in shown.seen
         shown.send("?\n")
-        shown.expect("in this repository from now on without a question: make; pytest *")
+        shown.expect("in this repository from now on without a\nquestion: make; pytest *")
         shown.send("a\n")
         shown.expect("allowed=True, always=True")
         shown.expect("keep=False")

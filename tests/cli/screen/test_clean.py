@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.screen.clean import clean, columns, paint
+from repoagent.cli.screen.clean import clean, columns, fold, paint
 
 ANY = st.text(st.characters())  # surrogates too
 
@@ -70,3 +70,17 @@ def test_paint_ends_what_it_begins() -> None:
     assert paint("a", "bold", "red") == "\x1b[1;31ma\x1b[m"
     assert paint("", "red") == ""
     assert paint("a") == "a"
+
+
+def test_a_long_line_breaks_before_a_dot_or_between_words_and_never_within_one() -> None:
+    line = "[main 1a2b3c4] Greet well · 1 file +1 -0 · 2,114 + 300 tokens · $0.0123 · 3.1 s"
+    assert fold(line, 60) == (
+        "[main 1a2b3c4] Greet well · 1 file +1 -0\n· 2,114 + 300 tokens · $0.0123 · 3.1 s"
+    )
+    assert fold("  one two three", 9) == "  one two\n  three"
+    assert fold("a/path/that/is/longer than it", 10) == "a/path/that/is/longer\nthan it"
+
+
+@given(st.text(st.sampled_from("ab ·漢\n"), max_size=80), st.integers(4, 40))
+def test_folding_loses_nothing(text: str, width: int) -> None:
+    assert "".join(fold(text, width).split()) == "".join(text.split())
