@@ -102,6 +102,9 @@ def command(session: Session, /, **options: Any) -> Exit:
         raise UsageError(
             "there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see"
         )
+    from repoagent.cli.screen.hush import hush
+
+    hush(terminal)
     outcome, said = _applied(worktree, given, patch, settings, terminal)
     _show(outcome, terminal, said, as_json=given.as_json)
     return Exit.DONE

@@ -89,6 +89,10 @@ def command(session: Session, /, **options: Any) -> Exit:
     worktree = open_worktree(Path.cwd())
     flags = run_options.flags_of(given)
     settings, terminal = session.open(layout(worktree), flags)
+    if not (given.show_prompt or given.json_stream):
+        from repoagent.cli.screen.hush import hush
+
+        hush(terminal)
     from repoagent.cli.program.settle import settle
 
     settle(worktree, terminal)

@@ -11,12 +11,15 @@ import select
 import signal
 import sys
 import termios
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from repoagent.cli.program.at_end import at_end
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
@@ -27,7 +30,10 @@ _LOCAL, _CHARACTERS = 3, 6  # of what tcgetattr says
 class _State:
     before: list[Any] | None = None  # how the terminal was, while it is hushed
     asking = 0  # how many wait for an answer
+    lent = False  # another program has the terminal
+    interrupted = False  # an answer, by ^C
     kept: ClassVar[list[bytes]] = []  # what was typed
+    waited = 0.0  # seconds
 
 
 @contextmanager
@@ -45,32 +51,64 @@ def hushed(terminal: Terminal) -> Iterator[None]:
         yield
     finally:
         _restore()
-        _State.before = None
+        _State.before, _State.lent = None, False
         if stops == signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, stops)
+
+
+def hush(terminal: Terminal) -> None:
+    """As `hushed`, until the command has ended and said why."""
+    stack = ExitStack()
+    stack.enter_context(hushed(terminal))
+    at_end.append(stack.close)
 
 
 @contextmanager
 def heard(*, typed_ahead: bool = False) -> Iterator[None]:
     """What is typed within is an answer, and is seen. What was typed before is kept for `typed`, unless `typed_ahead`
     says that it is an answer, too."""
-    if _State.before is None:
-        yield
-        return
     if not typed_ahead:
         collect()
+    began = time.monotonic()
     _State.asking += 1
     try:
         _restore()
         yield
+    except KeyboardInterrupt:
+        _State.interrupted = True
+        raise
     finally:
         _State.asking -= 1
+        _State.waited += time.monotonic() - began
         _hush()
+
+
+def lend() -> None:
+    """Another program gets the terminal, as it was, until `resume`."""
+    _State.lent = True
+    _restore()
+
+
+def resume() -> None:
+    """What is typed from here on is not shown again."""
+    if _State.lent:
+        _State.lent = False
+        _hush()
+
+
+def echoed() -> bool:
+    """Whether the terminal has shown the ^C that ended something."""
+    return _State.before is None or _State.lent or _State.interrupted
+
+
+def waited() -> float:
+    """How many seconds this process has waited for answers so far."""
+    return _State.waited
 
 
 def collect() -> None:
     """Take what was typed, so that there is room for more: where there is none, a ^C can't come through."""
-    if _State.before is None or _State.asking:
+    if _State.before is None or _State.asking or _State.lent:
         return
     try:
         while os.tcgetpgrp(_input()) == os.getpgrp() and select.select([_input()], [], [], 0)[0]:
@@ -92,7 +130,7 @@ def typed() -> str:
 
 def _hush() -> None:
     """Character by character, as a line of a terminal takes 4,095 bytes and drops the rest; ^C drops nothing."""
-    if _State.before is None or _State.asking:
+    if _State.before is None or _State.asking or _State.lent:
         return
     quiet = [*_State.before[:_CHARACTERS], [*_State.before[_CHARACTERS]]]
     quiet[_LOCAL] = (quiet[_LOCAL] & ~(termios.ECHO | termios.ICANON)) | termios.NOFLSH

@@ -8,16 +8,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from repoagent import trace
-from repoagent.cli.screen.clean import clean, paint
+from repoagent.cli.screen.clean import clean, one_line, paint
 from repoagent.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.status import Status
     from rich.text import Text
 
     from repoagent.cli.screen.markdown import Markdown
     from repoagent.cli.screen.reply import Plain
     from repoagent.cli.screen.terminal import Terminal
+
+
+TAIL = 3  # lines of a running command
+_TAIL_BYTES = 8192
 
 
 class Working:
@@ -47,8 +53,8 @@ class Working:
         self.quiet()
         self._next_phase("")
 
-    def label(self, label: str) -> None:
-        """Say what is done now."""
+    def label(self, label: str, output: Path | None = None) -> None:
+        """Say what is done now; below it the last lines of the file `output`, as it grows."""
         from repoagent.cli.screen.terminal import in_own_pager
 
         self.quiet()
@@ -56,7 +62,7 @@ class Working:
         if in_own_pager():  # a person reads there, and the line can't be moved
             return
         if self._terminal.moves:
-            self._spin(label)
+            self._spin(label, output)
         elif self._terminal.tells or self._terminal.verbose:
             self._terminal.note(label)
 
@@ -100,16 +106,22 @@ class Working:
         self._inside_line = False
 
     def interrupted(self) -> None:
-        """End the line on which a terminal has echoed ^C, unless it is one that is ended or taken away by `quiet`."""
-        if self._terminal.tells and self._status is None and not self._inside_line:
+        """Forget what was typed, as a terminal does at ^C, and end the line on which it has echoed that, unless it is
+        one that is ended or taken away by `quiet`."""
+        from repoagent.cli.screen.hush import echoed
+        from repoagent.cli.screen.terminal import forget_input
+
+        if self._terminal.can_ask:
+            forget_input()
+        if self._terminal.tells and self._status is None and not self._inside_line and echoed():
             sys.stderr.write("\n")
 
-    def _spin(self, label: str) -> None:
+    def _spin(self, label: str, output: Path | None = None) -> None:
         from rich.console import Console
 
         console = Console(stderr=True, no_color=not self._terminal.color_err, highlight=False)
         spinner = "dots" if console.encoding.startswith("utf") else "line"
-        self._status = console.status(_Since(clean(label), time.monotonic()), spinner=spinner)
+        self._status = console.status(_Since(clean(label), time.monotonic(), output), spinner=spinner)
         self._status.start()
 
     def _show(self, text: str) -> None:
@@ -129,15 +141,34 @@ class Working:
 
 @dataclass(frozen=True)
 class _Since:
-    """A label with the seconds since `start`; rich asks for it again at each frame."""
+    """A label with the seconds since `start`, and the last lines of `output`; rich asks for it again at each frame."""
 
     label: str
     start: float
+    output: Path | None = None
 
     def __rich__(self) -> Text:
         from rich.text import Text
 
         seconds = int(time.monotonic() - self.start)
-        return Text(
+        text = Text(
             f"{self.label} ({seconds} s)" if seconds else self.label, no_wrap=True, overflow="ellipsis"
         )
+        for line in tail(self.output) if self.output is not None else ():
+            text.append(f"\n  {line}", "dim")
+        return text
+
+
+def tail(output: Path) -> list[str]:
+    """The last lines that are in the file by now; none where it is not there."""
+    from repoagent.agent.commands.screen import drawn
+    from repoagent.store.masking import mask
+
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+            data = file.read()
+    except OSError:
+        return []
+    lines = [drawn(line) for line in data.decode("utf-8", "replace").split("\n")]
+    return [one_line(mask(line)) for line in lines if line.strip()][-TAIL:]

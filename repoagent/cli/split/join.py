@@ -73,6 +73,7 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
     """Join the split at `index`, as the options in `given` say (those of `join_options`, `as_json`), and show what came
     of it. Raises what joining raises."""
     from repoagent.cli.landing.dialogue import Talk
+    from repoagent.cli.screen.hush import hush
     from repoagent.cli.screen.working import Working
     from repoagent.edit.join.run import join
     from repoagent.repo import layout
@@ -91,6 +92,7 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
             raise UsageError(f"{flag(option)} needs a repository, and {found.source.path} is in none")
     settings, terminal = session.open(layout(worktree) if worktree is not None else None, parse_check(given))
     _settle(worktree, terminal)
+    hush(terminal)
     working = Working(terminal, "")
     commits = worktree is not None and not given.no_commit
     talk = Talk(terminal, working, yes=True, commits=commits, model=False)
