@@ -26,11 +26,16 @@ class Exit(IntEnum):
 
 
 class RepoagentError(Exception):
-    """Root of all expected failures. `str(error)` is the sentence the user sees."""
+    """Root of all expected failures."""
 
     exit_code: ClassVar[Exit] = Exit.REFUSED
     words: str = ""  # the last words of the model in the run that this ended
     messages: tuple[str, ...] = ()  # what it told the user before that
+
+    @property
+    def sentence(self) -> str:
+        """What the user sees, where the text is for a model too."""
+        return str(self)
 
     def details(self) -> dict[str, object]:
         """What a program may want to know beside the sentence, as JSON data."""
@@ -73,9 +78,19 @@ class LimitReached(RepoagentError):
 
 
 class CheckFailed(RepoagentError):
-    """A check or a git hook failed; everything is as it was."""
+    """A check or a git hook failed; everything is as it was. `printed` is its output, where the sentence has it not;
+    `shown`: the user has seen how that ends."""
 
     exit_code = Exit.CHECK_FAILED
+    printed: str = ""
+    shown: bool = False
+
+    def __init__(self, sentence: str, printed: str = "") -> None:
+        super().__init__(sentence)
+        self.printed = printed
+
+    def details(self) -> dict[str, object]:
+        return {"printed": self.printed} if self.printed else {}
 
 
 class Busy(RepoagentError):

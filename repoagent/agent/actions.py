@@ -43,6 +43,7 @@ class Observation:
     error: what the run ends with when this kind of observation has gone back to the model in vain too often.
     blocks: of a failure, whether it also holds back what may write; False for a command that ran and failed.
     once: shown only below the last observation of its kind in a reply, as it is about all of them.
+    shown: of a failure, what the user is shown of it in place of `text`, which is for the model; "" for nothing.
     attached: the image or PDF that goes along, as `llm.media.Attachments.keep` says it.
     """
 
@@ -55,9 +56,10 @@ class Observation:
     blocks: bool = True
     once: str = ""
     attached: str = ""
+    shown: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but `attached`, and `error`, which belongs to the process it happened in."""
+        """Everything but `attached`, `shown`, and `error`, which belongs to the process it happened in."""
         return {
             "version": VERSION,
             "kind": self.kind,

@@ -273,7 +273,7 @@ class _Run:
         """Append an observation, and end the run when its kind went back in vain too often."""
         self.failure = None if seen.ok else seen.error
         if seen.kind == EDIT and not seen.ok:
-            self.failure = seen.error or Refused(seen.text)
+            self.failure = seen.error or Refused(seen.shown or seen.text)
         step = steps(self.state.turns)[-1]
         text = seen.text
         if "dropped" in step.reply.meta and not step.observations:

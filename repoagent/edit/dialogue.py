@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from repoagent.dataclass import dataclass
@@ -38,10 +39,11 @@ class Proposal:
 @dataclass(frozen=True)
 class Decision:
     """What the person said. `no` with a reason goes back to the model; `changes` replace the proposed ones on a yes
-    (chosen hunks, an edited diff); `explain` has the model account for the change, and the question comes again.
+    (chosen hunks), and on `revise` too, where the question comes again (an edited diff); `explain` has the model
+    account for the change, and the question comes again.
     `by_person`: somebody was shown the change and asked."""
 
-    kind: Literal["yes", "no", "explain"]
+    kind: Literal["yes", "no", "explain", "revise"]
     reason: str = ""
     changes: tuple[FileChange, ...] | None = None
     by_person: bool = False
@@ -49,6 +51,11 @@ class Decision:
 
 class Dialogue(Protocol):
     """Who the edit talks to: a person at a terminal, or a pipe that never answers."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds that were spent waiting for answers: they are not the edit's."""
+        ...
 
     def text(self, piece: str) -> None:
         """A piece of the model's reply as it arrives."""
@@ -70,8 +77,16 @@ class Dialogue(Protocol):
         """A line that stays: what a person must know however it goes on, in a pipe too."""
         ...
 
+    def running(self, command: str, output: Path) -> None:
+        """A command was started; what it prints goes to the file `output`."""
+        ...
+
     def quiet(self) -> None:
         """Leave the terminal to another program."""
+        ...
+
+    def interrupted(self, sentence: str) -> None:
+        """A ^C ended the edit; what is so now."""
         ...
 
     def output(self, data: bytes) -> None:

@@ -75,7 +75,7 @@ Kind = Literal["committed", "written", "proposed", "answered"]
 @dataclass(frozen=True)
 class EditOutcome:
     """How an edit ended. `answer` is what the model said when it did not edit, `words` what else it said with its last
-    reply, `messages` what it told the user before that; seconds are wall time."""
+    reply, `messages` what it told the user before that; seconds are wall time without the user's."""
 
     kind: Kind
     edit_id: str
@@ -130,6 +130,9 @@ def edit(
         try:
             run.begin(key)
             landed, outcome = run.go()
+        except KeyboardInterrupt:
+            dialogue.interrupted(_interrupted(run))
+            raise
         finally:
             forget_unanswered(place, edit_id)
     said = [outcome.words, outcome.text if landed is not None else ""]
@@ -142,10 +145,24 @@ def edit(
         usage=meter.usage,
         attempts=meter.attempts,
         cost=meter.cost,
-        seconds=time.monotonic() - started,
+        seconds=time.monotonic() - started - dialogue.waited,
         words="\n\n".join(filter(None, said)),
         messages=outcome.messages,
     )
+
+
+def _interrupted(run: _Run) -> str:
+    """What is so after a ^C, in a line."""
+    bench = run.prepared.bench
+    if edit_folder(bench.worktree, run.edit_id).exists():
+        return "interrupted after the change was made; `repoagent undo` takes it back"
+    said = "interrupted; nothing was changed"
+    if bench.request.instead_of is not None:
+        said = "interrupted; the edit before stays undone (`repoagent redo` makes it again)"
+    turns = open_state(conversation_file(layout(bench.worktree), run.edit_id)).turns
+    if replies := sum(turn.role == "assistant" for turn in turns):
+        said += f". The same command continues with the {replies} {'reply' if replies == 1 else 'replies'} paid for"
+    return said
 
 
 @dataclass
@@ -161,6 +178,7 @@ class _Run:
     setback: SentBack | None = None
     tried: tuple[FileChange, ...] = ()  # what that was of
     later: Pending | None = None
+    refused: str = ""  # why the last edit was
     begun: tuple[Turn, ...] = ()  # what an earlier run has left
 
     @property
@@ -238,7 +256,7 @@ class _Run:
                     self.state,
                     before_finish=self.finish,
                     before_answer=self.insist,
-                    on_event=self.dialogue.event,
+                    on_event=self.event,
                 )
                 objection = self.before_reject(outcome) if outcome.kind == "rejected" else None
                 if objection is None:
@@ -250,10 +268,10 @@ class _Run:
             if self.setback is None or self.setback.kind == "person":
                 raise
             self.record.remember(self.landed, "failed", str(self.setback))
-            raise CheckFailed(f"{self.setback}\nNothing was changed ({error}).") from error
+            raise self.setback.failure(f"Nothing was changed ({error}).") from error
         except CheckFailed as error:
             self.record.remember(self.landed, "failed", str(error))
-            raise CheckFailed(f"{error}\nNothing was changed.") from error
+            raise CheckFailed(f"{error}\nNothing was changed.", error.printed) from error
         except NothingDone as error:
             self.record.remember(self.landed, "declined", str(error))
             raise
@@ -266,6 +284,12 @@ class _Run:
         answer = "" if self.landed else outcome.text
         self.record.remember(self.landed, "answered", answer, self.later)
         return self.landed, outcome
+
+    def event(self, event: LoopEvent) -> None:
+        seen = event.observation
+        if seen is not None and seen.kind == EDIT and not seen.ok:
+            self.refused = seen.shown or seen.text
+        self.dialogue.event(event)
 
     def before_reject(self, outcome: Outcome) -> Turn | None:
         """What the model is told that declined: that it may change the files which it says are needed, or what of its
@@ -291,7 +315,11 @@ class _Run:
         last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
         if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
             raise bench.refusal
-        return Observation(MISSING, f"Your edit is not complete. {bench.still_missing}", ok=False)
+        text, shown = (
+            f"Your edit is not complete. {bench.still_missing}",
+            "asked for the hunks that are missing",
+        )
+        return Observation(MISSING, text, ok=False, shown=shown)
 
     def insist(self, state: State) -> Observation | None:
         """What goes back when words are all of a reply: a part of the edit is missing; a small model means to edit, and
@@ -302,24 +330,22 @@ class _Run:
         bench = self.prepared.bench
         said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
         if bench.short and said < REMINDERS:
-            return Observation(
-                REMINDER, f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip(), ok=False
-            )
-        self.refuse_same()
-        if bench.draft.edits and not bench.short and not self.told(state, UNFINISHED):
+            text = f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip()
+            return Observation(REMINDER, text, ok=False, shown="the reply holds no edit")
+        told = self.told(state, UNFINISHED)
+        self.refuse_same(whatever=told)
+        if bench.draft.edits and not bench.short and not told:
             text = "Your edit fits and is not committed, and your reply asks for nothing: `<finish>` it, or go on."
-            return Observation(UNFINISHED, text, ok=False)
+            shown = "the reply neither finishes the edit nor asks for anything"
+            return Observation(UNFINISHED, text, ok=False, shown=shown)
         return None
 
-    def refuse_same(self) -> None:
-        """Raise CheckFailed where a check or a hook said no to just what the draft is now."""
-        if (
-            self.setback is None
-            or self.setback.kind == "person"
-            or self.tried != self.prepared.bench.draft.edits
-        ):
+    def refuse_same(self, *, whatever: bool = False) -> None:
+        """Raise CheckFailed where a check or a hook said no to just what the draft is now, or to `whatever` it was."""
+        if self.setback is None or self.setback.kind == "person":
             return
-        raise CheckFailed(str(self.setback))
+        if whatever or self.tried == self.prepared.bench.draft.edits:
+            raise self.setback.failure()
 
     @staticmethod
     def told(state: State, kind: str) -> bool:
@@ -341,9 +367,10 @@ class _Run:
                 "Your last edit was refused and is no part of the change. Send it again, corrected; if it is not "
                 "needed, finish again."
             )
-            return Observation(UNFINISHED, text, ok=False)
+            return Observation(UNFINISHED, text, ok=False, shown="")
         if not self.prepared.bench.draft.edits:
-            raise Refused(f"the model's edit was refused, and it sent no other: {edits[-1].text}")
+            why = self.refused or edits[-1].text
+            raise Refused(f"the model's edit was refused, and it sent no other: {why}")
         self.dialogue.say(
             "note: the model's last edit was refused and it sent no other: the change is without it"
         )
@@ -366,10 +393,8 @@ class _Run:
         except SentBack as setback:
             self.setback, self.tried = setback, self.prepared.bench.draft.edits
             text = mask(f"{setback}\n{self.prepared.reminder}".rstrip())
-            error = (
-                CheckFailed(str(setback)) if setback.kind == "hook" else None
-            )  # a check is the user's to limit
-            return Observation(setback.kind, text, ok=False, error=error)
+            error = setback.failure() if setback.kind == "hook" else None  # a check is the user's to limit
+            return Observation(setback.kind, text, ok=False, error=error, shown=setback.shown)
         return None
 
     def message(self, changes: Sequence[FileChange]) -> str:

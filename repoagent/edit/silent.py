@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
@@ -35,6 +36,7 @@ class Silent:
     hear: Callable[[str], None] = _ignore
     on_text: Callable[[str], None] = _ignore
     said: list[str] = field(default_factory=list)
+    waited: float = 0.0
 
     def text(self, piece: str) -> None:
         self.on_text(piece)
@@ -51,8 +53,14 @@ class Silent:
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
 
+    def running(self, command: str, output: Path) -> None:
+        self.hear(f"running {command}")
+
     def quiet(self) -> None:
         _ignore()
+
+    def interrupted(self, sentence: str) -> None:
+        self.said.append(sentence)
 
     def output(self, data: bytes) -> None:
         """What hooks print is kept out: where one says no, the error has it."""

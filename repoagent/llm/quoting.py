@@ -21,6 +21,11 @@ def fence(content: str, label: str = "content") -> str:
     return f"<{label}{mark}>\n{content}{end}</{name}{mark}>"
 
 
+def unfenced(text: str, name: str = "output") -> str:
+    """`text` without the lines that begin and end what `fence` has quoted in it."""
+    return re.sub(rf"^</?{re.escape(name)}(?: [^>\n]*)?>\n?", "", text, flags=re.MULTILINE)
+
+
 def holds_tag(name: str, content: str) -> bool:
     """Whether something in `content` might pass for the beginning or the end of a tag `name`."""
     return re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE) is not None

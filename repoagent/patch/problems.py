@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from repoagent.patch.files import Outcome
 
 NOTHING = "The change was refused; nothing of it was applied."
+# What of a problem's text is for the model that is to send something else.
+_FOR_THE_MODEL = re.compile(
+    r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Look|If|To) )|\n(?=The nearest lines |Around line |Send )"
+)
 MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the text of a refusal
 
 
@@ -31,10 +36,16 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        place = self.path or "the answer"
-        if self.hunk:
-            place += f", hunk {self.hunk}"
-        return f"{place}: {self.text}"
+        return f"{self._place}: {self.text}"
+
+    @property
+    def brief(self) -> str:
+        """What is wrong alone, for the user."""
+        return f"{self._place}: {_FOR_THE_MODEL.split(self.text, maxsplit=1)[0].rstrip(' :')}"
+
+    @property
+    def _place(self) -> str:
+        return (self.path or "the answer") + (f", hunk {self.hunk}" if self.hunk else "")
 
 
 class PatchRefused(Refused):
@@ -54,6 +65,10 @@ class PatchRefused(Refused):
         shown = [_shortened(str(problem)) for problem in self.problems[:MOST_SHOWN]]
         more = len(self.problems) - len(shown)
         super().__init__("\n\n".join([head, *shown, *([f"… and {more} more like these."] if more else [])]))
+
+    @property
+    def sentence(self) -> str:
+        return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
 
     def details(self) -> dict[str, object]:
         """The problems, one by one."""

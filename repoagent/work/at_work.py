@@ -267,23 +267,26 @@ class AtWork:
         meanwhile is answered, too. Raises CheckFailed where they are all that comes after a check that failed."""
         self._refuse_lost()
         if unread(self.desk.home):
-            return Observation(
-                "unfinished", "The person has said something meanwhile: hear it first.", ok=True
-            )
+            text = "The person has said something meanwhile: hear it first."
+            return Observation("unfinished", text, ok=True)
         failed = (
             self.finishing.failed_check() if self.finishing and self.desk.request.kind != "chat" else None
         )
         if failed is not None:
             raise failed
         business = unfinished_business(self.desk)
-        if not business or self.insisted:
+        if not business:
+            return None
+        if self.insisted:
+            if self.finishing and self.finishing.refused and self.desk.request.kind != "chat":
+                raise self.finishing.given_up()
             return None
         self.insisted = True
         text = (
             f"Your reply asks for nothing, but {' and '.join(business)}. Go on, or `finish`; if you need an answer "
             "from the person first, ask again in plain words."
         )
-        return Observation("unfinished", text, ok=False)
+        return Observation("unfinished", text, ok=False, shown="")
 
     def _say_committed(self) -> None:
         """Which commits stay of a run that comes to no good end: with one for each edit there may be some."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -61,10 +62,12 @@ def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, 
         assert "It reads better." in explained and "-old" in explained
         assert "explain this change" in script.prompts[2]
         window.send("e\n")
+        assert "return 'mine'" in re.sub(r"\x1b\[[0-9;]*m", "", window.expect(QUESTION))
+        window.send("y\n")
         assert window.end() == 0
     assert b"    return 'mine'\n" in repo.read("src/app.py")
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
-    result = window.seen.rstrip("\n").rpartition("\n")[2]
+    result = window.seen.rpartition(QUESTION)[2]
     assert "[main " in result and "1 file +1 -1" in result and "tokens" in result
 
 

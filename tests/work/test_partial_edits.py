@@ -61,7 +61,7 @@ def test_the_rest_or_all_of_it_comes_and_it_is_one_change(files: GitRepo, again:
     assert f'{WAITING} `<restore path="@draft"/>` drops what is kept.' in model.told
     (edit,) = [proposal for proposal in person.proposals if not proposal.message]
     assert [change.name for change in edit.changes] == ["a.txt", "b.txt"]
-    assert person.seen[0].data["waiting"] == "1 hunk fits and is kept; waiting for hunk 1 of b.txt"
+    assert (person.seen[0].shown or "").endswith("\n1 hunk fits and is kept; waiting for hunk 1 of b.txt")
 
 
 def test_a_commit_for_each_edit_has_both_parts(files: GitRepo) -> None:
@@ -81,7 +81,7 @@ def test_parts_come_one_by_one(files: GitRepo) -> None:
     wrong = diff("c.txt", "x", "d")
     outcome, _, person = go(files, FIRST + WRONG + wrong, looking(files, REST), looking(files, c), DONE)
     assert committed(files) == ["a.txt", "b.txt", "c.txt"] and outcome.kind == "done"
-    assert [seen.data.get("waiting") for seen in person.seen[:2]] == [
+    assert [(seen.shown or "").split("\n")[-1] for seen in person.seen[:2]] == [
         "1 hunk fits and is kept; waiting for hunk 1 of b.txt, hunk 1 of c.txt",
         "2 hunks fit and are kept; waiting for hunk 1 of c.txt",
     ]

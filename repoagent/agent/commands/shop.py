@@ -39,9 +39,9 @@ class Shop:
     without a limit. watch: called before a command in the foreground, with whether one in the background may have
     written since the last call; what it returns is called after it, and says which files changed. audit: is told of
     each command. shown_as: how a model can name a file of `folder`. explain: says which of the confinement's limits an
-    output is about. timeout, longest: seconds that a command has by
-    itself, and that may be asked for. budget: bytes of output that are shown. keep: bytes of output that are kept in a
-    file; keep_in_all: in all files of the run, but for the end of each.
+    output is about. running: is told of a command in the foreground that was started, and where it prints.
+    timeout, longest: seconds that a command has by itself, and that may be asked for. budget: bytes of output that are
+    shown. keep: bytes of output that are kept in a file; keep_in_all: in all files of the run, but for the end of each.
     """
 
     top: Path
@@ -56,6 +56,7 @@ class Shop:
     audit: Callable[[Mapping[str, object]], None] = _nothing
     shown_as: Callable[[Path], str] = str
     explain: Callable[[str], str] = lambda output: ""
+    running: Callable[[str, Path], None] = lambda command, output: None
     timeout: float = 120.0
     longest: float = 3600.0
     budget: int = 8 * 1024

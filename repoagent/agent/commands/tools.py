@@ -78,6 +78,7 @@ def _run(shop: Shop, action: Action) -> Observation:
     command = None
     try:
         command = _started(shop, job)
+        shop.running(text, command.file)
         if not command.wait(seconds):
             command.end(f"stopped after {seconds:g} s (time-out)")
     except BaseException as error:

@@ -31,6 +31,7 @@ from repoagent.cli.program.model_options import (
     show_prompt_option,
 )
 from repoagent.cli.program.session import Session, json_option, pass_session
+from repoagent.cli.program.signals import Ended
 from repoagent.cli.program.words import words_in
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
@@ -135,6 +136,10 @@ def command(session: Session, /, **options: Any) -> Exit:
         layout(worktree),
         {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)},
     )
+    from repoagent.cli.screen.hush import hush
+
+    if not given.show_prompt:
+        hush(terminal)
     from repoagent.cli.context.prompt import prompt_of, show_texts
     from repoagent.cli.landing.dialogue import Talk
     from repoagent.cli.landing.outcome import show_outcome
@@ -160,10 +165,20 @@ def command(session: Session, /, **options: Any) -> Exit:
         talk = Talk(terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=not given.no_commit)
         try:
             outcome = edit(worktree, request, settings, talk, ready)
-        except (RepoagentError, KeyboardInterrupt) as error:
+        except RepoagentError as error:
             talk.last_words(error)
             raise
-    show_outcome(outcome, terminal, as_json=given.as_json, said=talk.said, answered=talk.answered)
+        except KeyboardInterrupt as error:
+            if not talk.stopped:
+                talk.interrupted("interrupted; nothing was changed")
+            talk.last_words(error)
+            if given.as_json or isinstance(error, Ended):
+                raise
+            return Exit.INTERRUPTED
+    show_outcome(
+        outcome, terminal,
+        as_json=given.as_json, said=talk.said, answered=talk.answered, ending=talk.ending,
+    )  # fmt: skip
     return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
 
 

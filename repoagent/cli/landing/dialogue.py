@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from repoagent.cli.landing.told import Told
+from repoagent.cli.screen import hush
+from repoagent.cli.screen.clean import one_line
 from repoagent.cli.screen.reply import Words
 from repoagent.dataclass import dataclass
 from repoagent.edit import Decision, Proposal, summary
 from repoagent.edit.dialogue import tolerated
-from repoagent.errors import NothingDone, RepoagentError
+from repoagent.errors import CheckFailed, NothingDone, RepoagentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from repoagent.agent import Action, LoopEvent, Observation
     from repoagent.cli.screen.terminal import Terminal
@@ -38,7 +41,12 @@ EDIT_HEAD = (
 )
 ENDS = {"finish", "reject"}
 SILENT = ENDS | {"edit", "think"}
-CHECK_LINES = 12
+TOLD = {  # what goes back to the model and is not in its words
+    "skipped": "",
+    "correction": "the reply was malformed; asking for it again",
+    "repeated": "the model repeats itself; asking for something else",
+}
+MOST_LINES = 12  # of a refusal, or of what a command printed, without --verbose
 OWN_TRAILER = "\nRepoagent-Edit: "
 
 
@@ -60,12 +68,24 @@ class Talk:
     said: set[str] = field(default_factory=set)
     told: Told = field(default_factory=Told)
     answered: bool = False
+    stopped: bool = False  # a ^C was said
+    ending: str = ""  # what `finish` says, until it is not accepted
+    _refused: list[Observation] = field(default_factory=list, repr=False)  # edits of the present reply
+    _tail: str = field(default="", repr=False)  # of the last refusal that was not shown
+    _declined: set[str] = field(default_factory=set, repr=False)  # the diffs that the user did not want
+    _since: float = field(default_factory=hush.waited, repr=False)
     _words: Words = field(default_factory=Words, repr=False)
+    _first: str = field(default="", repr=False)  # the diff as the model sent it
     _explains: bool = field(default=False, repr=False)
     _shown: tuple[str, str] = field(default=("", ""), repr=False)  # what the person has before their eyes
 
+    @property
+    def waited(self) -> float:
+        return hush.waited() - self._since
+
     def text(self, piece: str) -> None:
         """A piece of the reply: its words; or, with --verbose, all of it."""
+        hush.resume()
         if not self.terminal.tells:
             return
         self.answered = True
@@ -87,27 +107,34 @@ class Talk:
             self.working.note("(that reply broke off and does not count)")
 
     def event(self, event: LoopEvent) -> None:
-        """Say what is done: actions as the model asks for them, refusals as they come."""
+        """Say what is done: actions as the model asks for them, refusals as they come; those of the edits of a reply
+        together."""
         self.told.event(event)
+        action, seen = event.action, event.observation
+        if not (action and action.kind == "edit") and not (seen and seen.kind == "edit"):
+            self._say_refused()
         if event.kind == "reply":
             self._end_reply()
         elif event.kind == "action" and event.action is not None:
             self._action(event.action)
         elif event.kind == "observation" and event.observation is not None:
-            self.answered = False
+            self.answered, self.ending = False, ""
             seen = event.observation
-            if not seen.ok:
-                self._aside(f"not accepted: {seen.text}" if self.terminal.verbose else _refusal(seen))
-                if waiting := seen.data.get("waiting"):
-                    self._aside(str(waiting))
-            elif self.terminal.verbose:
-                self._aside(_first_line(seen.text))
+            if seen.ok:
+                if self.terminal.verbose:
+                    self._aside(_first_line(seen.text))
+            elif seen.kind == "edit":
+                self._refused.append(seen)
+            else:
+                self._fail(refusal(seen), seen)
         elif event.kind == "dropped":
             self._aside("the end of the reply imitated another speaker and was dropped")
 
     def _action(self, action: Action) -> None:
-        """Say what is about to be done; what only ends the task was among the words."""
-        self.answered = self.answered and action.kind in ENDS
+        """Say what is about to be done."""
+        if action.kind in ENDS:
+            self.ending = action.body.strip()
+        self.answered = self.answered and action.kind in ENDS and not self.ending
         shown = (" ".join(action.args.values()) or action.body).strip()
         if action.kind == "message":
             self.working.note(action.body.strip() or shown, "dim")
@@ -115,14 +142,30 @@ class Talk:
             self._aside(f"{action.kind} {shown[:120]}".strip())
 
     def note(self, sentence: str) -> None:
+        self._say_refused()
+        hush.resume()
         if self.terminal.tells or self.terminal.verbose:
             self.working.label(sentence)
 
     def say(self, sentence: str) -> None:
+        self._say_refused()
         self.working.note(sentence)
 
+    def running(self, command: str, output: Path) -> None:
+        hush.resume()
+        if self.terminal.tells or self.terminal.verbose:
+            self.working.label(f"running {first_line(command)}", output)
+
     def quiet(self) -> None:
+        """Leave the terminal to git, a hook or a paste."""
+        self._say_refused()
         self.working.quiet()
+        hush.lend()
+
+    def interrupted(self, sentence: str) -> None:
+        self.working.interrupted()
+        self.say(sentence)
+        self.stopped = True
 
     def output(self, data: bytes) -> None:
         """What hooks print, as they do in `git commit`; in a pipe only if they say no, which is an error then."""
@@ -131,8 +174,12 @@ class Talk:
 
     def decide(self, proposal: Proposal) -> Decision:
         """Show the diff and ask. Without a person the answer is yes: who calls has seen to `--yes` before."""
+        self._say_refused()
         self.working.quiet()
-        if self.terminal.tells and self._shown != (proposal.diff, proposal.message):
+        self._first = self._first or proposal.diff
+        if self.terminal.tells and proposal.diff in self._declined:
+            self.terminal.note("same diff as before")
+        elif self.terminal.tells and self._shown != (proposal.diff, proposal.message):
             self._shown = (proposal.diff, proposal.message)
             self.terminal.note("")
             if not self.by_hunk:
@@ -182,8 +229,14 @@ class Talk:
         self.terminal.note("")
 
     def last_words(self, error: BaseException) -> None:
-        """The model's last words, where an error ended the run: on a terminal they were shown as they came."""
+        """The model's last words, and why it was asked again last, where an error ended the run: on a terminal they
+        were shown as they came."""
+        self._say_refused()
         self.told.add_to(error)
+        if isinstance(error, CheckFailed):
+            error.shown = self.terminal.tells and error.printed.strip() in self._tail
+        elif not self.terminal.tells and self._tail and self._tail not in str(error):
+            self.working.note(self._tail)
         if self.told.words and not self.terminal.tells and self.told.words not in str(error):
             self.working.note(self.told.words)
 
@@ -205,6 +258,8 @@ class Talk:
             return self._by_hunk(proposal)
         if answer == "e":
             return self._edited(proposal)
+        self._declined |= {proposal.diff, self._first}
+        self._first = ""
         return Decision("no", reason=self.terminal.ask_line("Why not, for the model (empty: stop)"))
 
     def _by_hunk(self, proposal: Proposal) -> Decision:
@@ -216,13 +271,17 @@ class Talk:
     def _edited(self, proposal: Proposal) -> Decision | None:
         text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
         if text is None:
-            self.terminal.note("the diff was left empty; it is as it was")
+            self.terminal.note("the editor failed or left nothing; the diff is as before")
             return None
         try:
-            return Decision("yes", changes=edited_changes(proposal.changes, text), by_person=True)
+            changes = edited_changes(proposal.changes, text)
         except RepoagentError as error:
-            self.terminal.note(f"that diff does not fit: {error}")
+            self.terminal.note(f"that diff does not fit: {error.sentence}")
             return None
+        if changes == proposal.changes:
+            self.terminal.note("same diff as before")
+            return None
+        return Decision("revise", changes=changes)
 
     def _message(self, proposal: Proposal) -> None:
         """The commit message; of its last paragraph, which is the program's own, nothing."""
@@ -246,6 +305,32 @@ class Talk:
         if loose := tolerated(proposal.placements):
             self.terminal.note(f"placed with tolerance: {summary(loose)}")
 
+    def _say_refused(self) -> None:
+        """Why edits of the reply were refused, once, with how many hunks it is about."""
+        edits, self._refused = self._refused, []
+        said = [text for edit in edits if (text := refusal(edit))]
+        if not said:
+            return
+        hunks = sum(int(str(edit.data.get("hunks", 1))) for edit in edits)
+        head = "edit refused:" if hunks == 1 else f"edit refused, {hunks} hunks:"
+        self._fail("\n".join([f"{head} {said[0]}"] if hunks == 1 else [head, *said]), *edits, keep="first")
+
+    def _fail(self, text: str, *seen: Observation, keep: Literal["first", "last"] = "last") -> None:
+        """What failed and why: of what follows its first line a part; with --verbose all that the model is told."""
+        self._tail = text
+        head, *lines = text.split("\n")
+        left = len(lines) - MOST_LINES
+        if self.terminal.verbose:
+            from repoagent.llm.quoting import unfenced
+
+            head, *lines = "\n".join(unfenced(one.text).strip() for one in seen).split("\n")
+        elif left > 0:
+            gap = f"… {left} more line{'s' * (left > 1)} (-v shows all)"
+            lines = [gap, *lines[left:]] if keep == "last" else [*lines[:MOST_LINES], gap]
+        shown = "\n".join([head, *(f"  {line}".rstrip() for line in lines)]).removeprefix("\n")
+        if shown.strip():
+            self._aside(shown)
+
     def _aside(self, text: str) -> None:
         if self.terminal.tells or self.terminal.verbose:
             self.working.note(text, "dim")
@@ -268,12 +353,17 @@ def edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChan
     return apply_answer(body, texts, may_create=lambda path: path in new).changes
 
 
-def _refusal(seen: Observation) -> str:
-    """What a person is told of a setback: of a failed check how its output ends, else what it is."""
-    if seen.kind != "check":
-        return _first_line(seen.text).rstrip(":")
-    first, _, output = seen.text.strip().partition("\n")
-    return "\n".join([first, *output.split("\n")[-CHECK_LINES:]])
+def refusal(seen: Observation) -> str:
+    """What the user sees of a failure; "" for nothing."""
+    if seen.shown is not None:
+        return seen.shown.rstrip()
+    return TOLD.get(seen.kind, _first_line(seen.text).rstrip(":"))
+
+
+def first_line(command: str) -> str:
+    """The first line of a command, and whether there are more."""
+    first, _, more = command.strip().partition("\n")
+    return one_line(first) + (" …" if more else "")
 
 
 def _first_line(text: str) -> str:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from repoagent.cli.screen.clean import clean, paint
+from repoagent.cli.screen.clean import clean, fold, one_line, paint
 
 if TYPE_CHECKING:
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.edit import EditOutcome
+    from repoagent.edit.landing.check import CheckResult
     from repoagent.edit.landing.commit import Landed
     from repoagent.llm import Usage
 
@@ -24,10 +25,12 @@ def show_outcome(
     as_json: bool,
     said: Collection[str] = (),
     answered: bool = False,
+    ending: str = "",
 ) -> None:
     """Print the result: the diff of a dry run, the answer to a question, else the commit and what it cost.
 
-    The remarks in `said` are left out, and on a terminal an answer that was `answered` as it came.
+    The remarks in `said` are left out, and on a terminal an answer that was `answered` as it came. `ending`, the
+    words of `finish`, is shown there, unless it is the commit message already.
     """
     if as_json:
         show_object(as_object(outcome), outcome.landed, terminal)
@@ -41,6 +44,12 @@ def show_outcome(
         if terminal.tells:
             terminal.note(f"no change was made · {spent(outcome)}", "dim")
         return
+    if (
+        ending
+        and terminal.tells
+        and " ".join(ending.split()) not in " ".join(landed.proposal.message.split())
+    ):
+        terminal.note(ending)
     show_landed(landed, terminal, spent(outcome), said)
 
 
@@ -60,13 +69,28 @@ def show_landed(landed: Landed, terminal: Terminal, spent: str, said: Collection
         terminal.diff(landed.proposal.diff)
         terminal.note(f"nothing was written (--dry-run) · {spent}")
         return
+    if landed.check is not None:
+        show_check(landed.check, terminal)
     subject = landed.proposal.message.split("\n", 1)[0]
+    head, shown = "", f"written, not committed · {landed.proposal.stat} · {spent}"
     if landed.commit is not None:
         head = f"[{landed.commit.branch or 'detached HEAD'} {landed.commit.commit[:7]}]"
-        shown = paint(head, "yellow") if terminal.color else head
-        terminal.done(f"{shown} {clean(subject)} · {landed.proposal.stat} · {spent}\n", styled=True)
-    else:
-        terminal.done(f"written, not committed · {landed.proposal.stat} · {spent}\n", styled=True)
+        shown = f"{head} {clean(subject)} · {landed.proposal.stat} · {spent}"
+    if terminal.shows:
+        shown = fold(shown, terminal.width)
+    if terminal.color and head:
+        shown = shown.replace(head, paint(head, "yellow"), 1)
+    terminal.done(f"{shown}\n", styled=True)
+
+
+def show_check(check: CheckResult, terminal: Terminal) -> None:
+    """What a check that passed said: its last line."""
+    if terminal.tells or terminal.verbose:
+        from repoagent.agent.commands.screen import drawn
+
+        last = next((line for line in reversed(check.excerpt().split("\n")) if line.strip()), "")
+        said = f": {one_line(drawn(last).strip(' ='))}" if last else ""
+        terminal.note(f"check `{one_line(check.command)}` passed in {check.seconds:.1f} s{said}", "dim")
 
 
 def spent(outcome: EditOutcome) -> str:
@@ -76,12 +100,14 @@ def spent(outcome: EditOutcome) -> str:
 
 def spending(usage: Usage, cost: float | None, seconds: float) -> str:
     """Tokens, cost in US dollars (None: not known) and seconds, in one line."""
+    from repoagent.llm.usage import cost_text
+
     about = "about " if usage.estimated else ""
     tokens = f"{about}{usage.total - usage.output:,} + {usage.output:,} tokens"
     if usage.cache_read:
         tokens += f" ({usage.cache_read:,} cached)"
-    dollars = "" if cost is None else f" · ${cost:.4f}"
-    return f"{tokens}{dollars} · {seconds:.1f} s"
+    price = "" if cost is None else f" · {cost_text(cost)}"
+    return f"{tokens}{price} · {seconds:.1f} s"
 
 
 def as_object(outcome: EditOutcome) -> dict[str, object]:

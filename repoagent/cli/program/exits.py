@@ -13,7 +13,7 @@ import click
 
 from repoagent.cli.program.at_end import at_end
 from repoagent.cli.program.signals import Ended
-from repoagent.errors import Exit, RepoagentError, UsageError
+from repoagent.errors import CheckFailed, Exit, RepoagentError, UsageError
 
 BROKEN_PIPE = 141  # what a shell reports of a program that SIGPIPE has ended, as it ends git
 # What is wrong with the system, not with us: a full or read-only disk, a quota, no permission, too many open files.
@@ -31,6 +31,7 @@ SYSTEM = {
 }
 GONE = "the current folder was removed: change to one that is there (cd), and run it again"
 COMPLETE = "_REPOAGENT_COMPLETE"
+MOST_LINES = 12  # of what a check printed, on a terminal
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
@@ -148,7 +149,9 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
         elif code == Exit.INTERRUPTED:
             sys.stderr.write("\n" if sys.stderr.isatty() else "")  # ends the line on which ^C was echoed
         else:
-            sys.stderr.write(f"repoagent: {clean(sentence)}\n")
+            if isinstance(error, CheckFailed) and error.printed.strip() and not error.shown:
+                _print_end(error.printed, whole=has_flag(arguments, "-v", "--verbose"))
+            sys.stderr.write(_folded(f"repoagent: {clean(sentence)}\n"))
             if has_flag(arguments, "-v", "--verbose"):
                 _print_causes(error)
         sys.stdout.flush()
@@ -157,6 +160,29 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     except OSError:  # a full disk: the other stream may take the sentence
         _say_somewhere(f"repoagent: {clean(sentence)}\n")
     return int(code)
+
+
+def _print_end(printed: str, *, whole: bool) -> None:
+    """What a check printed; on a terminal its last lines, dimmed."""
+    from repoagent.cli.screen.clean import clean, paint
+    from repoagent.cli.screen.terminal import Terminal
+
+    lines = clean(printed.strip("\n")).split("\n")
+    terminal = Terminal.open()
+    if terminal.tells and not whole:
+        lines = lines[-MOST_LINES:]
+    text = "\n".join(lines)
+    sys.stderr.write(f"{paint(text, 'dim') if terminal.color_err else text}\n")
+
+
+def _folded(text: str) -> str:
+    """`text` in lines that fit a terminal."""
+    if not sys.stderr.isatty():
+        return text
+    from repoagent.cli.screen.clean import fold
+    from repoagent.cli.screen.terminal import Terminal
+
+    return fold(text, Terminal.open().width)
 
 
 def _say_somewhere(sentence: str) -> None:
@@ -177,7 +203,7 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
 
         return error.exit_code, error.worded(os.path.relpath) if isinstance(error, NoSuchFile) else str(error)
     if isinstance(error, RepoagentError):
-        return error.exit_code, str(error)
+        return error.exit_code, error.sentence
     if isinstance(error, click.ClickException):
         return Exit.USAGE, _in_one_line(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approval import Verdict
@@ -58,6 +59,7 @@ class Events:
     answered: bool = False
     stopped: bool = False
     told: Told = field(default_factory=Told)
+    waited: float = 0.0
 
     def text(self, piece: str) -> None:
         emit("text", {"text": piece})
@@ -83,8 +85,14 @@ class Events:
     def say(self, sentence: str) -> None:
         emit("say", {"text": sentence})
 
+    def running(self, command: str, output: Path) -> None:
+        self.note(f"running {command}")
+
     def quiet(self) -> None:
         pass
+
+    def interrupted(self, sentence: str) -> None:
+        self.say(sentence)
 
     def output(self, data: bytes) -> None:
         emit("output", {"text": data.decode("utf-8", "replace")})

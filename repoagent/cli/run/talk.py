@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from repoagent.cli.landing.dialogue import Talk
+from repoagent.cli.landing.dialogue import Talk, first_line
 from repoagent.cli.run.asking import nobody, person
-from repoagent.cli.screen.clean import columns, one_line
+from repoagent.cli.screen.clean import columns
 from repoagent.dataclass import dataclass
 from repoagent.edit import Decision, Proposal
 
 if TYPE_CHECKING:
-    from repoagent.agent import Action, LoopEvent, Observation
+    from repoagent.agent import LoopEvent, Observation
     from repoagent.agent.approval import Asked, Asker, Mode, Verdict
     from repoagent.cli.screen.terminal import Terminal
     from repoagent.cli.screen.working import Working
@@ -25,6 +25,7 @@ class RunTalk(Talk):
 
     asker: Asker = field(default=nobody)
     _runs: str = ""
+    _said_no: bool = False  # the user, to what is performed now
 
     @classmethod
     def of(cls, terminal: Terminal, working: Working, mode: Mode) -> RunTalk:
@@ -48,19 +49,29 @@ class RunTalk(Talk):
     def event(self, event: LoopEvent) -> None:
         if event.action is not None and event.action.kind in {"run", "python"}:
             self.answered = False
-            self._runs = _command(event.action)
+            self._runs = first_line(event.action.body)
             self.note(f"{event.action.kind} {self._runs}")
             return
         seen = event.observation
         if seen is not None and seen.kind == "run" and seen.data.get("exit") is not None:
             self._ran(seen)
-            if not self.terminal.verbose:
+            if seen.ok and not self.terminal.verbose:
                 return
+            output = seen.text.partition("<output")[2].partition("\n")[2].rpartition("</output")[0]
+            event = replace(
+                event, observation=replace(seen, shown=f"\n{output.rstrip()}" if output.strip() else "")
+            )
+        elif seen is not None and self._said_no:
+            self._said_no = False
+            event = replace(event, observation=replace(seen, shown=""))
         super().event(event)
 
     def approve(self, asked: Asked) -> Verdict:
+        self._say_refused()
         self.working.quiet()
-        return self.asker(asked)
+        verdict = self.asker(asked)
+        self._said_no = not verdict.allowed and verdict.by != "nobody"
+        return verdict
 
     def progress(self, what: str, data: dict[str, object]) -> None:
         pass
@@ -71,12 +82,7 @@ class RunTalk(Talk):
         time = f", {took:.1f} s" if isinstance(took, float) and took >= 0.1 else ""
         end = f" → exit {seen.data['exit']}{time}" if seen.data.get("exit") is not None else ""
         room = max(20, self.terminal.width - columns(end) - 4)
-        shown = one_line(self._runs)
+        shown = self._runs
         if columns(shown) > room:
             shown = shown[: room - 2] + " …"
         self._aside(f"run {shown}{end}")
-
-
-def _command(action: Action) -> str:
-    first, _, more = action.body.strip().partition("\n")
-    return first + (" …" if more else "")

@@ -12,6 +12,7 @@ from repoagent.dataclass import dataclass
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _TAG = re.compile(r"<([a-z_]+)\b")
 _DATA = {"commit", "note", "think"}  # their bodies are no words to the person, or are shown elsewhere
+_LAST = {"finish", "reject"}  # shown when they have become true
 # Said in other words when they are done.
 _ACTIONS = {
     "browse", "delegate", "files", "history", "keep", "kill", "message", "neighbors", "outline", "python", "read",
@@ -22,9 +23,11 @@ _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
 
 @dataclass
 class Words:
-    """What of a reply is shown. `hides` says that an edit is being written at the moment."""
+    """What of a reply is shown. `hides` says that an edit is being written at the moment; `ends` that what ends a task
+    is shown too, as it has become true."""
 
     hides: bool = False
+    ends: bool = False
     _line: str = ""  # the line so far; nothing of it is shown while it may become the head of something
     _passing: bool = False
     _closing: re.Pattern[str] | None = field(default=None, repr=False)
@@ -54,19 +57,35 @@ class Words:
         """What was held back at the end of the reply."""
         line, passing, hidden = self._line, self._passing, self._closing
         self._line, self._passing, self._closing, self.hides = "", False, None, False
-        last = "" if passing or hidden is not None or _opens(line) else self._with_blank(_without_ends(line))
+        last = (
+            ""
+            if passing or hidden is not None or self._opens(line)
+            else self._with_blank(_without_ends(line))
+        )
         self._blank = self._most = 0
         return last
 
     def _begun(self) -> str:
         """Look at the line as far as it goes: its text, or nothing where something hidden begins with it."""
-        closing = _opens(self._line)
+        closing = self._opens(self._line)
         if closing is None:
             return self._with_blank(_without_ends(self._line))
         self._most = min(self._most, 1)
         if not closing.search(self._line[1:]):
             self._closing, self.hides = closing, _FENCE.match(self._line) is not None
         return ""
+
+    def _opens(self, line: str) -> re.Pattern[str] | None:
+        """What ends the hidden part that begins with this line; None for a line of words."""
+        if fence := _FENCE.match(line):
+            info = fence[2].lower()
+            if info in {"diff", "patch"} or "." in info or "/" in info:
+                return re.compile(rf"^\s*{fence[1][0]}{{{len(fence[1])},}}\s*$")
+            return None
+        tag = _TAG.match(line)
+        if tag is None or tag[1] not in _DATA | _ACTIONS | (set() if self.ends else _LAST):
+            return None
+        return re.compile(rf"/>\s*$|</{tag[1]}\b")
 
     def _with_blank(self, line: str) -> str:
         """A line of words after the blank ones before it."""
@@ -145,16 +164,3 @@ def _undecided(line: str) -> bool:
         or text.startswith("<")
         or any(text.startswith(mark) or mark.startswith(text) for mark in ("```", "~~~"))
     )
-
-
-def _opens(line: str) -> re.Pattern[str] | None:
-    """What ends the hidden part that begins with this line; None for a line of words."""
-    if fence := _FENCE.match(line):
-        info = fence[2].lower()
-        if info in {"diff", "patch"} or "." in info or "/" in info:
-            return re.compile(rf"^\s*{fence[1][0]}{{{len(fence[1])},}}\s*$")
-        return None
-    tag = _TAG.match(line)
-    if tag is None or tag[1] not in _DATA | _ACTIONS:
-        return None
-    return re.compile(rf"/>\s*$|</{tag[1]}\b")

@@ -55,7 +55,7 @@ def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: Dialo
         landed = Landed(proposal) if request.dry_run else written(top, proposal, request, edit_id, dialogue)
     except SentBack as setback:
         raise failed(setback) from setback
-    return ApplyOutcome(edit_id, landed, time.monotonic() - started)
+    return ApplyOutcome(edit_id, landed, time.monotonic() - started - dialogue.waited)
 
 
 def _read(top: Path, path: str, request: EditRequest) -> Source:

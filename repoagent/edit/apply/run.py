@@ -16,12 +16,12 @@ from repoagent.edit.apply.tree import Tree, from_here, is_there, reader, spelled
 from repoagent.edit.dialogue import Dialogue
 from repoagent.edit.draft import Draft
 from repoagent.edit.landing.bench import new_edit_id
-from repoagent.edit.landing.commit import Landed, SentBack, as_it_was
+from repoagent.edit.landing.commit import Landed, SentBack
 from repoagent.edit.landing.land import land
 from repoagent.edit.landing.message import EDIT_TRAILER, SOURCE_TRAILER, with_trailers
 from repoagent.edit.landing.preflight import preflight, refuse_untracked
 from repoagent.edit.request import EditRequest, Target
-from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError, UsageError
+from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 from repoagent.patch import Placement, known_path
 from repoagent.repo import FileChange, WorkTree, git, head_blobs
 from repoagent.repo.transaction.refusals import refuse_operation
@@ -84,7 +84,7 @@ def apply(
         lambda changes: words or plain_message(given.name, changes),
         remarks=remarks,
     )
-    return ApplyOutcome(edit_id, landed, time.monotonic() - started)
+    return ApplyOutcome(edit_id, landed, time.monotonic() - started - dialogue.waited)
 
 
 def landing(
@@ -186,9 +186,7 @@ def failed(setback: SentBack) -> RepoagentError:
     """What a person hears where a model would have been sent back to work."""
     if setback.kind == "person":
         return NothingDone("nothing was changed, as you said.")
-    if setback.kind == "hook":
-        return CheckFailed(str(setback))
-    return CheckFailed(as_it_was(str(setback)))
+    return setback.failure("" if setback.kind == "hook" else "Everything is as it was.")
 
 
 def _trailers(

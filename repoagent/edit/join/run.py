@@ -112,7 +112,7 @@ def join(
     segments = tuple(_segment(edit, job.merged) for edit in gathered.edits)
     return JoinOutcome(
         edit_id, landed, gathered.index.source.path, gathered.index.path, segments, gathered.strangers, diff, fresh,
-        time.monotonic() - started,
+        time.monotonic() - started - dialogue.waited,
     )  # fmt: skip
 
 

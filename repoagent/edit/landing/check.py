@@ -81,10 +81,17 @@ class CheckResult:
         return f"{head.decode(errors='replace')}\n[… {left_out} bytes left out …]\n{tail.decode(errors='replace')}"
 
 
-def run_check(check: Check, worktree: WorkTree, *, accepted: bool) -> CheckResult:
+def run_check(
+    check: Check,
+    worktree: WorkTree,
+    *,
+    accepted: bool,
+    running: Callable[[str, Path], None] = lambda command, output: None,
+) -> CheckResult:
     """Run `check` in a shell at the top of the work tree, without standard input.
 
-    accepted: a person has seen the change and said yes to it; else it is confined, where it can be. At the time-out, at
+    accepted: a person has seen the change and said yes to it; else it is confined, where it can be. running: is told
+    of the command, and the file with what it prints. At the time-out, at
     ^C and when this program dies, all that the check has started is ended; a time-out is a failure. Where the check
     ends by itself, what it left in its process group goes with it. The output is without the secrets of the
     environment: it goes to the model and into files. Raises OSError where it can't be started.
@@ -101,6 +108,7 @@ def run_check(check: Check, worktree: WorkTree, *, accepted: bool) -> CheckResul
         confined = confine(worktree, base / "scratch", shell) if confine is not None else None
         argv, env = confined or (supervised(shell), os.environ)
         command = start(Job(check.command, worktree.top), argv, base / "output", env, KEPT)
+        running(without_secrets(check.command), base / "output")
         try:
             if not command.wait(check.timeout):
                 command.end(

@@ -51,11 +51,25 @@ class Landed:
 
 
 class SentBack(Exception):
-    """Not landed, and the model should hear why. `kind` is what said no: "person", "check" or "hook"."""
+    """Not landed, and the model should hear why. `kind` is what said no: "person", "check" or "hook". `sentence` says
+    it to the user, and `printed` is what a check printed."""
 
-    def __init__(self, kind: str, text: str) -> None:
+    def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
+        from repoagent.llm.quoting import unfenced
+
         super().__init__(text)
         self.kind = kind
+        self.sentence = unfenced(text) if sentence is None else sentence
+        self.printed = printed
+
+    @property
+    def shown(self) -> str:
+        """What the user sees of it: not what they said themselves."""
+        return "" if self.kind == "person" else "\n".join(filter(None, [self.sentence, self.printed]))
+
+    def failure(self, more: str = "") -> CheckFailed:
+        """The error where no model goes on with it."""
+        return CheckFailed(" ".join(filter(None, [self.sentence, more])), self.printed)
 
 
 class NotNow(Refused):
@@ -111,8 +125,7 @@ def commit(
 
 def checked(check: Check, worktree: WorkTree, proposal: Proposal, dialogue: Dialogue) -> CheckResult:
     """How the check ended on the files as they now are."""
-    dialogue.note(f"running {check.command}")
-    return run_check(check, worktree, accepted=proposal.accepted)
+    return run_check(check, worktree, accepted=proposal.accepted, running=dialogue.running)
 
 
 def _seen_by_check(bench: Bench) -> tuple[str, ...]:
@@ -177,7 +190,6 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
 
 
 _OUTPUT = "Its output:\n"
-_AFTER = " after your edit."
 _ADVICE = (
     "\n\nYour edit is kept as a draft, not yet written: "
     "send only what has to change in it for the check to pass."
@@ -187,18 +199,10 @@ _ADVICE = (
 def check_failure(result: CheckResult, top: Path) -> SentBack:
     """What the model hears of a failed check: paths as it knows them, without `top`, and last what it is to do."""
     output = result.excerpt().replace(f"{top}/", "").rstrip()
-    head = f"The check `{without_secrets(result.command)}` {result.how}{_AFTER}"
-    return SentBack("check", " ".join(filter(None, [head, result.advice, f"{_OUTPUT}{output}{_ADVICE}"])))
-
-
-def as_it_was(failure: str) -> str:
-    """What a user hears of a failed check where no model goes on with it."""
-    head, _, advice = failure.partition(_OUTPUT)[0].strip().partition(_AFTER)
-    output = output_of(failure).strip()
-    told = "" if output == failure else output
-    return "\n".join(
-        filter(None, [f"{head}, and everything is as it was{':' if told else '.'}", told, advice.strip()])
-    )
+    head = f"The check `{without_secrets(result.command)}` {result.how}"
+    text = [f"{head} after your edit.", result.advice, f"{_OUTPUT}{output}{_ADVICE}"]
+    sentence = " ".join(filter(None, [f"{head}.", result.advice]))
+    return SentBack("check", " ".join(filter(None, text)), sentence, output)
 
 
 def output_of(failure: str) -> str:

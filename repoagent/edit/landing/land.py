@@ -80,7 +80,11 @@ def agreed(
     proposal = _propose(bench, bench.draft.edits, message, remarks)
     if bench.request.dry_run:
         return proposal
-    decision = _agreed(proposal, dialogue, explain)
+    while (decision := _agreed(proposal, dialogue, explain)).kind == "revise" and decision.changes:
+        if why := _parses_worse(bench, decision.changes):
+            dialogue.say(f"not taken: {why}")
+            continue
+        proposal = _propose(bench, decision.changes, message, remarks)
     if decision.changes is not None and decision.changes != proposal.changes:
         proposal = _propose(bench, decision.changes, message, remarks)
     proposal = replace(proposal, accepted=decision.by_person)
@@ -151,6 +155,17 @@ def _propose(
     )  # fmt: skip
 
 
+def _parses_worse(bench: Bench, changes: Sequence[FileChange]) -> str:
+    """Which file would no longer parse, and why; "" for none, or where that is not asked for."""
+    from repoagent.split import parses_worse
+
+    for change in changes if bench.request.parse_check else ():
+        after = change.after if change.path is not None else None
+        if after is not None and (worse := parses_worse(change.name, change.before, after)):
+            return f"{worse} (--no-parse-check takes it)"
+    return ""
+
+
 def _doubts(changes: Sequence[FileChange]) -> Iterator[str]:
     """What the grammars do not understand of a change that is no reason to refuse it."""
     from repoagent.split import parse_doubt
@@ -178,7 +193,8 @@ def _placed_anew(bench: Bench, proposal: Proposal, remarks: tuple[str, ...]) -> 
 
 
 def _agreed(proposal: Proposal, dialogue: Dialogue, explain: Callable[[], str]) -> Decision:
-    """The yes, with the changes as the person wants them. Raises NothingDone or SentBack on a no."""
+    """The yes, with the changes as the person wants them, or what to ask about instead. Raises NothingDone or
+    SentBack on a no."""
     while True:
         decision: Decision = dialogue.decide(proposal)
         if decision.kind == "explain":

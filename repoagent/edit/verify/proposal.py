@@ -53,9 +53,9 @@ def edit_tool(bench: Workbench) -> Tool:
                 return _refused(bench, error, action.body)
         except NoPatch as error:
             text = bench.sent_back(NOT_A_FILE if bench.loose else str(error))
-            return Observation("edit", text, ok=False)
+            return Observation("edit", text, ok=False, shown="the reply holds no change that can be applied")
         except Refused as error:  # a path in a submodule, or through a link
-            return Observation("edit", bench.sent_back(str(error)), ok=False, error=error)
+            return Observation("edit", bench.sent_back(str(error)), ok=False, error=error, shown=str(error))
         try:
             seen = _folded(bench, action.body)
         except PatchRefused as error:
@@ -96,7 +96,7 @@ def _folded(bench: Workbench, answer: str) -> Observation:
             for change in applied.changes
         )
         text = f"{FITS}\n\n{bench.still_missing}"
-        return Observation("edit", text, ok=False, data=_partial(bench))
+        return Observation("edit", text, ok=False, data={"partial": True}, shown=bench.waiting)
     bench.refusals = 0
     bench.drop_kept()
     bench.draft = draft.with_changes(applied.changes)
@@ -141,8 +141,11 @@ def _refused(bench: Workbench, error: PatchRefused, answer: str) -> Observation:
         "edit",
         bench.sent_back(text),
         ok=False,
-        data={"reasons": reasons} | (_partial(bench) if partial else {}),
+        data={"reasons": reasons, "hunks": len(error.problems)} | ({"partial": True} if partial else {}),
         error=nothing,
+        shown="\n".join(
+            [*(problem.brief for problem in error.problems), *([bench.waiting] if partial else [])]
+        ),
     )
 
 
@@ -159,10 +162,6 @@ def _missing(problems: Sequence[Problem]) -> dict[str, str]:
         else f"hunk{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))} of {path}"
         for path, numbers in hunks.items()
     }
-
-
-def _partial(bench: Workbench) -> dict[str, object]:
-    return {"partial": True, "waiting": bench.waiting}
 
 
 def _read(bench: Workbench, draft: Draft, answer: str) -> list[FilePatch]:

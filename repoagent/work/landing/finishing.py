@@ -25,7 +25,7 @@ from repoagent.work.tools.names import named
 
 if TYPE_CHECKING:
     from repoagent.edit.landing.check import CheckResult
-    from repoagent.edit.landing.commit import Landed
+    from repoagent.edit.landing.commit import Landed, SentBack
 
 REFUSALS = (
     3  # of the check, a hook, a command before the end or a sensitive file, after which the run has failed
@@ -42,8 +42,9 @@ class Finishing:
     around: Around
     place: Confinement
     landed: Landed | None = None
+    check: CheckResult | None = None  # the one that passed
     # of the last time that a check or the like said no to this process: the turns until then, and what was said
-    refused: tuple[int, str] | None = None
+    refused: tuple[int, SentBack] | None = None
 
     def tool(self) -> Tool:
         done = "what was done, and how it was checked"
@@ -61,7 +62,8 @@ class Finishing:
         desk = self.desk
         said = action.body.strip()
         if unread(desk.home):
-            return Observation("finish", "The person has said something meanwhile: hear it first.", ok=False)
+            text = "The person has said something meanwhile: hear it first."
+            return Observation("finish", text, ok=False, shown="")
         mend_plan(desk)
         open_ = open_tasks(desk.home.plan)
         if open_ and not action.args.get("open", "").strip() and not desk.request.plan_only:
@@ -70,6 +72,7 @@ class Finishing:
                 "finish",
                 f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".',
                 ok=False,
+                shown=f"tasks of the plan are open: {names}",
             )
         if desk.request.plan_only:
             return Observation("finish", said, final=True)
@@ -96,9 +99,7 @@ class Finishing:
             for remark in commit_remarks(made) if made is not None else ():
                 desk.talk.say(f"note: {remark}")
         except SentBack as error:
-            return self._refusal(
-                error.kind, f"{error}\nNothing was committed; your files hold the change still."
-            )
+            return self._refusal(error, "Nothing was committed; your files hold the change still.")
         except NothingDone as error:
             desk.talk.note(str(error))
         why = action.args.get("open", "").strip()
@@ -133,7 +134,7 @@ class Finishing:
             f"Files that your commands made are not in the commit: {', '.join(made[:20])}{rest}. "
             'Say <keep path="FILE"/> for those that belong to the change, then finish again.'
         )
-        return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]})
+        return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]}, shown="")
 
     def _refused_edit(self) -> Observation | None:
         """Once: that the last edit was refused, or a part of it, so that what it was for is not there."""
@@ -150,14 +151,14 @@ class Finishing:
             return None
         if any(REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns):
             return None
-        return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]})
+        return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]}, shown="")
 
     def failed_check(self) -> CheckFailed | None:
         """The end of a run whose check, hook or command before the end said no, and that has changed and run nothing
         since: it would say the same again."""
         if self.refused is None:
             return None
-        at, text = self.refused
+        at, _ = self.refused
         looks = {tool.name for tool in (*OWN, *self.desk.tools) if tool.needs == "nothing"}
         quiet = looks | {"finish", "task", "skipped", "correction", "repeated", "unfinished"} | NO
         for turn in self.desk.state.turns[at:]:
@@ -166,10 +167,12 @@ class Finishing:
                 turn.role == "observation" and kind not in quiet and not _is_refused(turn)
             ):
                 return None
-        said = text.partition("\nNothing was committed.")[0].strip()
-        return CheckFailed(
-            f"{said}\nNothing was committed: the model changed nothing after that. {self._kept()}"
-        )
+        return self.given_up("the model changed nothing after that")
+
+    def given_up(self, why: str = "the model stopped with words after that") -> CheckFailed:
+        """The end of a run after a check, hook or command that said no."""
+        assert self.refused is not None
+        return self.refused[1].failure(f"Nothing was committed: {why}. {self._kept()}")
 
     def _checked(self) -> Observation | None:
         command = self.desk.request.check
@@ -179,7 +182,6 @@ class Finishing:
         from repoagent.work.landing.land import all_seen
 
         desk = self.desk
-        desk.talk.note(f"running {command}")
         check = Check(
             command,
             desk.settings.number_or_none("check.timeout"),
@@ -187,21 +189,26 @@ class Finishing:
         )
         if desk.settings.switch("check.unconfined"):
             check = replace(check, confine=None)
-        result = run_check(check, desk.worktree, accepted=all_seen(desk))
-        return None if result.passed else self._refusal("check", _failure(result, str(desk.worktree.top)))
+        result = run_check(check, desk.worktree, accepted=all_seen(desk), running=desk.talk.running)
+        if result.passed:
+            self.check = result
+            return None
+        return self._refusal(_failure(result, str(desk.worktree.top)), "Put it right, then finish again.")
 
     def _agreed(self) -> Observation | None:
-        said = self.around.before_finish([change.name for change in self.desk.ledger.changes])
-        return None if said.ok else self._refusal("before_finish", f"{said.text}\nNothing was committed.")
+        from repoagent.edit.landing.commit import SentBack
 
-    def _refusal(self, kind: str, text: str) -> Observation:
-        """Goes to the model; the third one ends the run."""
+        said = self.around.before_finish([change.name for change in self.desk.ledger.changes])
+        return (
+            None if said.ok else self._refusal(SentBack("before_finish", said.text), "Nothing was committed.")
+        )
+
+    def _refusal(self, setback: SentBack, advice: str) -> Observation:
+        """Goes to the model with what it is to do; the third one ends the run."""
         if refusals(self.desk.state) + 1 >= REFUSALS:
-            raise CheckFailed(
-                f"{text.strip()}\nNothing was committed, after {REFUSALS} tries. {self._kept()}"
-            )
-        self.refused = len(self.desk.state.turns), text
-        return Observation(kind, text, ok=False)
+            raise setback.failure(f"Nothing was committed, after {REFUSALS} tries. {self._kept()}")
+        self.refused = len(self.desk.state.turns), setback
+        return Observation(setback.kind, f"{setback}\n{advice}", ok=False, shown=setback.shown)
 
     def _kept(self) -> str:
         """How the run is resumed, and what holds its change."""
@@ -231,13 +238,13 @@ def _is_refused(turn: Turn) -> bool:
     return turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "no"
 
 
-def _failure(result: CheckResult, top: str) -> str:
+def _failure(result: CheckResult, top: str) -> SentBack:
+    from repoagent.edit.landing.commit import SentBack
+
     output = result.excerpt().replace(f"{top}/", "").rstrip()
-    command = without_secrets(result.command)
-    return (
-        f"The check `{command}` {result.how}. {f'{result.advice} ' if result.advice else ''}Its output:\n"
-        f"{fence(output, 'output')}\nNothing was committed. Put it right, then finish again."
-    )
+    sentence = f"The check `{without_secrets(result.command)}` {result.how}. {result.advice}".rstrip()
+    text = f"{sentence} Its output:\n{fence(output, 'output')}\nNothing was committed."
+    return SentBack("check", text, sentence, output)
 
 
 def may_commit(desk: Desk) -> bool:

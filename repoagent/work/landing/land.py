@@ -127,6 +127,7 @@ def _commit(
             "sensitive",
             f"{error}\nThat is not in the task: take your change of {names} back, as with "
             f'<restore path="{error.paths[0]}"/>, and finish again; or finish, and say that it is needed.',
+            str(error),
         ) from error
 
 

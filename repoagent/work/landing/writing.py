@@ -70,7 +70,7 @@ def writing_tool(desk: Desk, after: Callable[[Sequence[str]], str]) -> Tool:
             changes = _land(desk, mark)
         except SentBack as error:
             text = f"{error}\nThe files are as they were before it.{again}"
-            return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]})
+            return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]}, shown=error.shown)
         except NothingDone as error:
             return Observation(EDIT, f"{error}{again}", ok=False, error=error)
         except (Busy, SystemFailed, Unsettled):  # a full disk, say: a model can't put that right

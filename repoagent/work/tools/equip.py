@@ -104,6 +104,7 @@ def shop_of(desk: Desk, place: Confinement) -> Shop:
         audit=partial(_record, desk.layout, desk.home.name),
         shown_as=output_name,
         explain=Explainer(place),
+        running=desk.talk.running,
         timeout=desk.settings.number("run.timeout"),
     )
 

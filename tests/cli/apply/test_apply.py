@@ -157,10 +157,10 @@ def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) ->
 def test_a_failing_check_or_hook_puts_everything_back(repo: GitRepo, here: Here) -> None:
     before = repo.head()
     failed = here(GREET, "-y", "--check", "echo tested && false")
-    assert failed.code == 6 and "tested" in failed.err and "everything is as it was" in failed.err
+    assert failed.code == 6 and "tested" in failed.err and "Everything is as it was" in failed.err
     assert "your edit" not in failed.err  # that is for a model
     silent = here(GREET, "-y", "--check", "false")
-    assert silent.err.strip().endswith("exit code 1, and everything is as it was.")
+    assert silent.err.strip().endswith("exit code 1. Everything is as it was.")
     repo.hook("pre-commit", "echo no way; exit 1\n")
     hook = here(GREET, "-y")
     assert hook.code == 6 and "no way" in hook.err

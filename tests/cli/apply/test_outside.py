@@ -54,7 +54,7 @@ def test_every_kind_of_change_is_written_and_nothing_else(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("patch", "options", "code", "said"),
     [
-        (EVERY_KIND, ("-y", "--check", "false"), 6, "everything is as it was"),
+        (EVERY_KIND, ("-y", "--check", "false"), 6, "Everything is as it was"),
         (EVERY_KIND, ("-n",), 0, "nothing was written"),
         (TWO, (), 2, "there is no terminal to ask on"),
         (TWO, ("-y", "--branch", "x"), 2, "--branch needs a repository"),

@@ -54,8 +54,8 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
         ("<commit>\nFix\n\nWhy.\n</commit>\nSo.\n", "So.\n"),
         ("<commit>Fix</commit>\nSo.\n", "So.\n"),
         ('<read path="a.py"/>\nNext\n', "Next\n"),
-        ("<finish>It is done.</finish>\n", "It is done.\n"),
-        ("I do.\n<finish>It is done.</finish>", "I do.\nIt is done."),
+        ("<finish>It is done.</finish>\n", ""),
+        ("I do.\n<finish>It is done.</finish>", "I do.\n"),
         ('<recall query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
         ('<write path="a.py">\nx = 1\n</write>\nSo.', "So."),
         ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
@@ -66,6 +66,11 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
 )
 def test_what_is_shown(reply: str, expected: str) -> None:
     assert shown(reply, []) == expected
+
+
+def test_what_ends_a_task_is_shown_where_it_has_become_true() -> None:
+    words = Words(ends=True)
+    assert words.feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
 
 
 def test_it_says_when_an_edit_is_being_written() -> None:

@@ -1,0 +1,257 @@
+"""What `edit` shows at a terminal: why something failed, nothing that is for the model, and the words once."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script, diff
+
+ASK = "Apply this change [y,n,e,p,x,q,?]? "
+WRONG = diff("src/app.py", " def greet(person):", "-    return 'hi ' + person", "+    return person")
+FINISH = "<finish>It greets.</finish>\n"
+
+
+@pytest.fixture(autouse=True)
+def app(repo: GitRepo) -> None:
+    repo.commit(
+        **{
+            "src/app.py": "def greet(name):\n    return 'hello ' + name\n",
+            "lib/b.py": "b = 1\n",
+            "lib/c.py": "c = 1\n",
+        }
+    )
+
+
+def edit(repo: GitRepo, script: Script, *args: str, width: int = 80, **env: str) -> Screen:
+    whole = {"REPOAGENT_MODEL": script.spec, "NO_COLOR": "1", **env}
+    return Screen([*PROGRAM, "edit", "src/app.py", "greet", *args], repo.top, env=whole, width=width)
+
+
+def lines(screen: Screen) -> list[str]:
+    """What was written, without the moving line."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r[^\n]*", "", screen.seen).split("\n")
+
+
+def test_a_refused_edit_says_why_and_its_words_come_when_they_are_true(repo: GitRepo, script: Script) -> None:
+    script.replies(WRONG + FINISH, GREET + "<commit>\nGreet well\n</commit>\n" + FINISH)
+    with edit(repo, script, TERM="dumb") as window:
+        refused = window.expect("edit refused: src/app.py, hunk 1: ")
+        assert "It greets." not in refused
+        before = window.expect(ASK)
+        assert "these\nlines of it are not in the file:\n" in before
+        assert "def greet(person):" in before and "Send the hunk" not in before and "It greets." not in before
+        window.send("y\n")
+        assert window.end() == 0
+    assert window.seen.count("It greets.") == 1 and "not done, because" not in window.seen
+    assert window.seen.index("It greets.") < window.seen.index("] Greet well · 1 file +1 -1")
+
+
+def test_refusals_of_one_reply_are_one_with_the_number_of_hunks(repo: GitRepo, script: Script) -> None:
+    many = "".join(diff(path, " no such line", "-x", "+y") for path in ("src/app.py", "lib/b.py", "lib/c.py"))
+    script.replies(many, GREET + FINISH)
+    with edit(repo, script, "--yes", "--scope", "repo", TERM="dumb") as window:
+        assert window.end() == 0
+    assert window.seen.count("edit refused") == 1 and "edit refused, 3 hunks:\n" in window.seen
+    assert all(f"{path}, hunk 1: " in window.seen for path in ("src/app.py", "lib/b.py", "lib/c.py"))
+    assert "A part of the change was refused" not in window.seen
+
+
+def test_a_failed_check_shows_its_end_and_is_exit_6_where_words_follow(
+    repo: GitRepo, script: Script, run: Run
+) -> None:
+    script.replies(GREET + FINISH, "I can't make it pass.", "No.")
+    check = "seq 30; echo AssertionError: 1; exit 3"
+    with edit(repo, script, "--yes", "--check", check, TERM="dumb") as window:
+        assert window.end() == 6
+    assert (
+        "… 19 more lines (-v shows all)\n  20\n" in window.seen and "\n  AssertionError: 1\n" in window.seen
+    )
+    assert window.seen.count("\n  30\n") == 1 and "It greets." not in window.seen
+    assert "send only what has to change" not in window.seen and "after your edit" not in window.seen
+    assert "1 failed, 0 taken back" in run("activity").out
+
+
+def test_in_a_pipe_the_output_of_a_failed_check_is_whole(repo: GitRepo, script: Script, run: Run) -> None:
+    script.replies(GREET + FINISH, "I can't make it pass.")
+    done = run("edit", "src/app.py", "greet", "--yes", "--check", "seq 30; exit 3")
+    assert done.code == 6 and "\n15\n16\n" in f"\n{done.err}" and done.err.count("\n15\n") == 1
+    script.replies(GREET + FINISH, "I can't make it pass.")
+    done = run("edit", "src/app.py", "greet", "--yes", "--check", "seq 30; exit 3", "--json")
+    assert done.json["error"]["printed"].startswith("1\n2\n") and "\n2\n" not in done.json["error"]["message"]
+
+
+def test_words_after_a_check_that_failed_and_another_edit_are_exit_6(
+    repo: GitRepo, script: Script, run: Run
+) -> None:
+    again = diff("src/app.py", "-    return f'hello, {name}'", "+    return f'hello {name}'")
+    script.replies(
+        GREET + FINISH, again + "<read path='src/app.py'/>", "I am not sure.", "I stop.", "I stop."
+    )
+    done = run("edit", "src/app.py", "greet", "--yes", "--check", "false")
+    assert done.code == 6 and repo.status() == ""
+
+
+def test_a_running_check_shows_its_last_lines(repo: GitRepo, script: Script) -> None:
+    script.replies(GREET + FINISH)
+    with edit(repo, script, "--yes", "--check", "echo collected 7 items; sleep 1.5") as window:
+        window.expect("running echo collected")
+        window.expect("  collected 7 items")
+        window.expect("(1 s)")
+        assert window.end() == 0
+    assert "check `echo collected 7 items; sleep 1.5` passed in 1." in window.seen
+    assert "s: collected 7 items" in window.seen
+
+
+def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
+    script.replies(WRONG, "", GREET)
+    script.act(1, "sleep 30")
+    with edit(repo, script, TERM="dumb") as window:
+        window.expect("edit refused")
+        while len(script.prompts) < 2:
+            time.sleep(0.05)
+        window.send("\x03")
+        assert window.end() == 130
+    said = "interrupted; nothing was changed. The same command continues with the 1 reply\npaid for\n"
+    assert window.seen.endswith(said) and repo.status() == ""
+    with edit(repo, script, TERM="dumb") as window:
+        window.expect(ASK)
+        window.send("\x03")
+        window.expect("\ninterrupted; nothing was changed.")
+        assert window.end() == 130
+
+
+def test_what_is_typed_meanwhile_is_neither_shown_nor_an_answer(repo: GitRepo, script: Script) -> None:
+    script.replies(GREET)
+    script.act(0, "sleep 1")
+    with edit(repo, script) as window:
+        window.expect("asking")
+        assert not window.echoes
+        window.send("y\nvery early")
+        window.expect(ASK)
+        assert window.echoes and "early" not in window.seen
+        window.send("q\n")
+        assert window.end() == 1 and window.echoes
+    assert repo.status() == ""
+
+
+def editor(folder: Path, *commands: str) -> str:
+    """An editor that runs the next of `commands` on the file each time."""
+    for number, command in enumerate(commands):
+        (folder / f"do-{number}").write_text(command)
+    program = folder / "editor"
+    program.write_text(f"#!/bin/sh\nn=$(ls {folder} | grep -c did-)\n. {folder}/do-$n\n: > {folder}/did-$n\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_an_edited_diff_is_shown_checked_and_asked_about(
+    repo: GitRepo, script: Script, tmp_path: Path
+) -> None:
+    script.replies(GREET)
+    bad, same, good = (
+        'sed -i "s/^+    .*/+    return ((/" $1',
+        ":",
+        "sed -i \"s/^+    .*/+    return 'hey'/\" $1",
+    )
+    with edit(repo, script, GIT_EDITOR=editor(tmp_path, bad, same, good)) as window:
+        window.expect(ASK)
+        for said in ("not taken: src/app.py would no longer parse", "same diff as before"):
+            window.send("e\n")
+            window.expect(said)
+            window.expect(ASK)
+        window.send("e\n")
+        again = window.expect(ASK)
+        assert "+    return 'hey'" in again
+        window.send("y\n")
+        assert window.end() == 0
+    assert repo.read("src/app.py").endswith(b"    return 'hey'\n")
+
+
+def test_an_edited_diff_gets_the_questions_about_sensitive_files(
+    repo: GitRepo, script: Script, tmp_path: Path
+) -> None:
+    script.replies(GREET + "```diff\n--- /dev/null\n+++ b/.gitattributes\n@@ -0,0 +1 @@\n+x\n```\n")
+    change = editor(tmp_path, "sed -i 's/^+x/+y/' $1")
+    with edit(repo, script, "--scope", "repo", GIT_EDITOR=change) as window:
+        window.expect(ASK)
+        window.send("e\n")
+        again = window.expect(ASK)
+        assert "\n+y\n" in again and "warning: " in window.seen
+        window.send("y\n")
+        window.expect("You did not ask for a change of .gitattributes.")
+        window.send("n\n")
+        assert window.end() == 1
+    assert not (repo.top / ".gitattributes").exists() and b"hello '" in repo.read("src/app.py")
+
+
+def test_the_same_answer_again_is_said_to_be_that(repo: GitRepo, script: Script) -> None:
+    script.replies(GREET, GREET)
+    with edit(repo, script) as window:
+        window.expect(ASK)
+        window.send("n\n")
+        window.expect("Why not")
+        window.send("be brief\n")
+        again = window.expect(ASK)
+        assert (
+            "same diff as before\n" in again and "diff --git" not in again and "did not accept" not in again
+        )
+        window.send("y\n")
+        assert window.end() == 0
+
+
+def test_the_time_is_without_the_user_s(repo: GitRepo, script: Script) -> None:
+    script.replies(GREET + FINISH)
+    began = time.monotonic()
+    with edit(repo, script) as window:
+        window.expect(ASK)
+        time.sleep(3)
+        window.send("y\n")
+        assert window.end() == 0
+    took = re.search(r"· ([\d.]+) s\n", window.seen)
+    assert took and float(took[1]) < time.monotonic() - began - 2.9
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_break_between_words(repo: GitRepo, script: Script, *, width: int) -> None:
+    script.replies(GREET + "<commit>\nGreet all people of the world well and at length\n</commit>\n" + FINISH)
+    with edit(repo, script, "--yes", width=width) as window:
+        assert window.end() == 0
+    shown = lines(window)
+    assert all(len(line) <= width for line in shown)
+    assert any(re.search(r"about [\d,]+ \+ \d+ tokens", line) for line in shown)
+
+
+def test_by_hand_the_reason_is_shown_to_the_one_who_carries_the_reply(repo: GitRepo, tmp_path: Path) -> None:
+    (tmp_path / "reply").write_text(WRONG)
+    with Screen(
+        [
+            *PROGRAM,
+            "edit",
+            "src/app.py",
+            "greet",
+            "--model",
+            "manual",
+            "--reply",
+            str(tmp_path / "reply"),
+            "--yes",
+        ],
+        repo.top,
+        env={"NO_COLOR": "1", "TERM": "dumb"},
+    ) as window:
+        window.expect("The prompt is in ")
+        window.send("\x04")
+        assert window.end() == 4
+    assert window.seen.index("edit refused: src/app.py, hunk 1: ") < window.seen.index("The prompt is in ")
+
+
+def test_by_hand_in_a_pipe_too(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "reply").write_text(WRONG)
+    args = ("edit", "src/app.py", "greet", "--model", "manual", "--reply", str(tmp_path / "reply"), "--yes")
+    done = run(*args)
+    assert done.code == 4 and "src/app.py, hunk 1: " in done.err
