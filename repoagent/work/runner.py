@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from repoagent.agent import Outcome, open_state
 from repoagent.config import Settings
@@ -23,6 +23,9 @@ from repoagent.work.request import RunRequest
 from repoagent.work.talk import Talk
 from repoagent.work.tools.confinement import confinement
 
+if TYPE_CHECKING:
+    from repoagent.edit.landing.check import CheckResult
+
 Kind = Literal["done", "answered", "unfinished"]
 
 
@@ -31,7 +34,8 @@ class RunOutcome:
     """How a run ended: "unfinished" with words alone while its change was not committed or tasks were open, or when
     its last edit was refused. `text` is its last word, `words` what else its last reply says, `messages` what it told
     the user on the way, `commits` what it has committed, `left` the paths that it has changed and not committed,
-    `turns` the model calls; seconds are wall time."""
+    `left_out` the files that its commands made and that are no part of the change, `check` how the check ended that
+    the commit has passed, `turns` the model calls; seconds are wall time without the user's."""
 
     kind: Kind
     name: str
@@ -45,6 +49,8 @@ class RunOutcome:
     left: tuple[str, ...] = ()
     words: str = ""
     messages: tuple[str, ...] = ()
+    check: CheckResult | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk, ready: Means) -> RunOutcome:
@@ -66,7 +72,8 @@ def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk,
         desk.commits[:] = [commit for commit in desk.commits if commit not in live.record.commits]
         live.committed(desk.commits)
         try:
-            outcome = AtWork(desk, live, place, open_state(home.conversation)).go()
+            work = AtWork(desk, live, place, open_state(home.conversation))
+            outcome = work.go()
         finally:  # the last call counts too
             live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
         kind = _kind(desk, outcome)
@@ -74,8 +81,9 @@ def run(worktree: WorkTree, request: RunRequest, settings: Settings, talk: Talk,
     left = standing(worktree, desk.ledger).left
     return RunOutcome(
         kind, request.name, outcome.text, shown(ready.model.spec), meter.usage, meter.attempts, meter.cost,
-        time.monotonic() - started, tuple(desk.commits), left,
-        outcome.words, outcome.messages,
+        time.monotonic() - started - talk.waited, tuple(desk.commits), left,
+        outcome.words, outcome.messages, work.finishing.check if work.finishing else None,
+        tuple(change.name for change in desk.ledger.candidates if change.after is not None),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from repoagent.cli.run.outcome import as_object, show_commit, spent
+from repoagent.cli.run.outcome import as_object, show_commits, spent
 from repoagent.cli.screen.clean import clean, columns, one_line
 from repoagent.cli.screen.hush import collect
 from repoagent.cli.screen.reply import Fold, Words
@@ -36,12 +36,6 @@ class Speaking(Working):
         super().words(piece)
 
 
-def note(terminal: Terminal, text: str, *styles: str) -> None:
-    """A line to the person, folded between words."""
-    for line in folded(text, terminal.width) if terminal.tells else [text]:
-        terminal.note(line, *styles)
-
-
 def show_turn(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool
 ) -> None:
@@ -51,8 +45,7 @@ def show_turn(
         return
     if outcome.text.strip() and not (answered and terminal.shows):
         terminal.reply(outcome.text.strip() + "\n")
-    for commit in outcome.commits:
-        show_commit(worktree, commit, terminal)
+    show_commits(worktree, outcome, terminal)
     show_left(outcome.left, terminal)
     if terminal.tells:
         terminal.note(f"{spent(outcome)}\n", "dim")
@@ -64,7 +57,7 @@ def show_left(paths: tuple[str, ...], terminal: Terminal) -> None:
         return
     names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
     more = ": /diff shows it, /undo takes it back" if terminal.can_ask else ""
-    note(terminal, f"written, not committed: {names}{more}")
+    terminal.note(f"written, not committed: {names}{more}")
 
 
 def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
@@ -92,7 +85,7 @@ def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
 
 def words_of(reply: str) -> str:
     """The words of a whole reply, without the actions and patches in it."""
-    words = Words()
+    words = Words(ends=True)
     return (words.feed(reply) + words.rest()).strip() or "(a change, or a look around)"
 
 

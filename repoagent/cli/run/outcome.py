@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING
 
-from repoagent.cli.landing.outcome import spending
+from repoagent.cli.landing.outcome import show_check, spending
 from repoagent.cli.screen.clean import clean
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 SHOWN = 8  # files
+STAT_FILES = 20  # of a diffstat
 
 
 def show_run(
@@ -31,8 +33,7 @@ def show_run(
         terminal.note(outcome.words)
     if outcome.text.strip() and not (answered and terminal.shows):
         terminal.reply(outcome.text.strip() + "\n", done=True)
-    for commit in outcome.commits:
-        show_commit(worktree, commit, terminal)
+    show_commits(worktree, outcome, terminal)
     if outcome.left:
         names = ", ".join(map(clean, outcome.left[:SHOWN])) + (" …" if len(outcome.left) > SHOWN else "")
         terminal.note(f"written, not committed: {names}")
@@ -41,6 +42,20 @@ def show_run(
             f'not finished: the model stopped with words. `repoagent run --resume {outcome.name} "WORDS"` answers it'
         )
     terminal.note(f"{outcome.name} · {spent(outcome)}", "dim")
+
+
+def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
+    """What the check said, the commits with what they change, and how to add the files that they leave out."""
+    if outcome.check is not None and outcome.commits:
+        show_check(outcome.check, terminal)
+    for commit in outcome.commits:
+        show_commit(worktree, commit, terminal)
+    if outcome.left_out:
+        names = ", ".join(map(clean, outcome.left_out[:SHOWN]))
+        more = f" and {len(outcome.left_out) - SHOWN} more" if len(outcome.left_out) > SHOWN else ""
+        add = shlex.join(["git", "add", "--", *outcome.left_out[:SHOWN]])
+        add += " && git commit --amend --no-edit" if outcome.commits else ""
+        terminal.note(f"new, and not in the commit: {names}{more}\n  to add: {clean(add)}")
 
 
 def ended_with(outcome: RunOutcome) -> Exit:
@@ -52,6 +67,18 @@ def show_commit(worktree: WorkTree, commit: str, terminal: Terminal) -> None:
     """A commit in a line: its branch, its subject, how much it changes."""
     branch, subject, stat = described(worktree, commit)
     terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
+    if terminal.tells:
+        for line in diffstat(worktree, commit, terminal):
+            terminal.note(line)
+
+
+def diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
+    """The lines of `git show --stat`, without the last, which counts them all."""
+    from repoagent.repo.run import git
+
+    stat = f"--stat={terminal.width},{terminal.width * 2 // 3},{STAT_FILES}"
+    out = git(worktree.top, "show", stat, "--format=", "--end-of-options", commit, "--")
+    return out.decode("utf-8", "replace").rstrip("\n").split("\n")[:-1]
 
 
 def described(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
@@ -86,6 +113,10 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
         "messages": list(outcome.messages),
         "commits": list(outcome.commits),
         "left": list(outcome.left),
+        "left_out": list(outcome.left_out),
+        "check": {"command": outcome.check.command, "seconds": round(outcome.check.seconds, 3)}
+        if outcome.check
+        else None,
         "model": outcome.model,
         "usage": used(outcome.usage, outcome.turns),
         "cost": outcome.cost,
