@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.repo.missing import no_such_file
+from repoagent.repo.missing import NoSuchFile, no_such_file
 from repoagent.repo.options import Options
 
 if TYPE_CHECKING:
     from repoagent.edit.landing.check import Check
+    from repoagent.repo.worktree import WorkTree
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?\Z", re.DOTALL)
 _SYMBOL = re.compile(r"(?P<path>.+?)::(?P<symbol>.+)\Z", re.DOTALL)
@@ -122,6 +123,13 @@ def parse_target(text: str, cwd: Path) -> Target:
             raise UsageError(f"{text}: lines count from 1 and the second may not be before the first.")
         return Target(match["path"], first, last)
     return Target(text)
+
+
+def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
+    """The error for a file to edit that is not there."""
+    swapped = " " in path and "." not in path.rpartition("/")[2]
+    remedy = "the instruction comes last, after the files" if swapped else "use --create to create it"
+    return no_such_file(path, worktree.top, remedy=remedy)
 
 
 def names_existing_file(text: str, cwd: Path) -> bool:

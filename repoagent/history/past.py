@@ -111,14 +111,15 @@ def _kind(top: Path, commit: str, path: str) -> str:
 
 def _nothing(top: Path, path: str, revision: str, found: FileHistory) -> UsageError | NothingDone:
     """Why there is no history."""
-    if found.partial:
-        return NothingDone(
-            f"git found no commit of {path} in {SECONDS:g} s, or may not look without fetching"
-        )
     check_path(path)
+    unseen = f"git found no commit of {path} in {SECONDS:g} s, or may not look without fetching"
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
-        return no_such_file(path, top, reason=f"and git has no commit of it{where}")
+        return no_such_file(
+            path, top, reason=f"and {unseen if found.partial else f'git has no commit of it{where}'}"
+        )
+    if found.partial:
+        return NothingDone(unseen)
     if revision != "HEAD":
         return NothingDone(f"there is no {path} at {revision}, and no commit before it has changed one")
     staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout

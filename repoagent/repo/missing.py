@@ -13,6 +13,7 @@ from repoagent.repo.run import git
 from repoagent.repo.worktree import open_worktree
 
 _SHOWN = 3
+_NAMES = 100  # that are compared by their folders, too
 
 
 class NoSuchFile(UsageError):
@@ -105,9 +106,8 @@ def similar(written: str, paths: Sequence[str]) -> list[str]:
         named[path.rpartition("/")[2].casefold()].append(path)
     names = list(named)
     cutoff = max(1, min(len(stem) // 3, 3)) if len(stem) > 1 else 0
-    distances = {near: int(far) for near, far, _ in process.extract(
-        name, names, scorer=OSA.distance, score_cutoff=cutoff, limit=None
-    )}  # fmt: skip
+    nearest = process.extract(name, names, scorer=OSA.distance, score_cutoff=cutoff, limit=_NAMES)
+    distances = {near: int(distance) for near, distance, _ in nearest}
     distances.update(
         {other: 1 for other in names if (other.rpartition(".")[0] or other) == stem and other != name}
     )
@@ -115,7 +115,10 @@ def similar(written: str, paths: Sequence[str]) -> list[str]:
     for near, distance in distances.items():
         for path in named[near]:
             other = path.rpartition("/")[0].casefold()
-            away = 0 if not folder or f"/{other}".endswith(f"/{folder}") else OSA.distance(folder, other)
+            if not folder or f"/{other}/".endswith(f"/{folder}/"):
+                away = 0
+            else:
+                away = 1 if f"/{folder}/" in f"/{other}/" else OSA.distance(folder, other)
             if not distance or away <= max(2, len(folder) // 3):
                 ranked.append((2 * distance + away, len(path), path))
     ranked.sort()

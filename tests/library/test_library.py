@@ -112,7 +112,7 @@ def test_edit_asks_whom_it_is_told_to_ask(repo: GitRepo) -> None:
 def test_edit_refuses_with_the_public_errors(repo: GitRepo) -> None:
     opened = Repository(repo.top)
     head = repo.head()
-    with pytest.raises(errors.UsageError, match="no file nowhere"):
+    with pytest.raises(errors.UsageError, match="no such file: nowhere"):
         opened.edit("nowhere.py", "x", model=Says())
     with pytest.raises(errors.UsageError, match="instruction is empty"):
         opened.edit("a.txt", " ", model=Says())

@@ -34,6 +34,7 @@ PATHS = [
         ("src/pgk/api.py", ["src/pkg/api.py"]),
         ("api.py", ["src/pkg/api.py"]),
         ("pkg/apy.py", ["src/pkg/api.py"]),
+        ("src/apy.py", ["src/pkg/api.py"]),  # a folder left out
         ("lib/v2/api.py", ["src/pkg/api.py"]),  # the right name in another folder
         ("sesion.py", ["src/pkg/sessions.py"]),
         ("adaptor.py", ["src/pkg/adapters.py"]),

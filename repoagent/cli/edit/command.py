@@ -136,6 +136,10 @@ def command(session: Session, /, **options: Any) -> Exit:
         layout(worktree),
         {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)},
     )
+    from repoagent.cli.program.settle import settle
+
+    settle(worktree, terminal)
+    files = _files(given, worktree)
     from repoagent.cli.screen.hush import hush
 
     if not given.show_prompt:
@@ -143,12 +147,10 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.cli.context.prompt import prompt_of, show_texts
     from repoagent.cli.landing.dialogue import Talk
     from repoagent.cli.landing.outcome import show_outcome
-    from repoagent.cli.program.settle import settle
     from repoagent.edit.means import means
     from repoagent.edit.run import edit
 
-    settle(worktree, terminal)
-    ask = partial(_request, given, worktree, terminal, settings, _files(given, worktree))
+    ask = partial(_request, given, worktree, terminal, settings, files)
     if given.show_prompt:
         shown = prompt_of(worktree, ask(), settings, count=given.count)
         show_texts(shown, terminal, as_json=given.as_json, count=given.count)
@@ -198,7 +200,7 @@ def _files(given: SimpleNamespace, worktree: WorkTree) -> Files:
 
     from repoagent.cli.program.correct import Task
     from repoagent.edit import parse_target, split_arguments
-    from repoagent.edit.briefing.gather import read_sources
+    from repoagent.edit.request import no_file
     from repoagent.repo import relative
 
     cwd = Path.cwd()
@@ -214,6 +216,11 @@ def _files(given: SimpleNamespace, worktree: WorkTree) -> Files:
         raise UsageError('name the file to edit: repoagent edit FILE "INSTRUCTION"')
     named = [parse_target(file, cwd) for file in files]
     targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
+    for target in targets:  # at once: what reads the files takes long to load
+        if not (given.create or os.path.lexists(worktree.top / target.path)):
+            raise no_file(worktree, target.path)
+    from repoagent.edit.briefing.gather import read_sources
+
     read_sources(worktree, targets, read, create=given.create)
     return Files(targets, read, text)
 

@@ -51,7 +51,7 @@ def corrected(error: UsageError, ctx: click.Context, name: str, arguments: Seque
     if isinstance(error, Task):
         start = arguments.index(error.command or error.task)
         instead = [*arguments[:start], "run", *arguments[start + bool(error.command) :]]
-        question = f"{error.problem}. Do this as a task, with `{name} run {shlex.quote(error.task)}`"
+        question = f"{error.problem}. Do this as a task, with `{name} run`"
         return instead if _agreed(session.terminal(), question) else None
     if not isinstance(error, NoSuchFile) or error.match is None:
         return None

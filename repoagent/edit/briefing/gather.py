@@ -17,7 +17,7 @@ from repoagent.edit.briefing.summaries import purposes, summary_of
 from repoagent.edit.context_files.finding import USER_FILE, Found, collect
 from repoagent.edit.large.recent import recently_touched
 from repoagent.edit.large.room import limit_for
-from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.request import EditRequest, Target, no_file
 from repoagent.edit.verify.scope import WhyNot, gate, why_content_is_off_limits
 from repoagent.errors import Refused, UsageError
 from repoagent.history import Neighborhood, last_changes, recent_neighborhood, walked_since
@@ -173,18 +173,12 @@ def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[
         edited = path in request.paths
         if source.data is None:
             if not (edited and request.create):
-                raise no_such_file(path, worktree.top, remedy=_remedy(path) if edited else "")
+                raise no_file(worktree, path) if edited else no_such_file(path, worktree.top)
         elif source.binary:
             raise Refused(f"{path} is binary; only text can be edited.")
         elif edited and (reason := why_content_is_off_limits(source.data)):
             raise Refused(f"{path} is not edited: {reason}.")
     return sources
-
-
-def _remedy(path: str) -> str:
-    if " " in path and "." not in path.rpartition("/")[2]:
-        return "the instruction comes last, after the files"
-    return "use --create to create it"
 
 
 def _with_places(request: EditRequest, sources: dict[str, Source]) -> EditRequest:

@@ -125,7 +125,7 @@ def test_a_task_without_a_file_is_offered_to_run(
     with Screen(
         [*PROGRAM, *words], repo.top, width=200, env={"NO_COLOR": "1", "REPOAGENT_MODEL": script.spec}
     ) as screen:
-        screen.expect("with `repoagent run 'add a docstring to greet'` [Y,n,?]? ")
+        screen.expect("with `repoagent run` [Y,n,?]? ")
         screen.send("\n")
         screen.end()
     assert len(script.prompts) == 1 and "add a docstring to greet" in script.prompts[0]
