@@ -18,10 +18,10 @@ Examples:
   repoagent -C ~/src/project mcp --write
 
 \b
-It speaks the Model Context Protocol on standard input and output, for a client
-that starts it in a repository: see `repoagent help docs/mcp.md`. Tools:
-neighbors, uses, history, outline, segments, recall, read, review, apply.
-Without --write `apply` only says whether and where a patch would fit."""
+It speaks the Model Context Protocol on standard input and output, for a
+client that starts it in a repository: see `repoagent help docs/mcp.md`.
+Tools: neighbors, uses, history, outline, segments, recall, read, review,
+apply. Without --write `apply` only says whether a patch would fit, and where."""
 
 
 @click.command(epilog=EXAMPLES)

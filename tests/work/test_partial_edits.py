@@ -12,7 +12,7 @@ from repoagent.errors import LimitReached
 from repoagent.llm import Limits, Request
 from repoagent.work import at_work
 from repoagent.work.home import new_name
-from repoagent.work.landing import writing
+from repoagent.work.landing import binding, writing
 from repoagent.work.sending.requests import Sending
 from tests.conftest import GitRepo
 from tests.work.bare import NAME, Answer, Person, diff, go
@@ -298,7 +298,7 @@ def test_killed_before_the_rest_was_applied(
 ) -> None:
     """The reply with the rest is there, and what it goes with is lost: it is not applied alone."""
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(writing, "bind", dies)))
+        go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(binding, "bind", dies)))
     answers = [looking(files, FIRST + REST), DONE]
     outcome, model, _ = go(files, *answers, prompt=prompt)
     assert model.told.count(f"{DROPPED}, because it is kept only while the run works.") == 1

@@ -61,7 +61,8 @@ def corrected(error: UsageError, ctx: click.Context, name: str, arguments: Seque
         return None
     wrong, terminal = os.path.relpath(error.path), session.terminal()
     command = arguments[arguments.index(ctx.invoked_subcommand or "") :][:2]
-    if {" ".join(command), command[0]} & READ_ONLY or _DECIDED.intersection(arguments):
+    is_free = {" ".join(command), command[0]} & READ_ONLY and "--summary" not in arguments
+    if is_free or _DECIDED.intersection(arguments):
         terminal.note(f"no such file: {wrong}; using {match}", "dim")
         return instead
     return instead if _agreed(terminal, f"no such file: {wrong}. Use {match}") else None

@@ -81,8 +81,8 @@ def test_commands_that_only_read_take_it_with_a_line(run: Run, arguments: tuple[
         ("context", "src/ap.py"),
         ("review", "src/ap.py"),
         ("split", "src/ap.py"),
-        ("summarize", "src/ap.py"),
-        ("text", "what is it?", "src/ap.py"),
+        ("outline", "--summary", "src/ap.py"),
+        ("ask", "what is it?", "src/ap.py"),
         ("memory", "show", "src/ap.py"),
         ("memory", "note", "src/ap.py", "x"),
         ("conversation", "show", "file:src/ap.py"),
@@ -135,7 +135,7 @@ def test_a_task_without_a_file_is_offered_to_run(
     ("arguments", "words"),
     [
         (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
-        (["summarise"], "did you mean 'summarize'?"),
+        (["histroy"], "did you mean 'history'?"),
         (["memory", "shwo"], "unknown command 'shwo'; did you mean 'show'?"),
         (["a.txt", "add a line"], "did you mean `repoagent edit a.txt 'add a line'`?"),
         (["xyzzy"], "unknown command 'xyzzy' (see"),
@@ -168,8 +168,8 @@ def test_bare_repoagent_without_a_model_names_the_ways_to_get_one(repo: GitRepo)
 
 def test_bare_repoagent_elsewhere_prints_the_help(repo: GitRepo, run: Run) -> None:
     piped = run()
-    assert (piped.code, piped.err) == (1, "") and "Commands:" in piped.out
+    assert (piped.code, piped.err) == (1, "") and "Do:" in piped.out
     outside = repo.top.parent
     with Screen(PROGRAM, outside, env={"GIT_CEILING_DIRECTORIES": str(outside)}) as screen:
         assert screen.end() == 1
-    assert "Commands:" in screen.seen
+    assert "Do:" in screen.seen

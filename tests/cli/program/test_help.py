@@ -51,8 +51,8 @@ def test_one_page_has_every_exit_code() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("edti",), "'edti' is no repoagent command; did you mean 'edit'?"),
-        (("memory", "shwo"), "'shwo' is no repoagent memory command; did you mean 'show'?"),
+        (("edti",), "unknown command 'edti'; did you mean 'edit'?"),
+        (("memory", "shwo"), "unknown command 'shwo'; did you mean 'show'?"),
         (("edit", "x"), "'repoagent edit' has no command 'x'"),
         (("review", "x"), "'repoagent review' has no command 'x'"),
     ],
@@ -66,7 +66,7 @@ def test_help_of_what_does_not_exist(words: tuple[str, ...], message: str) -> No
 @pytest.mark.parametrize("name", ["text", "cost", "init", "summarize"])
 def test_the_words_of_earlier_versions_are_unknown(name: str) -> None:
     done = run([name], "/")
-    assert done.returncode == 2 and f"'{name}' is no repoagent command".encode() in done.stderr
+    assert done.returncode == 2 and f"unknown command '{name}'".encode() in done.stderr
 
 
 def commands() -> dict[str, click.Command]:

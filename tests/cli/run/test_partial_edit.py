@@ -18,7 +18,7 @@ def test_the_rest_makes_it_one_commit(repo: GitRepo, run: Run, script: Script) -
     done = run("run", "greet", "--mode", "auto-edit", "--verbose")
     assert done.code == 0, done.err
     assert (repo.top.parent / "status").read_text() == ""
-    assert "1 hunk fits and is kept; waiting for hunk 1 of README.md\n" in done.err
+    assert "Still missing: hunk 1 of README.md. Send only what is missing." in done.err
     assert "Still missing: hunk 1 of README.md. Send only what is missing." in script.prompts[1]
     assert repo.git("show", "--format=", "--name-only").split() == ["README.md", "src/app.py"]
 
