@@ -41,7 +41,8 @@ class Problem:
     @property
     def brief(self) -> str:
         """What is wrong alone, for the user."""
-        return f"{self._place}: {_FOR_THE_MODEL.split(self.text, maxsplit=1)[0].rstrip(' :')}"
+        off = " (--no-parse-check turns this check off)" if self.reason == "parses-worse" else ""
+        return f"{self._place}: {_FOR_THE_MODEL.split(self.text, maxsplit=1)[0].rstrip(' :')}{off}"
 
     @property
     def _place(self) -> str:

@@ -12,7 +12,7 @@ from repoagent.cli.screen.reply import Words
 from repoagent.dataclass import dataclass
 from repoagent.edit import Decision, Proposal, summary
 from repoagent.edit.dialogue import tolerated
-from repoagent.errors import CheckFailed, NothingDone, RepoagentError
+from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -235,7 +235,7 @@ class Talk:
         self.told.add_to(error)
         if isinstance(error, CheckFailed):
             error.shown = self.terminal.tells and error.printed.strip() in self._tail
-        elif not self.terminal.tells and self._tail and self._tail not in str(error):
+        elif not self.terminal.tells and self._tail and not isinstance(error, Refused):  # which says it
             self.working.note(self._tail)
         if self.told.words and not self.terminal.tells and self.told.words not in str(error):
             self.working.note(self.told.words)
