@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 TAIL = 3  # lines of a running command
+SPINNER = 2  # columns before a label
 _TAIL_BYTES = 8192
 
 
@@ -69,7 +70,9 @@ class Working:
     def progress(self, label: str, part: float) -> None:
         """Say how much of what is done now is done, 0 to 1; only where a line can be overwritten."""
         if self._status is not None:
-            self._status.update(_Since(f"{clean(label)}: {part:.0%}", time.monotonic()))
+            self._status.update(
+                _Since(f"{clean(label)}: {part:.0%}", time.monotonic(), width=self._terminal.width)
+            )
 
     def text(self, piece: str) -> None:
         """Show a piece of what a model or a program writes, as it is."""
@@ -121,7 +124,9 @@ class Working:
 
         console = Console(stderr=True, no_color=not self._terminal.color_err, highlight=False)
         spinner = "dots" if console.encoding.startswith("utf") else "line"
-        self._status = console.status(_Since(clean(label), time.monotonic(), output), spinner=spinner)
+        self._status = console.status(
+            _Since(clean(label), time.monotonic(), output, self._terminal.width), spinner=spinner
+        )
         self._status.start()
 
     def _show(self, text: str) -> None:
@@ -146,14 +151,17 @@ class _Since:
     label: str
     start: float
     output: Path | None = None
+    width: int = 80
 
     def __rich__(self) -> Text:
         from rich.text import Text
 
         seconds = int(time.monotonic() - self.start)
-        text = Text(
-            f"{self.label} ({seconds} s)" if seconds else self.label, no_wrap=True, overflow="ellipsis"
-        )
+        text = Text(self.label, no_wrap=True, overflow="ellipsis")
+        if seconds:  # of a long label the end goes, not the clock
+            clock = f" ({seconds} s)"
+            text.truncate(max(1, self.width - len(clock) - SPINNER), overflow="ellipsis")
+            text.append(clock)
         for line in tail(self.output) if self.output is not None else ():
             text.append(f"\n  {line}", "dim")
         return text

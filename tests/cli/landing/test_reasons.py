@@ -108,6 +108,14 @@ def test_a_running_check_shows_its_last_lines(repo: GitRepo, script: Script) -> 
     assert "s: collected 7 items" in window.seen
 
 
+def test_a_long_label_keeps_its_clock(repo: GitRepo, script: Script) -> None:
+    script.replies(GREET + FINISH)
+    with edit(repo, script, "--yes", "--check", f"sleep 1.5; : {'x' * 90}", width=60) as window:
+        window.expect("running sleep 1.5; : xxx")
+        window.expect("x… (1 s)")
+        assert window.end() == 0
+
+
 def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
     script.replies(WRONG, "", GREET)
     script.act(1, "sleep 30")
