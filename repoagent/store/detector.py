@@ -26,7 +26,7 @@ def may_hold_secrets(text: str) -> bool:
     """Whether anything in `text` looks random, or is the head of a private key.
 
     A look of a millisecond for each 64 KB, since the rules take a third of a second to load and few texts need them.
-    Names of programs do not look so, nor do hashes and UUIDs.
+    Names of programs do not look so, nor do hashes, UUIDs, and names with a short hash (`observation-3a5fc4e1`).
     """
     return _PRIVATE_KEY in text or any(map(_looks_random, set(_RUN.findall(text))))
 
@@ -34,9 +34,11 @@ def may_hold_secrets(text: str) -> bool:
 def _looks_random(run: str) -> bool:
     if not (run.strip("0123456789abcdef-") and run.strip("0123456789ABCDEF-")):
         return False
+    pieces = re.split("[_-]", run)
+    name = "-".join(piece for piece in pieces if len(piece) >= OF or piece.strip("0123456789abcdef"))
     return any(
         len(piece) >= OF and len(_CHANGE.findall(piece)) * OF >= CHANGES * len(piece)
-        for piece in (run, *re.split("[_-]", run))
+        for piece in (name, *pieces)
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from repoagent.store import masking, secrets
 from repoagent.store.assigned import assigned_secrets
+from repoagent.store.detector import may_hold_secrets
 from repoagent.store.masking import mask, unknown_in, unmask
 from tests.store import realistic
 
@@ -173,3 +174,11 @@ def test_what_was_looked_at_once_is_not_looked_at_again(monkeypatch: pytest.Monk
     for _ in range(3):
         assert [mask(turn) for turn in turns] == turns
     assert looked == turns
+
+
+@pytest.mark.parametrize("nonce", ["3a5fc4e1", "bc5b2e7f", "ca16d4b5", "00000000"])
+def test_the_marks_of_a_run_do_not_load_the_rules(nonce: str) -> None:
+    """They are in each request, and loading the rules takes a third of a second."""
+    text = f"<observation-{nonce}>\nrun-20261123-154922-add460\n</observation-{nonce}>"
+    assert not may_hold_secrets(text)
+    assert may_hold_secrets(f"{text}\nxoxb-{nonce}-17653672481-EXamPLe2KeyOnly9wQz7RtB")
