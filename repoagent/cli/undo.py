@@ -136,7 +136,10 @@ def _change(
     what = f'"{subject}" ' if (subject := _subject(worktree, result.edit.commit)) else ""
     where = f"HEAD is now at {result.commit[:7]}" if result.commit else "the branch has no commit now"
     how = "" if result.moved else " (a new commit)"
-    terminal.done(f"{done} {what}({(result.edit.commit or '')[:7]}); {where}{how}\n")
+    from repoagent.cli.screen.clean import clean, fold
+
+    said = f"{done} {what}({(result.edit.commit or '')[:7]}); {where}{how}\n"
+    terminal.done(fold(clean(said), terminal.width) if terminal.shows else said)
 
 
 def _subject(worktree: WorkTree, commit: str | None) -> str:

@@ -40,6 +40,7 @@ _CI = "ci|cd|actions|checks?|deploy|build|pipelines?|travis|netlify|vercel|appve
 _SKIP_CI = re.compile(
     rf"(?i)[ \t]*(?:\[[ \t]*(?:(?:skip|no)[ -](?:{_CI})|(?:{_CI})[ -]skip)[ \t]*\]|\*\*\*NO_CI\*\*\*)"
 )
+_BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
 _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECASE)
 
 
@@ -59,7 +60,7 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
     if not by_model:
         first, *lines = plain(instruction).strip().splitlines() or ["Edit files"]
         first = capitalised(_subject(first))
-    subject, rest = _cut(first.removesuffix("."))
+    subject, rest = _cut(first.removesuffix(".").removesuffix(":"))
     # again once it is wrapped: that may put a trailer at the start of a line
     more = [wrap(rest), wrap("\n".join(lines).strip("\n"))]
     if by_model:
@@ -98,7 +99,7 @@ def _is_claim(line: str, trailer: str, *, people: bool) -> bool:
 
 
 def _subject(line: str) -> str:
-    text = " ".join(line.strip().strip("#*").split())
+    text = " ".join(_BOLD.sub(r"\1", line.strip().strip("#*")).split())
     bare = _FILLER.sub("", text)
     return bare if bare == text else capitalised(bare)
 

@@ -110,3 +110,16 @@ def test_what_describes_the_change_stays() -> None:
 def test_another_commit_keeps_who_signed_it_and_steers_nothing() -> None:
     text = "Fix it\n\nReview-Ignore: *\nSigned-off-by: Ada <ada@x>\n"
     assert without_claims(text, people=False) == "Fix it\n\nSigned-off-by: Ada <ada@x>\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "subject"),
+    [
+        ("The docstring says **tries**:", "The docstring says tries"),
+        ("**Fix the parser.**", "Fix the parser"),
+        ("Pass **kwargs on to **options", "Pass **kwargs on to **options"),
+        ("Compute 2**3**4 in __init__", "Compute 2**3**4 in __init__"),
+    ],
+)
+def test_a_subject_has_no_markup(line: str, subject: str) -> None:
+    assert compose(f"{line}\n\nMore.", "x").split("\n")[0] == subject
