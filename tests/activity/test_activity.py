@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import subprocess
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +24,8 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, run, script
 
 __all__ = ["run", "script"]
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 NAME = "<commit>Say hello\n</commit>\n```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n```\n"
 LOST = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@ -1 +1 @@\n-never there\n+x = 2\n```\n"
@@ -294,3 +298,28 @@ def test_options_of_cost_need_it(repo: GitRepo, run: Run) -> None:
         done = run("activity", *arguments)
         assert (done.code, done.err) == (2, f"repoagent: {sentence}\n")
     assert not (repo.top / "x.html").exists()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_a_browser_shows_the_page_without_scrolling_sideways(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
+    repo.write("src/app.py", "x = 1\n")
+    repo.commit()
+    script.replies(NAME)
+    assert run("edit", "src/app.py", "say hello " * 30, "--yes").code == 0
+    page = run("activity", "--html", "-").out
+    text = re.sub(r"<meta http-equiv[^>]*>", "", page)  # else it would refuse the test's script
+    measure = "document.title = [document.documentElement.scrollWidth <= innerWidth, document.body.innerText.includes('src/app.py')]"
+    (tmp_path / "page.html").write_text(
+        text.replace("</body>", f"<script>{measure}</script></body>"), "utf-8"
+    )
+    for width in (500, 1200):
+        done = subprocess.run(
+            [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync",
+             f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},800",
+             "--virtual-time-budget=1000", "--dump-dom", (tmp_path / "page.html").as_uri()],
+            capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
+        assert "<title>true,true</title>" in done.stdout.decode(), width
