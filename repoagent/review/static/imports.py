@@ -6,7 +6,8 @@ import ast
 import posixpath
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 ANY = "*"
@@ -53,14 +54,19 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a module, those in `if`, `try`, `with` and loops too."""
-    for node in body:
+    """The statements of a module, those in `if`, `try`, `with` and loops too. An `elif` is nested in the one before it,
+    so a long chain is deeper than Python's stack."""
+    stack = body[::-1]
+    while stack:
+        node = stack.pop()
         yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
+        inner: list[ast.stmt] = []
         for name in _BLOCKS:
             for part in getattr(node, name, []):
-                yield from _top_level([part] if isinstance(part, ast.stmt) else part.body)
+                inner += [part] if isinstance(part, ast.stmt) else part.body
+        stack += inner[::-1]
 
 
 def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
@@ -92,10 +98,19 @@ def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
         stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
         for node in _guarded(tree):
             if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
-                owner = ast.unparse(node.value)
+                owner = _dotted(node.value)
                 if owner in aliases and owner.partition(".")[0] not in stored:
                     found.append(Use(node.attr, node.lineno, imported=False))
     return sorted(set(found), key=lambda use: (not use.imported, use.line, use.name))
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` for a name and its attributes, "" for another expression."""
+    words = []
+    while isinstance(node, ast.Attribute):
+        words.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *words[::-1]]) if isinstance(node, ast.Name) else ""
 
 
 def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
@@ -126,6 +141,7 @@ def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
     ]
 
 
+_TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*` is of Python 3.11
 _HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "Exception"})
 
 
@@ -135,7 +151,7 @@ def _guarded(tree: ast.AST) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, ast.Try | ast.TryStar) and any(map(_handles, node.handlers)):
+        if isinstance(node, _TRY) and any(map(_handles, node.handlers)):
             stack += [*node.handlers, *node.orelse, *node.finalbody]
         else:
             stack += ast.iter_child_nodes(node)
@@ -175,60 +191,67 @@ def _is_module(words: tuple[str, ...], module: str, path: str) -> bool:
 
 _EXPORTS = re.compile(
     rb"^export\s+(?:declare\s+)?(?:default\s+)?(?:async\s+)?(?:abstract\s+)?(?:function\s*\*?|class|const|let|var|type|interface|enum)\s+"
-    rb"([A-Za-z_$][\w$]*)|^\s*(?:module\.)?exports\.([A-Za-z_$][\w$]*)\s*=", re.MULTILINE,
+    rb"([A-Za-z_$][\w$]*)|^[ \t]*(?:module\.)?exports\.([A-Za-z_$][\w$]*)\s*=", re.MULTILINE,
 )  # fmt: skip
-_LISTS = re.compile(rb"^export\s*(?:type\s*)?\{([^}]*)\}|^module\.exports\s*=\s*\{([^{}]*)\}", re.MULTILINE)
+_LISTS = re.compile(rb"^export\s*(?:type\s*)?\{([^{}]*)\}|^module\.exports\s*=\s*\{([^{}]*)\}", re.MULTILINE)
 _OPEN_ENDED = re.compile(
-    rb"^export\s*\*(?!\s*as\b)|Object\.\w+\((?:module\.)?exports|exports\[|exports\s*=\s*(?:require\(|\{[^}]*\.\.\.)",
+    rb"^export\s*\*(?!\s*as\b)|Object\.\w+\((?:module\.)?exports|exports\[|exports\s*=\s*(?:require\(|\{[^{}]*\.\.\.)",
     re.MULTILINE,
 )
 _DEFAULT = re.compile(rb"\bdefault\b")
 _IMPORTS = re.compile(
-    rb"^\s*(?:import|export)\s+(?:type\s+)?(?:[\w$]+\s*,\s*)?(?:\{(?P<names>[^}]*)\}|\*\s*as\s+(?P<all>[\w$]+))"
+    rb"^[ \t]*(?:import|export)\s+(?:type\s+)?(?:[\w$]+\s*,\s*)?(?:\{(?P<names>[^{}]*)\}|\*\s*as\s+(?P<all>[\w$]+))"
     rb"\s*from\s*['\"](?P<from>\.[^'\"\n]*)['\"]"
-    rb"|^\s*(?:const|let|var)\s+(?:\{(?P<names2>[^}]*)\}|(?P<all2>[\w$]+))"
+    rb"|^[ \t]*(?:const|let|var)\s+(?:\{(?P<names2>[^{}]*)\}|(?P<all2>[\w$]+))"
     rb"\s*=\s*require\(\s*['\"](?P<from2>\.[^'\"\n]*)['\"]\s*\)(?!\.)",
     re.MULTILINE,
 )
 
 
+_MEMBER = re.compile(rb"(?<![\w$.])([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)(?![\w$])(?!\s*=[^=])")
+
+
 def script_names(text: bytes) -> dict[str, int]:
     """The names that a module of JavaScript or TypeScript exports, with their lines, and ANY as for Python."""
     found = {ANY: 1} if _OPEN_ENDED.search(text) else {}
+    line_of = _line_numbers(text)
     for match in _EXPORTS.finditer(text):
         if not _DEFAULT.search(match[0]):
-            found.setdefault((match[1] or match[2]).decode(), text.count(b"\n", 0, match.end()) + 1)
+            found.setdefault((match[1] or match[2]).decode(), line_of(match.end()))
     for match in _LISTS.finditer(text):
-        line = text.count(b"\n", 0, match.start()) + 1
         for part in (match[1] or match[2] or b"").split(b","):
             words = re.findall(rb"[A-Za-z_$][\w$]*", part.partition(b":")[0] if match[2] else part)
             if words:
-                found.setdefault(words[-1].decode(), line)
+                found.setdefault(words[-1].decode(), line_of(match.start()))
     return found
 
 
 def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
     """Where the file `path` imports `names` from the file `module`, or reads them as members of what it imports."""
     found: list[Use] = []
+    owners: set[bytes] = set()
+    line_of = _line_numbers(text)
     stem = re.sub(r"(?:/index)?\.\w+$", "", module)
     for match in _IMPORTS.finditer(text):
         where = (match["from"] or match["from2"]).decode("utf-8", "replace")
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), where))
         if target not in (module, stem) and re.sub(r"(?:/index)?\.[cm]?[jt]sx?$", "", target) != stem:
             continue
-        line = text.count(b"\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())) + 1
         for part in (match["names"] or match["names2"] or b"").split(b","):
             words = re.findall(r"[A-Za-z_$][\w$]*", part.decode("utf-8", "replace").partition(":")[0])
             words = words[1:] if words[:1] == ["type"] and len(words) > 1 else words
             if words and words[0] in names:
-                found.append(Use(words[0], line, imported=True))
+                found.append(Use(words[0], line_of(match.start()), imported=True))
         if owner := match["all"] or match["all2"]:
-            for name in names:
-                word = re.compile(
-                    rb"(?<![\w$.])%s\.%s\b(?!\s*=[^=])" % (re.escape(owner), re.escape(name.encode()))
-                )
-                found += [
-                    Use(name, text.count(b"\n", 0, one.start()) + 1, imported=False)
-                    for one in word.finditer(text)
-                ]
+            owners.add(owner)
+    if owners:
+        for one in _MEMBER.finditer(text):
+            if one[1] in owners and (name := one[2].decode()) in names:
+                found.append(Use(name, line_of(one.start()), imported=False))
     return found
+
+
+def _line_numbers(text: bytes) -> Callable[[int], int]:
+    """The number of the line at an offset of `text`."""
+    starts = [match.end() for match in re.finditer(b"\n", text)]
+    return lambda offset: bisect_right(starts, offset) + 1

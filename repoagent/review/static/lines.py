@@ -14,6 +14,7 @@ from repoagent.review.static.run import StaticContext, no_longer_parses
 from repoagent.store.secrets import MASK
 
 _SHOWN = 5  # lines that a finding names
+_LONGEST = 500  # characters of a line that may be a debugging call; a longer one is generated
 
 
 class _Added(NamedTuple):
@@ -197,6 +198,8 @@ def debug_leftovers(context: StaticContext) -> list[Finding]:
 
 
 def _is_leftover(path: str, line: bytes, table: _Debugging | None) -> bool:
+    if len(line) > _LONGEST:
+        return False
     if re.search(_NOTE, line):
         return True
     if table is None or is_comment(path, line):

@@ -192,5 +192,8 @@ def _around_change(old: bytes, new: bytes) -> tuple[bytes, bytes]:
         head -= 1
     while tail and not before[len(before) - tail - 1].startswith(b"}"):
         tail -= 1
-    blank = [b""] * head
-    return tuple(b"\n".join([*blank, *lines[head : len(lines) - tail]]) for lines in (before, after))  # type: ignore[return-value]
+
+    def part(lines: list[bytes]) -> bytes:
+        return b"\n".join([*[b""] * head, *lines[head : len(lines) - tail]])
+
+    return part(before), part(after)

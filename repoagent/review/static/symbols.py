@@ -272,7 +272,8 @@ def _finding(context: StaticContext, file: ChangedFile, old: bytes, gone: Sequen
     body = f"{file.old_path} defined it, and nothing that the change adds does. Still used in"
     body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in places[:_SHOWN])
     if len(places) > _SHOWN:
-        body += f"\n  and {len(places) - _SHOWN} more files"
+        more = len(places) - _SHOWN
+        body += f"\n  and {more} more file{'s' * (more > 1)}"
     if len(gone) > 1:
         others = ", ".join(one.name for one in gone[1 : 1 + _SHOWN]) + (
             ", …" if len(gone) > 1 + _SHOWN else ""
