@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from repoagent import memory
 from repoagent.agent import Action, LoopEvent, Observation, Outcome, State, Tool
 from repoagent.agent import run as run_loop
 from repoagent.agent.agents import load_agent
@@ -25,11 +24,10 @@ from repoagent.repo import read_source
 from repoagent.store import ensure
 from repoagent.store.document import now
 from repoagent.store.masking import mask
-from repoagent.work import home
 from repoagent.work.around import Around
 from repoagent.work.children import Nursery, adopt, delegate_tools
 from repoagent.work.desk import Desk, is_draft_pending, shown_in, written_by
-from repoagent.work.home import Live, unread
+from repoagent.work.home import Live, sweep_away, unread
 from repoagent.work.kinds import kinds_block
 from repoagent.work.landing.finishing import Finishing, since_words, unfinished_business
 from repoagent.work.landing.plan import mend_plan
@@ -81,7 +79,7 @@ class AtWork:
                 desk.means.model, desk.means.meter, sending.render,
                 on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
                 on_reply=sending.kept,
-                recall=lambda query: memory.search_memory(desk.layout, query, without=desk.home.conversation),
+                recall=lambda query: _recall(desk, query),
             )  # fmt: skip
             try:
                 outcome = run_loop(
@@ -249,7 +247,7 @@ class AtWork:
         if not self.live.lost:
             return
         desk = self.desk
-        home.sweep_away(desk.home)
+        sweep_away(desk.home)
         names = [change.name for change in desk.ledger.changes]
         said = "nothing that it changed is uncommitted"
         if names:
@@ -325,3 +323,9 @@ class AtWork:
                 desk.talk.say(f"warning: {sentence}")
         except RepoagentError as error:
             desk.talk.say(f"warning: what the run has changed is still in your files ({error})")
+
+
+def _recall(desk: Desk, query: str) -> list[str]:
+    from repoagent.memory.recall.ask import search_memory
+
+    return search_memory(desk.layout, query, without=desk.home.conversation)

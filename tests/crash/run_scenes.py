@@ -149,7 +149,7 @@ def prepare(repo: GitRepo, scene: RunScene) -> None:
 
 def with_model(scene: RunScene, calls: Path) -> None:
     """Have this process ask the scripted model, and its children theirs."""
-    import repoagent.edit.means as opening
+    from repoagent.edit import means as opening
     from repoagent.work.children import process
 
     steps = scene.steps

@@ -78,11 +78,11 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
 
     Work trees of one repository share its hooks.
     """
-    from repoagent.review import hooks
+    from repoagent.review.hooks import install as install_hooks
 
     names = _names(flags) or NAMES[:1]
     found = _look()
-    told = hooks.install(found, names, _program(), strict=strict, everywhere=everywhere)
+    told = install_hooks(found, names, _program(), strict=strict, everywhere=everywhere)
     _tell(session, told, as_json=as_json)
 
 
@@ -92,9 +92,9 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
 @pass_session
 def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     """Remove our hooks; without one named, all of them. What was there before is there again."""
-    from repoagent.review import hooks
+    from repoagent.review.hooks import uninstall as uninstall_hooks
 
-    told = hooks.uninstall(_look(), _names(flags) or NAMES)
+    told = uninstall_hooks(_look(), _names(flags) or NAMES)
     _tell(session, told or ["there is no hook of repoagent here"], as_json=as_json)
 
 
@@ -157,11 +157,11 @@ def _names(flags: Mapping[str, bool]) -> tuple[str, ...]:
 
 
 def _look() -> Hooks:
-    from repoagent.review import hooks
+    from repoagent.review.hooks import look
     from repoagent.review.read import open_repository
 
     worktree, _, bare = open_repository(Path.cwd())
-    return hooks.look(worktree, bare=bare)
+    return look(worktree, bare=bare)
 
 
 def _program() -> tuple[str, ...]:

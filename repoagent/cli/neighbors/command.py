@@ -201,9 +201,9 @@ def _text(
         from repoagent.cli.neighbors.table import render
 
         return render(found, told, terminal, weak=weak)
-    from repoagent.history import picture
+    from repoagent.history.picture import draw
 
-    return picture.draw(form, found, told)
+    return draw(form, found, told)
 
 
 def _deliver(terminal: Terminal, text: str, output: str | None, cwd: Path) -> None:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 SECONDS = 3.0  # for all rules together, beyond which what is left is not looked at
 INLINE_SECONDS = 1.0  # for reading the lines of past commits, where nothing may run in the background
 _HOME = {
-    "partner-missing": "partners:find",
-    "fix-prone": "fixes:find",
-    "unusual-width": "unusual:width",
-    "unusual-size": "unusual:size",
-    "generated-edited": "generated:find",
-    "vendored-edited": "vendored:find",
-    "api-changed": "api:find",
+    "partner-missing": "repoagent.review.history.partners:find",
+    "fix-prone": "repoagent.review.history.fixes:find",
+    "unusual-width": "repoagent.review.history.unusual:width",
+    "unusual-size": "repoagent.review.history.unusual:size",
+    "generated-edited": "repoagent.review.history.generated:find",
+    "vendored-edited": "repoagent.review.history.vendored:find",
+    "api-changed": "repoagent.review.history.api:find",
 }
 
 
@@ -65,9 +65,7 @@ def history_findings(change: Change, worktree: WorkTree, layout: Layout, setting
 
 def _rule(home: str) -> Callable[[Past], list[Finding]]:
     module, _, name = home.partition(":")
-    found: Callable[[Past], list[Finding]] = getattr(
-        import_module(f"repoagent.review.history.{module}"), name
-    )
+    found: Callable[[Past], list[Finding]] = getattr(import_module(module), name)
     return found
 
 

@@ -8,8 +8,15 @@ from pathlib import Path
 from repoagent.review.change import Change
 from repoagent.review.finding import Report
 
-FORMATS = ("json", "sarif", "github", "gitlab", "rdjson", "markdown")  # each a module with `render`
-_MODULES = {"json": "data"}
+_RENDERERS = {
+    "json": "repoagent.review.output.data:render",
+    "sarif": "repoagent.review.output.sarif:render",
+    "github": "repoagent.review.output.github:render",
+    "gitlab": "repoagent.review.output.gitlab:render",
+    "rdjson": "repoagent.review.output.rdjson:render",
+    "markdown": "repoagent.review.output.markdown:render",
+}
+FORMATS = tuple(_RENDERERS)
 
 
 def render(report: Report, format: str, *, top: Path, change: Change | None = None) -> bytes:
@@ -20,6 +27,6 @@ def render(report: Report, format: str, *, top: Path, change: Change | None = No
     """
     if format not in FORMATS:
         raise ValueError(f"{format!r} is no format of a report; there are: {', '.join(FORMATS)}")
-    module = import_module(f"{__package__}.{_MODULES.get(format, format)}")
-    text: str = module.render(report, change=change)
+    module, _, function = _RENDERERS[format].partition(":")
+    text: str = getattr(import_module(module), function)(report, change=change)
     return text.encode("utf-8")

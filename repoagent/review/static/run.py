@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 SECONDS = 3.0  # of processor time for all rules together: a busy machine changes nothing of the answer
 LARGEST = 2 << 20  # bytes of a text that is looked at
 _MODULES = {
-    "conflict-marker": "lines:conflict_markers",
-    "parse-error": "run:parse_errors",
-    "removed-symbol": "symbols:removed_symbols",
-    "debug-leftover": "lines:debug_leftovers",
-    "secret": "lines:secrets",  # last: its rules take a third of a second to load, where a line looks random
+    "conflict-marker": "repoagent.review.static.lines:conflict_markers",
+    "parse-error": "repoagent.review.static.run:parse_errors",
+    "removed-symbol": "repoagent.review.static.symbols:removed_symbols",
+    "debug-leftover": "repoagent.review.static.lines:debug_leftovers",
+    # last: its rules take a third of a second to load, where a line looks random
+    "secret": "repoagent.review.static.lines:secrets",
 }
 _C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
 _LINE = re.compile(r"\bline (\d+)")
@@ -85,9 +86,7 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> S
                 context.unseen.append(f"the rule {rule} was not applied: the review took too long")
                 continue
             module, _, name = where.partition(":")
-            find: Callable[[StaticContext], list[Finding]] = getattr(
-                import_module(f"{__package__}.{module}"), name
-            )
+            find: Callable[[StaticContext], list[Finding]] = getattr(import_module(module), name)
             context.findings.extend(find(context))
     return StaticAnswer(tuple(context.findings), tuple(context.unseen), tuple(context.secrets))
 

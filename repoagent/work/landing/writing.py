@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from repoagent import memory
 from repoagent.agent import Action, Observation, Tool
 from repoagent.agent.tool import EDIT
 from repoagent.edit.briefing.masking import masked_tool
 from repoagent.edit.verify.proposal import edit_tool
 from repoagent.errors import Busy, NothingDone, Refused
+from repoagent.memory.identity.record import Memory
 from repoagent.patch import FilePatch, PatchRefused, read_answer
 from repoagent.patch.paths import spellings
 from repoagent.repo import FileChange, WorkTree
@@ -175,7 +175,9 @@ def _land(desk: Desk, mark: str) -> tuple[FileChange, ...]:
         for change in changes:
             file_memory = memories.get(change.old_path or "")
             if file_memory is not None and change.path is not None and change.after is not None:
-                memory.remember(desk.layout, desk.worktree, change.path, change.after, memory=file_memory)
+                from repoagent.memory.identity.remember import remember
+
+                remember(desk.layout, desk.worktree, change.path, change.after, memory=file_memory)
         return changes
     raise Refused("the files change while repoagent writes: look again at what they hold now")
 
@@ -188,10 +190,12 @@ def _before(changes: Sequence[FileChange]) -> list[tuple[str, bytes]]:
     ]
 
 
-def _memory(desk: Desk, path: str, data: bytes) -> memory.Memory | None:
+def _memory(desk: Desk, path: str, data: bytes) -> Memory | None:
     if not desk.settings.switch("memory.enabled"):
         return None
-    return memory.resolve(desk.layout, desk.worktree, path, data)
+    from repoagent.memory.identity.remember import resolve
+
+    return resolve(desk.layout, desk.worktree, path, data)
 
 
 def _no_message(changes: Sequence[FileChange]) -> str:

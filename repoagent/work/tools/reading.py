@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from repoagent import memory
 from repoagent.agent import Action, Observation, Tool, fence
 from repoagent.edit.briefing.context import quoted, shown
 from repoagent.edit.briefing.masking import masked_tool
@@ -73,11 +72,12 @@ def _noting(desk: Desk, tool: Tool) -> Tool:
         desk.shown[source.path] = source.blob
         if source.path in desk.noted or not desk.settings.switch("memory.enabled"):
             return seen
+        from repoagent.memory.identity.remember import resolve
         from repoagent.memory.prompt import notes_block
 
         desk.noted.add(source.path)
         data = source.data or b""
-        file_memory = memory.resolve(desk.layout, desk.worktree, source.path, data)
+        file_memory = resolve(desk.layout, desk.worktree, source.path, data)
         notes = notes_block(file_memory, NOTES_TOKENS, data=data) if file_memory is not None else ""
         if not notes.strip():
             return seen
