@@ -7,11 +7,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.config import sources
 from repoagent.config.kinds import Value
 from repoagent.config.options import OPTIONS, Option, find, nearest
 from repoagent.config.settings import Setting, Settings
-from repoagent.config.sources import Raw
+from repoagent.config.sources import (
+    Raw,
+    from_environment,
+    from_flags,
+    from_git,
+    from_repository_file,
+    from_toml,
+    from_user_file,
+    user_file,
+    variable,
+)
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,13 +42,13 @@ def load(
     env = os.environ if env is None else env
     entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
     warnings: list[str] = []
-    warnings += _take(entries, sources.from_user_file(sources.user_file(env)))
+    warnings += _take(entries, from_user_file(user_file(env)))
     if layout is not None:
-        shared = sources.from_repository_file(layout.config)
+        shared = from_repository_file(layout.config)
         warnings += _take_from_repository(entries, shared, layout.config)
-    warnings += _take(entries, sources.from_git(cwd or Path.cwd()))
-    warnings += _take(entries, sources.from_environment(env))
-    warnings += _take(entries, sources.from_flags(flags or {}))
+    warnings += _take(entries, from_git(cwd or Path.cwd()))
+    warnings += _take(entries, from_environment(env))
+    warnings += _take(entries, from_flags(flags or {}))
     theirs = None if layout is None else f"file:{layout.config}"
     return Settings(entries, tuple(warnings), theirs)
 
@@ -50,10 +59,10 @@ def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: b
     With `alone` there are only the defaults and `data`. Raises as `load`.
     """
     entries = {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
-    user = sources.user_file(os.environ)
+    user = user_file(os.environ)
     if not alone:
-        _take(entries, sources.from_user_file(user))
-    _take_from_repository(entries, sources.from_toml(layout.config, data), layout.config)
+        _take(entries, from_user_file(user))
+    _take_from_repository(entries, from_toml(layout.config, data), layout.config)
     if not alone:
         below = {"default", f"file:{user}", f"file:{layout.config}"}
         entries |= {key: one for key, one in settings.entries.items() if one.origin not in below}
@@ -138,7 +147,7 @@ def _unknown(raws: list[Raw]) -> list[str]:
     for raw in raws:
         near = nearest(raw.key)
         if near is not None and raw.origin.startswith("environment"):
-            near = sources.variable(near)
+            near = variable(near)
         names.append(f"{raw.spelled} (did you mean {near}?)" if near else raw.spelled)
     where = "" if raws[0].origin.startswith("environment") else f"{_place(raws[0].origin)}: "
     return [f"{where}{', '.join(names)} {'is no option' if len(names) == 1 else 'are no options'}: ignored"]

@@ -11,7 +11,7 @@ from threading import Lock
 from repoagent.config import Settings, load
 from repoagent.errors import UsageError
 from repoagent.repo import WorkTree, layout, open_worktree, relative
-from repoagent.store import report
+from repoagent.store.report import send_to
 
 _VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
 _opening = Lock()
@@ -43,7 +43,7 @@ def find_worktree(path: str | os.PathLike[str]) -> WorkTree:
             f"git finds {worktree.git_dir} from {worktree.top} only where GIT_DIR and GIT_WORK_TREE say so: set both "
             "in the environment of the process before"
         )
-    report.send_to(log.warning)
+    send_to(log.warning)
     return worktree
 
 

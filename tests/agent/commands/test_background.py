@@ -131,15 +131,15 @@ def test_a_port_is_seen_in_another_network(until: Callable[..., None]) -> None:
     ]
     with subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
+    ) as server:
         try:
-            line = process.stdout.readline() if process.stdout else b""
+            line = server.stdout.readline() if server.stdout else b""
             if line != b"ready\n":
                 pytest.skip(f"no network of one's own here: {line!r}")
-            until(lambda: ports.listens(process.pid, port))
+            until(lambda: ports.listens(server.pid, port))
             assert not ports.listens(os.getpid(), free_port())
         finally:
-            os.killpg(process.pid, 9)
+            os.killpg(server.pid, 9)
 
 
 @pytest.mark.soak
