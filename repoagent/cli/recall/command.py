@@ -40,8 +40,7 @@ said; and the plain file and line where that stands, to be read and changed.
 The exit code is 1 when nothing was found.
 
 Any of the words counts, rare ones more; a name of code is found by its parts
-and, before anything else, by itself. Nothing but quotation marks is syntax. A
-word that is nowhere is taken as the one most like it, and that is said."""
+and, before anything else, by itself. Nothing but quotation marks is syntax."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -159,5 +158,5 @@ def _json(found: Answer, query: str, top: Path) -> str:
         }
         for hit in found.hits
     ]
-    content = {"version": VERSION, "query": query, "instead": dict(found.instead), "hits": hits}
+    content = {"version": VERSION, "query": query, "hits": hits}
     return json.dumps(content, indent=2) + "\n"

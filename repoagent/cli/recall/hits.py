@@ -30,9 +30,7 @@ def snippet_width(terminal: Terminal) -> int:
 
 
 def show(found: Answer, top: Path, terminal: Terminal) -> None:
-    """Write the finds; which words were searched for in place of others is said beside them."""
-    for word, other in found.instead.items():
-        terminal.note(f"nothing has {word!r}; searched for {other!r}", "dim")
+    """Write the results."""
     wide = max(LEAST, terminal.width) if terminal.shows else None
     blocks = ["".join(f"{line}\n" for line in _block(hit, top, wide, terminal.color)) for hit in found.hits]
     text = "\n".join(blocks)

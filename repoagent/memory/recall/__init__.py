@@ -3,8 +3,7 @@
 words.py     a text as words and names
 passages.py  the plain files as passages; files.py which files there are, and whether they have changed
 index.py     the tables; update.py brings them up to date, current.py does so when they are asked
-query.py     what is asked; rank.py what answers it best; respell.py words that nothing has
-scan.py      the same without FTS5; snippet.py what is shown; ask.py the whole
+query.py     what is asked; rank.py what answers it best; snippet.py what is shown; ask.py the whole
 """
 
 from __future__ import annotations

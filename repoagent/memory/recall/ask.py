@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
+from repoagent.errors import Refused, UsageError
 from repoagent.memory.identity.record import came_along, load
 from repoagent.memory.recall.current import asked, look
-from repoagent.memory.recall.files import memory_of, sweep
+from repoagent.memory.recall.files import memory_of
 from repoagent.memory.recall.index import has_fts5
-from repoagent.memory.recall.passages import Kind, Passage
+from repoagent.memory.recall.passages import Kind
 from repoagent.memory.recall.query import Query, parse
 from repoagent.memory.recall.rank import Only, Ranked, frequencies, ranked
-from repoagent.memory.recall.respell import respelled, with_words
 from repoagent.memory.recall.snippet import WIDTH, snippet
-from repoagent.memory.recall.update import Progress, read_all
-from repoagent.memory.recall.words import tokens, words_in
+from repoagent.memory.recall.update import Progress
 from repoagent.store import Layout, Warn, to_stderr
 
 _RESULTS = 10
@@ -52,11 +49,9 @@ class Hit:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found, best first; `instead` are words of the query that are nowhere, each with the one that was
-    searched for in its place; `searched` is whether there was anything to search in."""
+    """What was found, best first; `searched` is whether there was anything to search in."""
 
     hits: tuple[Hit, ...] = ()
-    instead: Mapping[str, str] = field(default_factory=dict)
     searched: bool = False
 
 
@@ -80,7 +75,7 @@ USUAL = Search()
 
 def search(layout: Layout, query: str, *, how: Search = USUAL, warn: Warn = to_stderr) -> list[Hit]:
     """What fits `query` best, best first. Any text is a query. Raises Busy when another process makes the index for
-    more than a minute."""
+    more than a minute, UsageError where SQLite has no FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
 
 
@@ -95,7 +90,7 @@ def search_memory(
 def answer(
     layout: Layout, text: str, how: Search, *, warn: Warn = to_stderr, progress: Progress | None = None
 ) -> Answer:
-    """What fits the query `text`, and what was searched for. `progress` hears how many files of how many were read,
+    """What fits the query `text`. `progress` hears how many files of how many were read,
     when the index is made or brought up to date."""
     query = parse(text)
     looked = look(layout, patient=how.patient)
@@ -103,26 +98,24 @@ def answer(
         return Answer()
     if not query.words:
         return Answer(searched=True)
+    if not has_fts5():
+        raise UsageError(
+            "the SQLite of this Python has no full-text search (FTS5): use a Python whose SQLite has it"
+        )
     today = how.today or date.today()
     without = how.without.relative_to(layout.root).as_posix() if how.without else ""
     only = Only(how.kinds, how.files, without)
 
-    def ask(connection: sqlite3.Connection) -> tuple[list[Ranked], dict[str, str], Query]:
-        instead = respelled(connection, query)
-        meant = with_words(query, instead)
-        return ranked(connection, meant, only, today), instead, meant
+    def ask(connection: sqlite3.Connection) -> list[Ranked]:
+        return ranked(connection, query, only, today)
 
     def doubts(connection: sqlite3.Connection) -> bool:
         return not all(frequencies(connection, query.words).values())
 
-    if has_fts5():
-        found, instead, meant = asked(layout, looked, ask, warn, progress=progress, doubts=doubts)
-    else:
-        warn("this Python's SQLite has no full-text search (FTS5): all memories are read for each search")
-        found, instead, meant = _scan(list(read_all(layout, sweep(layout), warn)), query, only, today)
+    found = asked(layout, looked, ask, warn, progress=progress, doubts=doubts)
     said = _by_what_is_said(found)[: how.limit]
-    hits = tuple(_hit(layout, same, meant, how.width) for same in said)
-    return Answer(hits, _in_full(instead, text, found), searched=True)
+    hits = tuple(_hit(layout, same, query, how.width) for same in said)
+    return Answer(hits, searched=True)
 
 
 def _by_what_is_said(found: list[Ranked]) -> list[list[Ranked]]:
@@ -131,27 +124,6 @@ def _by_what_is_said(found: list[Ranked]) -> list[list[Ranked]]:
     for one in found:
         same.setdefault((one.passage.kind, one.passage.date, one.passage.text), []).append(one)
     return list(same.values())
-
-
-def _in_full(instead: Mapping[str, str], text: str, found: list[Ranked]) -> dict[str, str]:
-    """`instead` in words as they are written, not their stems."""
-    asked = {part: token[0] for token in tokens(text) for part in words_in(token[0]).parts}
-    known: dict[str, str] = {}
-    for one in found[:50] if instead else []:
-        for token in tokens(one.passage.text):
-            for part in words_in(token[0]).parts:
-                known.setdefault(part, token[0].lower())
-    return {asked.get(word, word): known.get(other, other) for word, other in instead.items()}
-
-
-def _scan(
-    texts: list[tuple[str, Passage]], query: Query, only: Only, today: date
-) -> tuple[list[Ranked], dict[str, str], Query]:
-    from repoagent.memory.recall.scan import respelled_by, scanned
-
-    instead = respelled_by(texts, query)
-    meant = with_words(query, instead)
-    return scanned(texts, meant, only, today), instead, meant
 
 
 def _hit(layout: Layout, same: list[Ranked], query: Query, width: int) -> Hit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from repoagent.errors import Refused
@@ -72,14 +72,6 @@ def update(
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def read_all(layout: Layout, seen: Sweep, warn: Warn) -> Iterator[tuple[str, Passage]]:
-    """Every passage with the path of its plain file, without an index."""
-    abouts = {memory_of(path): _about(layout, path, warn) for path in seen.files if is_identity(path)}
-    for path in seen.files:
-        for passage in _read(layout, path, abouts.get(memory_of(path), ""), warn):
-            yield path, passage
 
 
 def _update(

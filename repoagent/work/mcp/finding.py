@@ -91,7 +91,6 @@ def recall(call: Call) -> Told:
     hits = [hit for hit in found.hits if not (hit.file and here.why_not(hit.file))]
     data = {
         "query": query,
-        "instead": dict(found.instead),
         "hits": [
             {
                 "file": hit.file or None,

@@ -89,8 +89,8 @@ def test_what_came_with_a_file_does_not_act_on_a_terminal(remembered: GitRepo) -
 
 
 def test_as_data(remembered: GitRepo) -> None:
-    found = json.loads(recall(remembered.top, "chached readers", "--json", "-n", "1").stdout)
-    assert found["version"] == 1 and found["instead"] == {"chached": "cache"}
+    found = json.loads(recall(remembered.top, "cache readers", "--json", "-n", "1").stdout)
+    assert found["version"] == 1
     (hit,) = found["hits"]
     assert [hit["snippet"][start:end] for start, end in hit["marks"]] == ["cache", "readers"]
     assert (hit["file"], hit["kind"], hit["date"], hit["line"]) == ("src/app.py", "note", "2026-11-01", 3)

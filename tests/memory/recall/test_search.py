@@ -7,6 +7,7 @@ from datetime import date
 
 import pytest
 
+from repoagent.errors import UsageError
 from repoagent.llm.conversation import Turn
 from repoagent.memory import add_note, append_edit
 from repoagent.memory import search_memory as lines
@@ -29,11 +30,9 @@ def test_words_that_are_nowhere_and_no_words(shelf: Shelf) -> None:
     assert shelf.search("zzzzqqqq") == shelf.search(" ?! ") == shelf.search("") == []
 
 
-@pytest.mark.parametrize("fts5", [True, False])
-def test_rare_words_and_parts_of_names(desk: Desk, monkeypatch: pytest.MonkeyPatch, fts5: bool) -> None:
+def test_rare_words_and_parts_of_names(desk: Desk) -> None:
     a, b = desk.resolve("a.py"), desk.resolve("b.py")
     assert a is not None and b is not None
-    monkeypatch.setattr("repoagent.memory.recall.ask.has_fts5", lambda: fts5)
     add_note(a.notes, "the parser is called by the loader", day=date(2026, 11, 1))
     add_note(a.notes, "the cache is shared", day=date(2026, 11, 1))
     add_note(b.notes, "the loader calls readConfig twice", day=date(2026, 11, 1))
@@ -48,10 +47,15 @@ def test_rare_words_and_parts_of_names(desk: Desk, monkeypatch: pytest.MonkeyPat
     assert lines(desk.layout, "speed up", warn=warnings.append)[0].startswith(
         "b.py: 2026-11-01: speed up the loader"
     )
-    assert lines(desk.layout, "chache", limit=1, warn=warnings.append) == [
-        "a.py: 2026-11-01: the cache is shared"
-    ]
-    assert bool(warnings) is not fts5 and all("FTS5" in sentence for sentence in warnings)
+    assert warnings == []
+
+
+def test_without_fts5_it_says_what_is_missing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repoagent.memory.recall.ask.has_fts5", lambda: False)
+    assert shelf.search("cache") == []
+    shelf.notes("a.py", "the cache is shared")
+    with pytest.raises(UsageError, match="FTS5"):
+        shelf.search("cache")
 
 
 @pytest.mark.parametrize(
@@ -115,15 +119,6 @@ def test_one_edit_of_several_files_is_one_find(shelf: Shelf) -> None:
     )
 
 
-def test_a_misspelt_word_is_said(shelf: Shelf) -> None:
-    from repoagent.memory.recall import answer
-
-    shelf.notes("a.py", "all Connections are pooled")
-    found = answer(shelf.layout, "conection pol", Search())
-    assert [hit.file for hit in found.hits] == ["a.py"] and found.instead == {"conection": "connections"}
-    assert answer(shelf.layout, "connection zzzzz", Search()).instead == {}
-
-
 def test_a_note_on_an_older_text_says_so(desk: Desk) -> None:
     memory = desk.resolve("a.py")
     assert memory is not None
@@ -136,22 +131,14 @@ def test_a_note_on_an_older_text_says_so(desk: Desk) -> None:
     )
 
 
-@pytest.mark.parametrize("fts5", [True, False])
-def test_the_passage_that_fits_best_stands_for_its_file(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, fts5: bool
-) -> None:
-    monkeypatch.setattr("repoagent.memory.recall.ask.has_fts5", lambda: fts5)
+def test_the_passage_that_fits_best_stands_for_its_file(shelf: Shelf) -> None:
     shelf.notes("a.py", "three retries", "the retry waits for the lock of the queue", "the lock is old")
     shelf.notes("b.py", "something else of a queue")
     first, *_ = shelf.search("which retry waits for a queue, and does closing the socket end that early")
     assert (first.file, first.snippet) == ("a.py", "the retry waits for the lock of the queue")
 
 
-@pytest.mark.parametrize("fts5", [True, False])
-def test_the_conversation_that_asks_is_left_out(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, fts5: bool
-) -> None:
-    monkeypatch.setattr("repoagent.memory.recall.ask.has_fts5", lambda: fts5)
+def test_the_conversation_that_asks_is_left_out(shelf: Shelf) -> None:
     asking = shelf.conversation(
         "conversations/run-1.md",
         Turn("assistant", 'the cache is shared <recall query="is the cache shared"/>'),

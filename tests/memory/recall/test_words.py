@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from repoagent.memory.recall.index import in_memory
 from repoagent.memory.recall.query import match, parse
 from repoagent.memory.recall.rank import Only, ranked
-from repoagent.memory.recall.respell import respelled
 from repoagent.memory.recall.snippet import snippet
 from repoagent.memory.recall.words import stem, words_of
 
@@ -82,7 +81,6 @@ def test_any_text_is_a_query(index: sqlite3.Connection, text: str) -> None:
     query = parse(text)
     assert query.words or not words_of(text).parts
     ranked(index, query, Only(("note",), (text,)), date(2026, 1, 1))
-    respelled(index, query)
 
 
 @pytest.mark.parametrize(
