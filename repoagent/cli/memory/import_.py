@@ -27,11 +27,10 @@ Examples:
   repoagent memory import team.tar.gz
   ssh host cat notes.tar.gz | repoagent memory import -
 
-A memory goes to the file with the same content, or at the same path when git
-shows that it is the same file. What fits no file, or several, is kept as an
-orphan: `repoagent memory relink` ties it by hand. Where there is a memory
-already both are united, nothing twice. What arrives is marked as imported;
-keys and tokens in it are masked.
+A memory goes to the file at its path, if the memory or git knows that file.
+Otherwise it is kept without a file: `repoagent memory relink` ties it by hand.
+Where there is a memory already, what is new is added, nothing twice. What
+arrives is marked as imported; keys and tokens in it are masked.
 
 1 when all of it is here already."""
 
@@ -65,7 +64,7 @@ def command(session: Session, /, *, file: str, dry_run: bool, mode: Mode, as_jso
     archive, own = _read(here, file)
     if archive.object_format != here.worktree.object_format:
         here.terminal.warn(
-            f"the archive is of a repository with {archive.object_format}, so only git can tell its files"
+            f"the archive is of a repository with {archive.object_format}, so its memories come in without a file"
         )
     source = "" if own else called("" if file == "-" else Path(file).name)
     how = Import(source, mode, dry_run)

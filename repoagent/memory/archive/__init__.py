@@ -3,7 +3,7 @@
 form.py     the archive: a .tar.gz that the same memories make with the same bytes, read with suspicion
 lines.py    an edit in it, checked part by part
 pack.py     a memory folder -> what goes into an archive; outgoing.py which memories
-place.py    which file of this work tree an arriving memory belongs to
+place.py    which memory or file here an arriving memory belongs to, by its path
 unite.py    what arrives and what is here -> both, without doubles: pure functions; arriving.py and write.py write it
 orphans.py  which memories have lost their file everywhere; gc.py puts these away
 keep.py     what was said too long ago is let go

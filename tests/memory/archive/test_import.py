@@ -109,24 +109,19 @@ def test_ours_stays_or_theirs_takes_its_place(pair: Pair) -> None:
     )
 
 
-def test_a_renamed_file_is_found_and_a_copy_is_not_taken_for_it(pair: Pair) -> None:
+def test_the_memory_of_a_renamed_file_is_kept_and_git_leads_to_it(pair: Pair) -> None:
     fill(pair.there.remember("a.py"), "one")
     repo = pair.here.repo
     repo.git("mv", "a.py", "moved.py")
     repo.commit("moved")
-    found = pair.take(pair.packed("a.py"))
-    assert (found[0].at, found[0].outcome) == ("moved.py", "new")
+    data = pair.packed("a.py")
+    (found,) = pair.take(data)
+    assert (found.at, found.outcome, found.why) == (None, "orphaned", "no file is at a.py")
     memory = pair.here.resolve("moved.py")
-    assert memory is not None and memory.identity.earlier_paths == ("a.py",)
-
-
-def test_a_file_that_was_renamed_and_changed(pair: Pair) -> None:
-    fill(pair.there.remember("a.py"), "one")
-    repo = pair.here.repo
-    repo.git("mv", "a.py", "moved.py")
-    repo.write("moved.py", edited(text("a")))
-    repo.commit("moved")
-    assert pair.take(pair.packed("a.py"))[0].at == "moved.py"
+    assert memory is not None and memory.folder.name == found.folder
+    assert told(pair.here, "moved.py") == told(pair.there, "a.py")
+    before = state(pair.here)
+    assert pair.take(data)[0].outcome == "same" and state(pair.here) == before
 
 
 def test_a_file_that_was_changed_here(pair: Pair) -> None:
@@ -161,7 +156,8 @@ def test_of_several_files_with_its_content_none_is_chosen(pair: Pair) -> None:
     repo.commit("two of them")
     data = pair.packed("a.py")
     found = pair.take(data)
-    assert (found[0].at, found[0].outcome) == (None, "orphaned") and "x.py, y.py" in found[0].why
+    assert (found[0].at, found[0].outcome) == (None, "orphaned")
+    assert found[0].why == "no file is at a.py, and 2 have its content"
     assert pair.here.folder("x.py") is None and pair.here.folder("y.py") is None
     before = state(pair.here)
     assert pair.take(data)[0].outcome == "same" and state(pair.here) == before
@@ -413,6 +409,16 @@ def test_a_kill_at_any_moment_leaves_whole_memories(pair: Pair, tmp_path: Path) 
         assert {path: told(here, path) for path in wanted} == wanted
         assert len(memories(here.layout, warn=fail)) == 32
         assert not (here.layout.root / "arriving").exists()
+
+
+def test_a_file_that_was_changed_and_committed_here(pair: Pair) -> None:
+    """What is at the path is another version than the memory has seen, and git has had it as one file since."""
+    fill(pair.there.remember("a.py"), "one")
+    for version in range(3):
+        pair.here.repo.write("a.py", edited(text("a"), 10 + version))
+        pair.here.repo.commit("changed")
+    pair.here.repo.write("a.py", edited(text("a"), 20))
+    assert pair.take(pair.packed("a.py"))[0].at == "a.py"
 
 
 def test_a_file_that_git_knows_as_the_same_is_the_same(pair: Pair) -> None:
