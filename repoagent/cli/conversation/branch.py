@@ -17,7 +17,7 @@ from repoagent.cli.program.session import Session, json_option, pass_session
 def command(session: Session, /, *, name: str, new: str, at: int | None, as_json: bool) -> None:
     """Begin the conversation NEW with the turns of NAME, up to TURN as `show` numbers them.
 
-    NAME stays as it is. NEW has a line that says where it came from, and `list` shows it.
+    NAME stays as it is.
     """
     from repoagent.memory.conversations import branch, find, named
 

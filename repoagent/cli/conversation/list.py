@@ -38,7 +38,7 @@ _BRIEF = 76  # columns, below which it says "2h", not "2 hours ago"
 @json_option
 @pass_session
 def command(session: Session, /, *, files: bool, zero: bool, as_json: bool) -> int:
-    """List the conversations that are kept: what each is, how long, when it was spoken in, where it came from.
+    """List the conversations that are kept: what each is, how long, when it was spoken in.
 
     Of kind file is what was said about one file, edit what an edit at work, or one that did not come to its end, has
     said so far, run what a task said; all else is general.
@@ -92,11 +92,8 @@ def _cells(entry: Entry, for_people: bool, *, brief: bool) -> tuple[Cell, ...]:
 
 
 def _remark(entry: Entry, for_people: bool) -> str:
-    parent = entry.parent
-    parts = [entry.trouble if for_people else entry.problem, entry.state]
-    if parent is not None:
-        some = f" ({parent.turns:,} of {parent.of:,} turns)" if parent.turns < parent.of else ""
-        parts.append(f"from {parent.name}{some}")
+    about = f"about {entry.about}" if entry.about and not entry.place.about else ""
+    parts = [entry.trouble if for_people else entry.problem, entry.state, about]
     return ", ".join(part for part in parts if part)
 
 
@@ -109,7 +106,6 @@ def _ago(moment: str, *, short: bool = False) -> str:
 
 
 def _as_object(entry: Entry) -> dict[str, object]:
-    parent = entry.parent
     return {
         "name": entry.place.name,
         "kind": "file" if entry.about else entry.place.kind,
@@ -118,7 +114,6 @@ def _as_object(entry: Entry) -> dict[str, object]:
         "turns": None if entry.problem else entry.turns,
         "size": entry.size,
         "last": entry.last or None,
-        "parent": None if parent is None else dict(vars(parent)),
         "state": entry.state or None,
         "problem": entry.problem or None,
     }

@@ -30,16 +30,15 @@ def command(session: Session, /, *, name: str, into: str | None, as_json: bool) 
     What was said about it until now is kept, and `undo file:FILE` brings it back.
     """
     from repoagent.memory.conversations import find, load
-    from repoagent.memory.conversations.origin import parent_of
-    from repoagent.memory.conversations.places import FILE
+    from repoagent.memory.conversations.origin import about_of
 
     desk = open_desk(session)
     found = find(desk.here, name)
     if into is None:
-        parent = parent_of(found.text)
-        if parent is None or not parent.name.startswith(FILE):
+        about = about_of(found.text)
+        if not about:
             raise UsageError(f"{found.place.name} does not say which file it is about: say --into FILE")
-        into = str(desk.worktree.top / parent.name.removeprefix(FILE))
+        into = str(desk.worktree.top / about)
     place = desk.here.file(into, make=True)
     if place.key == found.place.key:
         raise UsageError(f"{place.name} would be a copy of itself: name another conversation")

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 def command(session: Session, /, *, name: str, source: str | None, force: bool, as_json: bool) -> None:
     """Keep a copy of a conversation as NAME.
 
-    It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line says where it
-    came from; all else is as it was said.
+    It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line says which
+    file it is about; all else is as it was said.
     """
     from repoagent.memory.conversations import named, save
 

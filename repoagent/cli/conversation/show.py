@@ -123,17 +123,14 @@ def _folded(line: str, room: int) -> Iterator[str]:
 
 
 def _as_object(found: Held, numbers: range) -> dict[str, object]:
-    from repoagent.memory.conversations.origin import parent_of
     from repoagent.memory.conversations.past import digest
 
-    parent = parent_of(found.text)
     return {
         "version": VERSION,
         "name": found.place.name,
         "kind": found.place.kind,
         "path": str(found.place.path),
         "sha256": digest(found.data),
-        "parent": None if parent is None else dict(vars(parent)),
         "of": len(found.conversation.turns),
         "turns": [_turn(number, found.conversation.turns[number - 1]) for number in numbers],
     }

@@ -2,7 +2,7 @@
 
 names.py    which names a conversation may have, and which there are
 places.py   what a person names: a conversation by its name, or that of a file
-origin.py   the line in a copy that says where it came from
+origin.py   the line in a copy that says which file it is about
 past.py     old texts by their hash, and the record of every change
 changing.py the one way in which a conversation is replaced, made or removed
 copies.py   save, load, branch

@@ -5,11 +5,10 @@ from __future__ import annotations
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import starts
 from repoagent.memory.conversations.changing import change
-from repoagent.memory.conversations.origin import Parent, with_parent
-from repoagent.memory.conversations.past import Change, digest
+from repoagent.memory.conversations.origin import with_about
+from repoagent.memory.conversations.past import Change
 from repoagent.memory.conversations.places import Held, Place
 from repoagent.store import Layout, read_regular
-from repoagent.store.document import now
 from repoagent.store.masking import mask
 
 
@@ -39,15 +38,16 @@ def load(layout: Layout, source: Held, place: Place) -> Change:
 
 
 def copied(source: Held, turns: int | None = None) -> bytes:
-    """The bytes of a copy of the first `turns`: without keys and tokens, and with a line that says where it is from."""
+    """The bytes of a copy of the first `turns`, without keys and tokens; a copy of what was said about a file says
+    which one."""
     text = source.text
     places = starts(text)
-    count = len(places)
-    taken = count if turns is None else turns
-    if taken < count:
-        text = text[: places[taken]]
-    parent = Parent(source.place.name, taken, count, digest(source.data), now())
-    return with_parent(mask(text), parent).encode("utf-8", "surrogateescape")
+    if turns is not None and turns < len(places):
+        text = text[: places[turns]]
+    text = mask(text)
+    if source.place.about:
+        text = with_about(text, source.place.about)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _copy(

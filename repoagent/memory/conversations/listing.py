@@ -1,4 +1,4 @@
-"""What conversations there are, at a glance: what each is, how long, when it was spoken in, where it came from."""
+"""What conversations there are, at a glance: what each is, how long, when it was spoken in, which file it is about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.conversation import BrokenConversation, NewerConversation
 from repoagent.memory.conversations.names import ENDING, names
-from repoagent.memory.conversations.origin import Parent, parent_of
+from repoagent.memory.conversations.origin import about_of
 from repoagent.memory.conversations.places import FILE, Held, Place, held, kind_of
 from repoagent.memory.identity.remember import listing
 from repoagent.store import Layout, Warn, to_stderr
@@ -28,7 +28,6 @@ class Entry:
     turns: int = 0
     size: int = 0
     last: str = ""
-    parent: Parent | None = None
     state: str = ""
     problem: str = ""
     about: str = ""
@@ -75,12 +74,9 @@ def _unread(place: Place, error: Refused, trouble: str) -> Entry:
 
 def _entry(layout: Layout, found: Held) -> Entry:
     place, turns = found.place, found.conversation.turns
-    parent = parent_of(found.text)
-    about = place.about
-    if not about and parent is not None and parent.name.startswith(FILE):
-        about = parent.name.removeprefix(FILE)
+    about = place.about or about_of(found.text)
     last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
-    return Entry(place, len(turns), len(found.data), last, parent, _state(layout, place), "", about)
+    return Entry(place, len(turns), len(found.data), last, _state(layout, place), "", about)
 
 
 def _size(place: Place) -> int:

@@ -19,7 +19,7 @@ _FOLLOWS: dict[str | None, set[str]] = {  # who may speak after whom; None is th
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
     """Why the text `after` may not take the place of the conversation `before`, as a sentence; "" where it may.
 
-    It must parse, with the same first lines (version, nonce, parent). Turns may go, and what models and programs said
+    It must parse, with the same first lines (version, nonce, file). Turns may go, and what models and programs said
     may change; one may stand behind another only where that is usual or was so before. What the person said stays, to
     the byte and in its order, unless `user_turns`. Raises as `loads` for a `before` that is no conversation.
     """

@@ -127,14 +127,16 @@ def test_the_list(talked: GitRepo, talk: Talk) -> None:
         found["broken"]["problem"].startswith("this is no conversation") and found["broken"]["turns"] is None
     )
     assert (found["edit-1"]["kind"], found["edit-1"]["state"]) == ("edit", "unfinished")
-    assert found["short name 名前"]["parent"]["name"] == "fast"
-    assert (found["fast"]["kind"], found["fast"]["turns"], found["fast"]["parent"]) == ("general", 5, None)
+    assert (found["fast"]["kind"], found["fast"]["turns"], found["fast"]["file"]) == ("general", 5, None)
     assert found["file:src/app.py"]["file"] == "src/app.py"
     assert talk("list", "-z").out.split("\0") == ["broken", "edit-1", "fast", "short name 名前", ""]
     lines = talk("list").out.split("\n")
     assert lines[0].split() == ["name", "kind", "turns", "size", "last", "remarks"]
     assert lines[1].endswith("this is no conversation of repoagent: its first line does not say so")
-    assert lines[4].endswith("from fast (1 of 5 turns)")
+    talk("save", "talk", "--from", "file:src/app.py")
+    talk("branch", "talk", "zweig", "--at", "1")
+    about = [line.split()[0] for line in talk("list").out.split("\n") if line.endswith("about src/app.py")]
+    assert about == ["talk", "zweig"]
 
 
 def test_nothing_to_list(repo: GitRepo) -> None:

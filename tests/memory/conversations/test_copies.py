@@ -24,7 +24,7 @@ from repoagent.memory.conversations import (
     undo,
 )
 from repoagent.memory.conversations.changing import Overtaken
-from repoagent.memory.conversations.origin import parent_of
+from repoagent.memory.conversations.origin import about_of
 from repoagent.memory.conversations.past import changes, file_of, past_folder
 from repoagent.memory.conversations.places import last_spoken
 from repoagent.memory.turns import compact
@@ -44,14 +44,12 @@ def again(talks: Talks, place: Place) -> str:
     return redo(talks.desk.layout, talks.desk.worktree, place).change.command
 
 
-def test_a_copy_says_where_it_came_from_and_holds_the_same(talks: Talks) -> None:
+def test_a_copy_says_which_file_it_is_about_and_holds_the_same(talks: Talks) -> None:
     source = talks.find("file:a.py")
     save(talks.desk.layout, source, talks.place("fast"))
     found = talks.find("fast")
     assert found.conversation == source.conversation
-    parent = parent_of(found.text)
-    assert parent is not None and (parent.name, parent.turns, parent.of) == ("file:a.py", 5, 5)
-    assert parent.sha256 == hashlib.sha256(source.data).hexdigest()
+    assert about_of(found.text) == "a.py"
     assert found.place.path.stat().st_mode & 0o777 == 0o600
     [entry] = entries(talks.desk.layout)
     assert (entry.about, entry.turns, entry.last) == ("a.py", 5, "2026-11-21T10:00:00+00:00")
@@ -89,7 +87,7 @@ def test_a_branch_ends_at_its_turn(talks: Talks) -> None:
     branch(talks.desk.layout, talks.find("file:a.py"), place, turns=2)
     assert talks.find("other").conversation.turns == TALK[:2]
     [entry] = entries(talks.desk.layout)
-    assert entry.parent is not None and (entry.parent.turns, entry.parent.of) == (2, 5)
+    assert (entry.about, entry.turns) == ("a.py", 2)
     with pytest.raises(Refused, match=r"already: choose another name$"):
         branch(talks.desk.layout, talks.find("file:a.py"), place)
     append(place.path, *MORE)

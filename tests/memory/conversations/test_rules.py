@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repoagent.llm import Turn
 from repoagent.llm.conversation import BrokenConversation, dumps, loads
-from repoagent.memory.conversations.origin import Parent, parent_of, with_parent
+from repoagent.memory.conversations.origin import about_of, with_about
 from repoagent.memory.conversations.rules import check
 from tests.memory.conversations.conftest import TALK
 
@@ -90,19 +90,18 @@ def test_the_persons_words_are_never_changed_in_silence(old: Sequence[Turn], new
 
 
 @settings(max_examples=60)
-@given(TURNS, st.text(max_size=20), st.integers(0, 9))
-def test_the_line_of_the_parent_changes_no_turn(turns: Sequence[Turn], name: str, taken: int) -> None:
+@given(TURNS, st.text(min_size=1, max_size=20))
+def test_the_line_of_the_file_changes_no_turn(turns: Sequence[Turn], path: str) -> None:
     before = dumps(turns, "aaaaaaaa")
-    parent = Parent(name, taken, 9, "3f2a", "2026-11-22")
-    once = with_parent(before, parent)
+    once = with_about(before, path)
     try:
         assert loads(once) == loads(before)
     except BrokenConversation:
         raise AssertionError(once) from None
-    assert parent_of(once) == parent and parent_of(before) is None
-    assert with_parent(once, parent) == once
+    assert about_of(once) == path and about_of(before) == ""
+    assert with_about(once, path) == once
 
 
-@pytest.mark.parametrize("line", ["parent: {", "parent: []", 'parent: {"name": 1}', "parent: {}"])
+@pytest.mark.parametrize("line", ["about: src", 'about: "', 'about: "\\x"', "about: {}"])
 def test_a_line_that_was_mangled_by_hand_is_text(line: str) -> None:
-    assert parent_of(BEFORE.replace("\n\n", f"\n\n{line}\n\n", 1)) is None
+    assert about_of(BEFORE.replace("\n\n", f"\n\n{line}\n\n", 1)) == ""
