@@ -151,8 +151,8 @@ class _Desk:
                 if not (self.layout.memory / name).exists()
             )
             changes: list[Change] = [(name, None, identity)]
-            if place.file is not None and place.file.key:
-                changes += freed(index, place.file.key, name)
+            if place.file is not None:
+                changes += freed(index, place.file, name)
             move(
                 stage, self.layout.memory / name
             )  # the folder is seen to be new, should its hints not be written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import chain
@@ -22,7 +21,6 @@ from repoagent.store import Layout
 
 CLEARLY = 0.05  # by so much more alike is one content believed before another
 _CLAIMANTS = 50  # changed files that are compared with a memory
-_BACKUP = re.compile(r"(~|\.~\d+~|\.bak|\.orig|\.old|\.save|\.BAK)")
 
 
 @dataclass(frozen=True)
@@ -141,11 +139,8 @@ class Look:
         return each.path != self.file.path and not self.is_in_place(each) and not self.is_held(each)
 
     def is_in_place(self, each: Candidate) -> bool:
-        """Whether the file has its inode still, or an editor has put that aside under a backup's name."""
-        if self.file.key and self.file.key in each.identity.keys:
-            return True
-        backups = (f"{each.path}{ending}" for ending in ("~", ".bak", ".orig"))
-        return any(key_at(self.file.worktree, backup) in each.identity.keys for backup in backups)
+        """Whether the file has its inode still."""
+        return bool(self.file.key) and self.file.key in each.identity.keys
 
     def is_replaced(self, each: Candidate) -> bool:
         """Whether a program has put a new file, with some of the text, at the path of a memory: git has what the memory
@@ -240,8 +235,3 @@ class Look:
             return all(path.name != name for path in (self.file.worktree.top / folder).iterdir())
         except OSError:
             return False
-
-    def is_backup_of(self, path: str) -> bool:
-        """Whether this is what an editor has put aside of `path`, and there is a file there."""
-        named = self.file.path.startswith(path) and _BACKUP.fullmatch(self.file.path[len(path) :])
-        return bool(named) and bool(key_at(self.file.worktree, path))

@@ -98,7 +98,7 @@ def _tied(layout: Layout, name: str, identity: Identity, file: File, former: Fil
     reason = _reason(layout, name, identity, file)
     identity = identity.at(file.path, top)
     strangers = [path for path in identity.strangers if path != file.path]
-    if former.key and former.key != file.key:  # another file: nothing of it shall lead back to it
+    if former.key and former.path != file.path:  # another file: nothing of it shall lead back to it
         identity = identity.without_key(former.key)
         strangers.append(former.path)
     identity = replace(identity, strangers=tuple(dict.fromkeys(strangers)))
@@ -160,7 +160,7 @@ def last_step(identity: Identity, worktree: WorkTree) -> Step | None:
 def _write(layout: Layout, index: Index, changes: list[Change], files: list[File]) -> None:
     tied = {name for name, _, _ in changes}
     for file in files[: len(changes)]:
-        others = freed(index, file.key, "") if file.key else []
+        others = freed(index, file, "")
         changes = [*changes, *(change for change in others if change[0] not in tied)]
         tied |= {name for name, _, _ in others}
     for (name, _, _), file in zip(changes, files, strict=False):

@@ -180,9 +180,9 @@ def _is_fresh(identity: Identity, found: Found, file: File) -> bool:
 
 
 def _given(name: str, before: Identity, file: File) -> Found:
-    """What the caller knows already: a renamed file moved, unless the old path is a hard link of the new one."""
+    """What the caller knows already: a renamed file moved."""
     path = before.path_in(str(file.worktree.top))
-    if path == file.path or (file.key and key_at(file.worktree, path) == file.key):
+    if path == file.path:
         return Found(name)
     return Found(name, f"renamed from {path}", moved=True)
 
@@ -193,8 +193,7 @@ def _store(layout: Layout, index: Index, file: File, found: Found, *, commit: st
     before = index.identity(found.folder)
     after = _after(before, file, found, commit)
     changes = [(found.folder, before, after)] if after != before else []
-    if file.key:
-        changes += freed(index, file.key, found.folder)
+    changes += freed(index, file, found.folder)
     save_all(layout, index, changes, (place, file) if _is_new_content(before, file) else None)
     return Memory(place, after, found.reason)
 
@@ -237,12 +236,19 @@ def rekeying(reason: str, file: File) -> Rekeying:
     return Rekeying(now, reason, file.path, file.key, file.blob)
 
 
-def freed(index: Index, key: str, owner: str) -> list[Change]:
-    """The other memories that claim the inode `key`, without it: it was reused, or another file took it
-    over."""
-    others = [name for name in index.names(KEY, key) if name != owner]
+def freed(index: Index, file: File, owner: str) -> list[Change]:
+    """The other memories that claim the inode of `file`, without it: it was reused, or another file took it
+    over. Two names of one file, by a hard link, both keep it."""
+    key, top = file.key, str(file.worktree.top)
+    others = [name for name in index.names(KEY, key) if name != owner] if key else []
     loaded = ((name, index.identity(name)) for name in others)
-    return [(name, one, one.without_key(key)) for name, one in loaded if one is not None and key in one.keys]
+    return [
+        (name, one, one.without_key(key))
+        for name, one in loaded
+        if one is not None
+        and key in one.keys
+        and (one.path_in(top) == file.path or key_at(file.worktree, one.path_in(top)) != key)
+    ]
 
 
 def _new_folder(layout: Layout, path: str) -> str:

@@ -76,9 +76,7 @@ def _by_inode(look: Look, here: list[Candidate], *, exactly: bool, least: float 
     )
     if each is None:
         return None
-    if key_at(file.worktree, each.path) == file.key and not look.is_case_only(each.path):
-        return Found(each.folder, f"a hard link of {each.path}")
-    if look.is_backup_of(each.path) or look.is_held(each):
+    if look.is_held(each) and not look.is_case_only(each.path):
         return None
     return Found(each.folder, f"moved from {each.path}", moved=True)
 

@@ -332,8 +332,14 @@ def test_a_file_split_into_two(stage: Stage) -> None:
 
 
 def test_a_hard_link(stage: Stage) -> None:
+    """It counts as a copy: the memory stays with the name that it has, and the other name may have one of its own."""
     stage.sh("ln a.py c.py")
-    stage.expect({**BOTH, "c.py": "a"})
+    stage.expect(BOTH)
+    stage.know("c", "c.py")
+    stage.expect({**BOTH, "c.py": "c"})
+    with (stage.top / "a.py").open("ab") as both:
+        both.write(b"one line more\n")
+    stage.expect({**BOTH, "c.py": "c"})
 
 
 def test_a_hard_link_that_a_save_has_cut(stage: Stage) -> None:
@@ -377,10 +383,10 @@ def test_vim(stage: Stage, options: str) -> None:
 
 
 def test_a_backup_by_renaming_and_a_text_that_is_all_new(stage: Stage) -> None:
-    """As vim and emacs (backup-by-copying nil) save, whatever was typed."""
+    """As emacs (backup-by-copying nil) saves: the text that the memory is about is in the backup then."""
     stage.sh("mv a.py a.py~")
     stage.write("a.py", text("new"))
-    stage.expect(BOTH, a="rewritten in place")
+    stage.expect({"a.py~": "a", "b.py": "b"}, a="moved from a.py")
 
 
 @pytest.mark.parametrize("new", [edited(A), text("new")], ids=["edited", "all new"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import memories, orphans, remember, resolve
+from repoagent.memory import copy_of, memories, orphans, remember, resolve
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, atomic_save, desk_at, edited, text
 
@@ -220,12 +220,13 @@ def test_inodes_that_swap_under_unchanged_names(desk: Desk) -> None:
         assert (desk.folder("a.py"), desk.folder("b.py")) == (a, b)
 
 
-def test_a_hard_link_shares(desk: Desk) -> None:
+def test_a_hard_link_counts_as_a_copy(desk: Desk) -> None:
     top = desk.worktree.top
     os.link(top / "a.py", top / "link.py")
     mine = desk.folder("a.py")
-    assert desk.folder("link.py") == mine == desk.folder("a.py")
-    assert desk.remember("link.py").identity.path == "a.py"
+    assert desk.folder("link.py") is None and desk.folder("a.py") == mine
+    original = copy_of(desk.layout, desk.worktree, "link.py", text("a"))
+    assert original is not None and original.folder.name == mine
     (top / "a.py").unlink()
     memory = desk.resolve("link.py")
     assert memory is not None and memory.folder.name == mine and memory.identity.path == "link.py"
