@@ -126,7 +126,7 @@ def _show(here: Here, arrivals: list[Arrival], *, dry_run: bool) -> None:
 
 
 def _rest(one: Arrival) -> str:
-    """What is new, and how its file was found."""
+    """What is new, and why it has no file here."""
     numbers = [(one.counts.notes, "note"), (one.counts.edits, "edit"), (one.counts.exchanges, "exchange")]
     new = ", ".join(count(number, thing) for number, thing in numbers if number)
     moved = one.why or (f"there {one.path}" if one.at and one.at != one.path else "")

@@ -55,7 +55,7 @@ class Import:
 @dataclass(frozen=True)
 class Arrival:
     """What came of one memory. `path` is that of its file where it comes from, `at` here, None for no file here;
-    `folder` is its memory here. `why` says how its file was found, or why none was. `counts` is what is new here."""
+    `folder` is its memory here. `why` says why no file was found. `counts` is what is new here."""
 
     path: str
     at: str | None
