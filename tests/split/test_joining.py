@@ -27,10 +27,8 @@ def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = Fa
     return done.stdout if done.returncode == 0 else None
 
 
-def join(parts: list[Part], present: bytes, encoding: str = "utf-8", *, last_word: bool = False) -> Joined:
-    return join_parts(
-        "big.txt", parts, present, encoding, merge=merge_file, differing=differing, last_word=last_word
-    )
+def join(parts: list[Part], present: bytes, *, last_word: bool = False) -> Joined:
+    return join_parts(parts, present, merge=merge_file, differing=differing, last_word=last_word)
 
 
 def parts(*texts: bytes, **edits: bytes) -> list[Part]:
@@ -125,15 +123,6 @@ def test_a_line_that_was_cut_is_carried_where_it_can_be_told() -> None:
     assert join(edited, b"var a=0;var b=2;var c=4;").clashes[0].files == ("s2",)
     appended = parts(b"f();", b"f();g();", s1=b"f();f();")
     assert join(appended, b"f();f();f();h();").data in (None, b"f();f();f();h();")
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
-def test_wide_characters_are_merged_by_their_lines(encoding: str) -> None:
-    one, two = "\ufeffa\nb\nc\n".encode(encoding), "d\ne\nf\n".encode(encoding)
-    edited = parts(one, two, s2="d\ne\nF\n".encode(encoding))
-    assert join(edited, "\ufeffa\nb\nc\nD\ne\nf\n".encode(encoding), encoding).data == (
-        "\ufeffa\nb\nc\nD\ne\nF\n".encode(encoding)
-    )
 
 
 @pytest.mark.parametrize(("was", "now"), [(b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r", b"\r")])

@@ -157,9 +157,7 @@ def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
     parts = [" > ".join(segment.scope), ", ".join(names[:12])]
     text = ": ".join(filter(None, parts))
     if not text:
-        encoding = {"unknown-8bit": "latin-1", "binary": "latin-1"}.get(
-            index.source.encoding, index.source.encoding
-        )
+        encoding = "utf-8" if index.source.encoding == "utf-8" else "latin-1"
         start = data[segment.start : min(segment.end, segment.start + 400)].decode(encoding, "replace")
         text = next((line.strip() for line in start.splitlines() if line.strip()), "")[:100]
     return clean(text.replace("\n", " ").replace("\t", " "))

@@ -33,10 +33,7 @@ class Merged:
 def merged(
     worktree: WorkTree | None, gathered: Gathered, name: str, present: bytes, *, last_word: bool = False
 ) -> Merged:
-    """Join the edits with the `present` source, which is called `name` in diffs. Raises Refused where that is in
-    another encoding by now."""
-    index = gathered.index
-    path = index.source.path
+    """Join the edits with the `present` source, which is called `name` in diffs."""
     with ExitStack() as stack:
         if worktree is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="repoagent-")))
@@ -54,10 +51,8 @@ def merged(
         if clashes and not last_word:
             how: dict[str, How] = {file: "clash" for clash in clashes for file in clash.files}
             return Merged(None, how, tuple(clashes[::-1]))
-        joined = join_parts(
-            path, gathered.parts(edits), present, index.source.encoding,
-            merge=by_git, differing=differing, last_word=last_word,
-        )  # fmt: skip
+        parts = gathered.parts(edits)
+        joined = join_parts(parts, present, merge=by_git, differing=differing, last_word=last_word)
     if clashes:
         lost = _diff(name, kept, gathered.base)
     if joined.kept is not None:
@@ -95,10 +90,8 @@ def _rebased(gathered: Gathered, edit: Edited, by_git: Merge, last_word: bool) -
     text = gathered.base[segment.start : segment.end]
     if edit.before == text:
         return _Rebased(edit.after, text)
-    joined = join_parts(
-        gathered.index.source.path, [Part(edit.file, edit.before, edit.after)], text, gathered.index.source.encoding,
-        merge=by_git, differing=differing, last_word=last_word,
-    )  # fmt: skip
+    parts = [Part(edit.file, edit.before, edit.after)]
+    joined = join_parts(parts, text, merge=by_git, differing=differing, last_word=last_word)
     by = segment.first_line - 1
     clashes = tuple(
         Clash(clash.files, tuple(_moved(place, by) for place in clash.places)) for clash in joined.clashes

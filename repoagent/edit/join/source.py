@@ -10,6 +10,7 @@ from repoagent.errors import Refused
 from repoagent.repo import Source, WorkTree, blob_hash, read_source
 from repoagent.repo.content import look
 from repoagent.split.artifact import Index
+from repoagent.split.artifact.facts import wide_encoding
 from repoagent.split.artifact.finding import gone
 
 
@@ -39,7 +40,10 @@ def outside_source(index: Index) -> Source:
 
 
 def _text(index: Index, source: Source) -> Source:
-    narrow = index.source.encoding in {"utf-8", "unknown-8bit"}
-    if narrow and source.binary and source.blob != index.source.blob:
+    if index.source.encoding == "binary" or source.blob == index.source.blob:
+        return source
+    if encoding := wide_encoding(source.data or b""):
+        raise Refused(f"{index.source.path} is in {encoding} by now: save it as UTF-8, and join again")
+    if source.binary:
         raise Refused(f"{index.source.path} is binary by now, and was text when it was split: split it again")
     return source

@@ -80,14 +80,14 @@ class Record:
 
 
 def cut(file: File, known: Record | None, *, room: int = ONE_CALL) -> tuple[Part, ...]:
-    """The parts of `file`, none of more than `room` bytes if that can be; one for a file that is not longer. () for an
-    empty one. `known` says where it was cut before."""
+    """The parts of `file`, none of more than `room` bytes if that can be; one for a file that is not longer, and for
+    UTF-16. () for an empty one. `known` says where it was cut before."""
     data = file.data
     if not data:
         return ()
     if known is not None and known.sha256 == file.sha256 and all(part.size <= room for part in known.parts):
         return known.parts
-    if len(data) <= room:
+    if len(data) <= room or file.encoding.startswith("utf-16"):
         breaks = max(file.text(0, len(data)).rstrip("\n").count("\n"), 0)
         return (Part(0, len(data), 1, 1 + breaks, (), file.sha256, _head(data, 0)),)
     from repoagent.split import TARGET_BYTES, segments

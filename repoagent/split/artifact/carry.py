@@ -11,11 +11,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from repoagent.split.common import common_prefix, common_suffix
-from repoagent.split.marks import WIDE_MARKS
 
 _LONG = 4096  # bytes; in lines as long as this, what ends with one of `_STOPS` is looked at instead
 _STOPS = b"\n\r;{},>"
@@ -23,10 +22,6 @@ _PIECE = re.compile(rb"[^\n\r;{},>]*(?:\r\n|[\n\r;{},>]|\Z)")
 _FARTHEST = 1000  # lines that a change is moved by
 _SLACK = 2000  # bytes beside all changes that they may be moved over
 _CLOSE = 10_000  # pairs of lines that are compared each with each
-WIDE = tuple(
-    (mark, "\n".encode(name)) for mark, name in WIDE_MARKS.items()
-)  # and the newline that goes with it
-
 
 Range = tuple[int, int, int, int]  # start and end in both
 
@@ -77,19 +72,17 @@ class Carried:
 
 
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
-    """What to replace in `old` to make it `new`, in order; between two changes at least one line is the same. Offsets
-    in UTF-16 and UTF-32 (told by their byte-order marks) are those of whole characters.
+    """What to replace in `old` to make it `new`, in order; between two changes at least one line is the same.
 
     What was put in or taken out can often be said to stand here or a few lines on (the blank lines around a new
     function): then it is where one of `cuts`, offsets in `old`, is at its edge.
     """
     if old == new:
         return []
-    newline = next((line for mark, line in WIDE if old.startswith(mark) and new.startswith(mark)), b"")
-    long = not newline and _has_long_line(old, new)
-    head, tail = _same_ends(old, new, len(newline), stops=_STOPS if long else b"\n")
-    one = _pieces(old[head : len(old) - tail], newline, long=long)
-    other = _pieces(new[head : len(new) - tail], newline, long=long)
+    long = _has_long_line(old, new)
+    head, tail = _same_ends(old, new, stops=_STOPS if long else b"\n")
+    one = _pieces(old[head : len(old) - tail], long=long)
+    other = _pieces(new[head : len(new) - tail], long=long)
     numbers: dict[bytes, int] = {}
     left = [numbers.setdefault(piece, len(numbers)) for piece in one]
     right = [numbers.setdefault(piece, len(numbers)) for piece in other]
@@ -102,13 +95,11 @@ def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     return [Change(old_at[a], old_at[b], new_at[c], new_at[d]) for a, b, c, d in found]
 
 
-def _same_ends(old: bytes, new: bytes, unit: int, *, stops: bytes) -> tuple[int, int]:
+def _same_ends(old: bytes, new: bytes, *, stops: bytes) -> tuple[int, int]:
     """How many bytes of the start and of the end are the same and made of whole pieces, and are not looked at."""
     head = common_prefix(old, new)
     tail = common_suffix(old, new, min(len(old), len(new)) - head)
     head, tail = max(head - _SLACK, 0), max(tail - _SLACK, 0)
-    if unit:
-        return head - head % unit, tail - tail % unit
     head = max(old.rfind(stop.to_bytes(1, "big"), 0, head) for stop in stops) + 1
     start = len(old) - tail
     found = [at for stop in stops if (at := old.find(stop.to_bytes(1, "big"), start)) >= 0]
@@ -119,12 +110,7 @@ def _has_long_line(*texts: bytes) -> bool:
     return any(len(line) > _LONG for text in texts for line in text.split(b"\n"))
 
 
-def _pieces(text: bytes, newline: bytes, *, long: bool) -> list[bytes]:
-    if newline:
-        unit = len(newline)
-        ends = [m.end() for m in re.finditer(re.escape(newline), text) if m.start() % unit == 0]
-        cuts = [0, *ends, *([len(text)] if not ends or ends[-1] < len(text) else [])]
-        return [text[start:end] for start, end in pairwise(cuts)]
+def _pieces(text: bytes, *, long: bool) -> list[bytes]:
     if long:
         return [piece for piece in _PIECE.findall(text) if piece]
     return text.splitlines(keepends=True)

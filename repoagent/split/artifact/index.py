@@ -22,8 +22,8 @@ class IndexedSource:
     """The file as it was when it was split.
 
     `path` is relative to the top of the work tree, absolute outside of one, "" for standard input. `blob` is the id
-    of the raw bytes as git computes it, `size` is in bytes. `encoding` is utf-8, utf-16-le, utf-16-be, utf-32-le,
-    utf-32-be, unknown-8bit or binary; `line_ending` lf, crlf, cr, mixed or none.
+    of the raw bytes as git computes it, `size` is in bytes. `encoding` is utf-8, unknown-8bit or binary; `line_ending`
+    lf, crlf, cr, mixed or none.
     """
 
     path: str

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
-from repoagent.split.artifact.facts import facts_of
+from repoagent.split.artifact.facts import facts_of, wide_encoding
 from repoagent.split.artifact.finding import Text
 from repoagent.split.artifact.index import Index, IndexedSegment, IndexedSource, digest
 from repoagent.split.artifact.naming import fresh, suffix_of
@@ -63,9 +63,11 @@ def check_ways(ways: Ways) -> None:
 
 
 def check_text(text: Text, ways: Ways) -> None:
-    """Raises Refused for a binary file, unless a language says that it is text all the same."""
+    """Raises Refused for UTF-16 and UTF-32, and for a binary file unless a language says that it is text."""
+    name = text.path or "standard input"
+    if encoding := wide_encoding(text.data):
+        raise Refused(f"{name} is in {encoding}, which can't be split: save it as UTF-8 first")
     if ways.language is None and facts_of(text.data[:8000]).encoding == "binary":
-        name = text.path or "standard input"
         raise Refused(
             f"{name} is binary: say --language if it is text all the same ({PLAIN}, if it has no grammar)"
         )

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repoagent.split.artifact.carry import WIDE, Carried
+from repoagent.split.artifact.carry import Carried
 from repoagent.split.artifact.index import IndexedSegment
 from repoagent.split.artifact.placing import Held
 from repoagent.split.segment import Segment
@@ -92,7 +92,6 @@ class _Lines:
         self._found = found
         self._starts = [one.start for one in found]
         self._data = data
-        self._newline = next((line for mark, line in WIDE if data.startswith(mark)), b"\n")
 
     def at(self, place: int) -> int:
         """The line that the byte at `place` is in."""
@@ -100,8 +99,8 @@ class _Lines:
             return 1
         number = max(bisect_right(self._starts, place) - 1, 0)
         one = self._found[number]
-        return one.first_line + self._data.count(self._newline, one.start, place)
+        return one.first_line + self._data.count(b"\n", one.start, place)
 
     def starts(self, place: int) -> bool:
         """Whether a line begins at `place`."""
-        return self._data.endswith(self._newline, 0, place)
+        return self._data.endswith(b"\n", 0, place)

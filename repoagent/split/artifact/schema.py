@@ -14,7 +14,7 @@ from repoagent.split.segment import Boundary
 from repoagent.split.symbols.symbol import Symbol
 from repoagent.store.document import Newer, parse
 
-ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "unknown-8bit", "binary")
+ENCODINGS = ("utf-8", "unknown-8bit", "binary")
 LINE_ENDINGS = ("lf", "crlf", "cr", "mixed", "none")
 _MOST = 1 << 48  # bytes or lines: no file is longer
 _SHA256 = re.compile(r"[0-9a-f]{64}")

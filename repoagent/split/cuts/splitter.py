@@ -12,7 +12,7 @@ from repoagent.split.cuts.natural import unit_starts
 from repoagent.split.cuts.pack import FAIR, Candidate, packed, pruned
 from repoagent.split.cuts.setext import parsed_text
 from repoagent.split.cuts.slices import LINES, walk_slices
-from repoagent.split.cuts.units import Units, character_start, units_of
+from repoagent.split.cuts.units import character_start, parsable
 from repoagent.split.cuts.walk import walk
 from repoagent.split.languages import language_of
 from repoagent.split.segment import TARGET_BYTES, Boundary, Segment
@@ -27,7 +27,6 @@ PARSED_BYTES = 32 << 20  # a file larger than this is cut by its lines
 _SLICE = 4 << 20
 _POOR = 9.0  # what a cut costs more where the tree gave none
 _PARAGRAPH = 1.0  # a paragraph in text that is not inside of something costs less
-_SNIFF = 64_000
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -49,44 +48,40 @@ def segments(
     """
     if not data:
         return ()
-    units = units_of(data)
+    text = parsable(data)
     if language is None:
         language = language_of(path, data)
-        if language is None and units.width > 1:
-            language = language_of(path, units.text[:_SNIFF])
-    limit = max(1, target // units.width)
-    first, last = units.origin, len(units.text)
-    places = frozenset(units.place(offset) for offset in kept if offset % units.width == 0)
+    places = frozenset(kept)
     tree: tree_sitter.Tree | None = None
     candidates: list[Candidate] = []
     starts: list[int] = []
-    if last - first > limit or natural:
-        parsed = parsed_text(units.text, language)
+    if len(text) > target or natural:
+        parsed = parsed_text(text, language)
         sliced = (
             language == "yaml" and len(data) <= PARSED_BYTES and parsed.count(b"\n") > LINES and not natural
         )
         if language and len(data) <= PARSED_BYTES and not sliced:
             tree = parse_bytes(parsed, language)
-        if sliced and walk_slices(parsed, limit, candidates):
-            candidates = _closed(candidates, units, limit)
+        if sliced and walk_slices(parsed, target, candidates):
+            candidates = _closed(candidates, text, target)
         elif tree is not None and language is not None:
-            walk(tree, units.text, limit, candidates, (language, 0, 0, 0))
+            walk(tree, text, target, candidates, (language, 0, 0, 0))
             if places and tree.root_node.has_error:
-                candidates = _with_kept(candidates, places, units.text)
-            candidates = _closed(candidates, units, limit)
-            starts = unit_starts(tree, units.text, language) if natural else []
+                candidates = _with_kept(candidates, places, text)
+            candidates = _closed(candidates, text, target)
+            starts = unit_starts(tree, text, language) if natural else []
             if parsed is not data or data.startswith(_MARK):
                 tree = None  # its offsets are not those of the outline
         else:
             candidates = []
-            _fill_all(units.text, limit, candidates)
+            _fill_all(text, target, candidates)
             starts = [place for place, cost, why in candidates if why == "blank" and cost < _PARAGRAPH]
-        candidates = _whole_characters(candidates, data, units)
+        candidates = _whole_characters(candidates, data)
     if natural:
-        cuts = _packed_apart(candidates, [first, *starts, last], limit, places)
+        cuts = _packed_apart(candidates, [0, *starts, len(text)], target, places)
     else:
-        cuts = packed(candidates, first, last, limit, places)
-    return _made(data, units, cuts, places, (target, _outline(path, data, language, tree)))
+        cuts = packed(candidates, 0, len(text), target, places)
+    return _made(text, cuts, places, (target, _outline(path, data, language, tree)))
 
 
 def _fill_all(text: bytes, limit: int, candidates: list[Candidate]) -> None:
@@ -115,9 +110,9 @@ def _with_kept(candidates: list[Candidate], kept: Collection[int], text: bytes) 
     return [by_place[place] for place in sorted(by_place)]
 
 
-def _closed(candidates: list[Candidate], units: Units, limit: int) -> list[Candidate]:
+def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candidate]:
     """The candidates, with more of them wherever two neighbours are farther apart than a segment may be long."""
-    places = [units.origin, *(candidate[0] for candidate in candidates), len(units.text)]
+    places = [0, *(candidate[0] for candidate in candidates), len(text)]
     gaps = [n for n in range(len(places) - 1) if places[n + 1] - places[n] > limit]
     if not gaps:
         return candidates
@@ -127,20 +122,20 @@ def _closed(candidates: list[Candidate], units: Units, limit: int) -> list[Candi
         found.extend(candidates[done:n])
         done = n
         more: list[Candidate] = []
-        fill(units.text, (max(places[n], 0), places[n + 1]), limit, more, _POOR)
+        fill(text, (places[n], places[n + 1]), limit, more, _POOR)
         found.extend(candidate for candidate in more if places[n] < candidate[0] < places[n + 1])
     found.extend(candidates[done:])
     return found
 
 
-def _whole_characters(candidates: list[Candidate], data: bytes, units: Units) -> list[Candidate]:
+def _whole_characters(candidates: list[Candidate], data: bytes) -> list[Candidate]:
     """The candidates, those inside a line moved to where no character is cut."""
     if all(candidate[2] != "byte" for candidate in candidates):
         return candidates
     found: list[Candidate] = []
-    last = max(units.origin, 0)
+    last = 0
     for place, cost, why in candidates:
-        at = character_start(data, units, place) if why == "byte" else place
+        at = character_start(data, place) if why == "byte" else place
         if at > last:
             last = at
             found.append((at, cost, why))
@@ -167,25 +162,22 @@ def _packed_apart(
 
 
 def _made(
-    data: bytes,
-    units: Units,
+    text: bytes,
     cuts: Sequence[Candidate],
     kept: Collection[int],
     how: tuple[int, Callable[[], Sequence[Symbol]]],
 ) -> tuple[Segment, ...]:
     target, outline = how
-    text = units.text
     places = [0, *(place for place, _, _ in cuts), len(text)]
-    offsets = [0, *(units.offset(place) for place in places[1:-1]), len(data)]
     reasons: list[Boundary] = ["start", *("kept" if place in kept else why for place, _, why in cuts)]
     found: list[Segment] = []
     line, inside = 1, False
     for n, why in enumerate(reasons):
         breaks = text.count(b"\n", places[n], places[n + 1])
         whole = text[places[n + 1] - 1 : places[n + 1]] == b"\n"
-        over = offsets[n + 1] - offsets[n] > target
+        over = places[n + 1] - places[n] > target
         found.append(
-            Segment(offsets[n], offsets[n + 1], line, line + breaks - whole, why, over, inside, outline)
+            Segment(places[n], places[n + 1], line, line + breaks - whole, why, over, inside, outline)
         )
         line, inside = line + breaks, not whole
     return tuple(found)

@@ -3,7 +3,7 @@
 - `saved`: what an editor did to a segment file that nobody asked for is put right, or refused
 - `carry`: where the boundaries of the segments are in a source that has moved on
 - `joined`: the three-way merge, group by group of segments that can be told apart, and where it fails
-- `form`: texts that git can't merge as they are (UTF-16, lone carriage returns), and back
+- `form`: texts that git can't merge as they are (lone carriage returns), and back
 """
 
 from __future__ import annotations

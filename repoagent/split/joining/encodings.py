@@ -1,19 +1,11 @@
-"""The encoding of a segment as it was: converted back where an editor has saved it in another, else refused."""
+"""The encoding of a segment as it was: what an editor has saved in another is refused."""
 
 from __future__ import annotations
 
 from repoagent.errors import Refused
 from repoagent.split.marks import UTF8_MARK, WIDE_MARKS
 
-_NAMES = {"utf-8": "UTF-8", "latin-1": "Latin-1", "cp1252": "Windows-1252"}
-_EIGHT_BIT = ("cp1252", "latin-1")
-
 Read = tuple[bytes, tuple[str, ...]]
-
-
-def is_wide(encoding: str) -> bool:
-    """Whether its units are of more than one byte."""
-    return encoding in WIDE_MARKS.values()
 
 
 def encoding_of(data: bytes) -> str:
@@ -28,41 +20,32 @@ def encoding_of(data: bytes) -> str:
     return "utf-8"
 
 
-def narrowed(file: str, data: bytes, encoding: str) -> bytes:
-    """`data` of a source in UTF-16 or UTF-32 in UTF-8; of others as it is. Raises Refused where it is no whole text."""
-    if not is_wide(encoding):
-        return data
-    try:
-        return data.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as error:
-        raise Refused(
-            f"{file} can't be read as {_name(encoding)}, which the source is: save it in that encoding, or take it "
-            "back, and join again"
-        ) from error
-
-
-def widened(data: bytes, encoding: str) -> bytes:
-    """What `narrowed` has made UTF-8, as it was."""
-    if not is_wide(encoding):
-        return data
-    return data.decode("utf-8", "surrogatepass").encode(encoding, "surrogatepass")
-
-
 def with_own_encoding(file: str, before: bytes, after: bytes, encoding: str) -> Read:
-    """`after` in the encoding of the source, and what was done; `before` and the result are UTF-8 where that is wide.
+    """`after` with a byte-order mark only where `before` has one, and what was done. `encoding` is that of the source.
 
-    Raises Refused where it is in none that can be told.
+    Raises Refused where `after` is in another.
     """
-    if is_wide(encoding):
-        return _wide(file, before, after, encoding)
-    for mark, wide in WIDE_MARKS.items():
-        if after.startswith(mark) and not before.startswith(mark):
-            text = _text(after, wide)
-            return _converted(file, text, _name(wide), encoding, before)
+    wanted = "UTF-8" if encoding == "utf-8" else "the encoding that it had, of one byte a character"
+    wide = next((WIDE_MARKS[mark] for mark in WIDE_MARKS if after.startswith(mark)), "")
+    if wide and not before.startswith(tuple(WIDE_MARKS)):
+        raise Refused(f"{file} was saved as {wide}: save it in {wanted}, and join again")
     if b"\0" in after and b"\0" not in before:
         raise Refused(f"{file} holds NUL bytes since it was edited: save it as text and join again")
     data, notes = with_own_mark(file, before, after)
-    return _eight_bit(file, before, data, encoding, notes)
+    old, new = _text(before), _text(data)
+    if new is None and old is not None and encoding == "utf-8":
+        raise Refused(
+            f"{file} is no UTF-8 any more (line {_bad_line(data)}), and the source is: save it as UTF-8 and join again"
+        )
+    if new is None or new.isascii() or (old is not None and not old.isascii()):
+        return data, notes
+    if "\ufffd" in new and (old is None or encoding != "utf-8"):
+        raise _damaged(file, new)
+    if encoding != "utf-8":
+        raise Refused(
+            f"{file} was saved as UTF-8 (line {_first_beyond_ascii(new)}): save it in {wanted}, and join again"
+        )
+    return data, notes
 
 
 def with_own_mark(file: str, before: bytes, after: bytes) -> Read:
@@ -75,106 +58,11 @@ def with_own_mark(file: str, before: bytes, after: bytes) -> Read:
     return after, ()
 
 
-def _wide(file: str, before: bytes, after: bytes, encoding: str) -> Read:
-    mark = next((mark for mark in WIDE_MARKS if after.startswith(mark)), b"")
-    own = _name(encoding)
-    if mark and WIDE_MARKS[mark] != encoding:
-        text = _text(after, WIDE_MARKS[mark])
-        other = _name(WIDE_MARKS[mark])
-        how = "of the other byte order" if other == own else "and not as before"
-        said: tuple[str, ...] = (f"{file}: it was saved as {other} {how}, and was turned back",)
-    elif after and b"\0" not in after and (text := _text(after, "utf-8")) is not None:
-        said = (f"{file}: it was saved as UTF-8, and is {own} again",)
-    else:
-        text, said = _text(after, encoding), ()
-    if (
-        text is None
-        or "\0" in text
-        or _bytes_between(text) - _bytes_between(before.decode("utf-8", "replace"))
-    ):
-        raise Refused(
-            f"{file} is no {own} text since it was edited, and the source is: save it as {own}, or as UTF-8, and join "
-            "again"
-        )
-    data, notes = with_own_mark(file, before, text.encode("utf-8", "surrogatepass"))
-    return data, (*said, *([] if said else notes))
-
-
-def _bytes_between(text: str) -> set[str]:
-    """Characters that are a line feed and a plain letter taken for one: something has added bytes, not UTF-16."""
-    return {
-        char
-        for char in set(text)
-        if ord(char) < 0x7F7F and any(pair[0] == 10 and 32 <= pair[1] < 127 for pair in _both_ways(ord(char)))
-    }
-
-
-def _both_ways(code: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    high, low = divmod(code, 256)
-    return (high, low), (low, high)
-
-
-def _eight_bit(file: str, before: bytes, after: bytes, encoding: str, notes: tuple[str, ...]) -> Read:
-    old, new = _text(before, "utf-8"), _text(after, "utf-8")
-    if encoding == "utf-8" and old is not None and new is None:
-        for other in _EIGHT_BIT:
-            text = _text(after, other)
-            if text is not None and _shared(old, text):
-                data, more = _converted(file, text, _name(other), encoding, before)
-                return data, (*notes, *more)
-        raise Refused(
-            f"{file} is no UTF-8 any more (line {_bad_line(after)}), and the source is: save it as UTF-8 and join again"
-        )
-    if encoding == "utf-8" or new is None or new.isascii():
-        if old is None and new is not None and new.count("\ufffd"):
-            raise _damaged(file, new)
-        return after, notes
-    if old is None:  # bytes that are no UTF-8 were there, and now all is
-        for other in _EIGHT_BIT:
-            text = _text(before, other)
-            if text is not None and _shared(text, new):
-                data, more = _converted(file, new, "UTF-8", other, before)
-                return data, (*notes, *more)
-    elif not old.isascii():
-        return after, notes
-    if "\ufffd" in new:
-        raise _damaged(file, new)
-    raise Refused(
-        f"{file} is UTF-8 since it was edited (line {_first_beyond_ascii(new)}), and the source is in an encoding of "
-        "one byte a character: save it in that one and join again"
-    )
-
-
-def _converted(file: str, text: str | None, name: str, encoding: str, before: bytes) -> Read:
-    said = f"{file}: it was saved as {name}, and is {_name(encoding)} again"
+def _text(data: bytes) -> str | None:
     try:
-        data = (text or "").removeprefix("\ufeff").encode(encoding) if text is not None else None
-    except UnicodeEncodeError:
-        data = None
-    if data is None:
-        raise Refused(
-            f"{file} was saved as {name}, and can't be turned back into {_name(encoding)}, which the "
-            "source is: save it in that encoding and join again"
-        )
-    return with_own_mark(file, before, data)[0], (said,)
-
-
-def _name(encoding: str) -> str:
-    return _NAMES.get(encoding, encoding[:6].upper())
-
-
-def _text(data: bytes, encoding: str) -> str | None:
-    """The text, a byte-order mark as its first character; None where it is not in that encoding."""
-    try:
-        return data.decode(encoding, "surrogatepass" if is_wide(encoding) else "strict")
+        return data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _shared(one: str, other: str) -> bool:
-    """Whether a line with letters beyond ASCII is in both: then both were read in their own encoding."""
-    lines = {line for line in one.splitlines() if not line.isascii()}
-    return any(line in lines for line in other.splitlines())
 
 
 def _bad_line(data: bytes) -> int:

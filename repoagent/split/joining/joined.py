@@ -83,21 +83,19 @@ class _Group:
 
 
 def join_parts(
-    path: str,
     parts: Sequence[Part],
     present: bytes,
-    encoding: str,
     *,
     merge: Merge,
     differing: Differing,
     last_word: bool = False,
 ) -> Joined:
-    """Join the parts, all segments in order, with the `present` source, which is in `encoding` (as in the index).
+    """Join the parts, all segments in order, with the `present` source.
 
     Where the source is what was split, they are joined end to end. Else each edited one is merged into its region of
     the source, found by what differs; neighbours between which the source has changed are merged as one. The merge
     of the whole text is asked too: where it says otherwise the result is open, and that is a clash. With `last_word`
-    the segments win where they clash. Raises Refused for a text that is in another encoding by now.
+    the segments win where they clash.
     """
     base, wanted = b"".join(part.before for part in parts), b"".join(part.after for part in parts)
     edited = [part.file for part in parts if part.before != part.after]
@@ -105,7 +103,7 @@ def join_parts(
         return Joined(wanted, dict.fromkeys(edited, "applied"))
     if present == wanted:
         return Joined(present, dict.fromkeys(edited, "already"))
-    form = Form(path, base, present, encoding)
+    form = Form(base, present)
     olds = form.given([part.before for part in parts])
     news = form.given([part.after for part in parts])
     inner = [Part(part.file, old, new) for part, old, new in zip(parts, olds, news, strict=True)]

@@ -6,7 +6,7 @@ import re
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.split.joining.encodings import encoding_of, is_wide, narrowed, widened, with_own_encoding
+from repoagent.split.joining.encodings import encoding_of, with_own_encoding
 from repoagent.split.joining.endings import endings, with_own_end, with_own_endings
 from repoagent.split.marks import UTF8_MARK
 
@@ -16,8 +16,8 @@ _CONFLICT = re.compile(rb"^(<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|) .*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """The encoding of a source ("utf-8", "latin-1" for others of one byte a character, "utf-16-le" and its like,
-    "binary"), and its line endings, as bytes of UTF-8."""
+    """The encoding of a source ("utf-8", "latin-1" for others of one byte a character, "binary"), and its line
+    endings."""
 
     encoding: str
     endings: frozenset[bytes]
@@ -35,28 +35,26 @@ def source_facts(base: bytes, encoding: str) -> SourceFacts:
     """What is to be known of the source as it was split, which the index says is in `encoding`."""
     if encoding == BINARY:
         return SourceFacts(BINARY, frozenset())
-    encoding = encoding if is_wide(encoding) else encoding_of(base)
-    return SourceFacts(encoding, frozenset(endings(narrowed("the text that was split", base, encoding))))
+    return SourceFacts(encoding_of(base), frozenset(endings(base)))
 
 
 def taken_over(file: str, before: bytes, after: bytes, facts: SourceFacts, *, last: bool = False) -> Saved:
     """The segment `file`, which was the bytes `before` and holds `after` by now, in the form of the source.
 
-    Encoding, byte-order mark, line endings and the end are those of `before`, the end of the `last` one less strictly;
-    what was put right is said. Raises Refused where that can't be told, and for a merge that nobody has finished.
+    Byte-order mark, line endings and the end are those of `before`, the end of the `last` one less strictly; what was
+    put right is said. Raises Refused where that can't be told, for another encoding, and for a merge that nobody has
+    finished.
     """
     if after == before or facts.encoding == BINARY:
         return Saved(after)
-    old = narrowed(file, before, facts.encoding)
     if not after:  # what says how the rest is encoded stays
-        return Saved(widened(UTF8_MARK if old.startswith(UTF8_MARK) else b"", facts.encoding))
-    new, notes = with_own_encoding(file, old, after, facts.encoding)
-    _refuse_conflict(file, old, new)
-    new, more = with_own_endings(file, old, new, set(facts.endings))
+        return Saved(UTF8_MARK if before.startswith(UTF8_MARK) else b"")
+    new, notes = with_own_encoding(file, before, after, facts.encoding)
+    _refuse_conflict(file, before, new)
+    new, more = with_own_endings(file, before, new, set(facts.endings))
     notes += more
-    new, more = with_own_end(file, old, new, last=last)
-    notes += more
-    return Saved(widened(new, facts.encoding), notes)
+    new, more = with_own_end(file, before, new, last=last)
+    return Saved(new, notes + more)
 
 
 def _refuse_conflict(file: str, before: bytes, after: bytes) -> None:

@@ -56,6 +56,7 @@ def code(repo: GitRepo) -> GitRepo:
         (["a.txt", "--target-bytes", "many"], 2, "'many' is not a valid integer"),
         (["a.txt", "--language", "klingon"], 2, "klingon"),
         (["binary"], 3, "binary is binary: say --language"),
+        (["wide.py"], 3, "wide.py is in UTF-16, which can't be split: save it as UTF-8 first"),
         (["a.txt", "-o", "src"], 3, "is not empty, and no split of a file"),
         (["a.txt", "-o", "README.md"], 2, "is not a folder"),
         (["a.txt", "-o", "no/such"], 2, "there is no folder"),
@@ -72,6 +73,7 @@ def test_wrong_calls_are_one_sentence_and_change_nothing(
     os.mkfifo(code.top / "fifo")
     (code.top / "link.py").symlink_to("src/code.py")
     code.write("binary", b"\0\1\2" * 100)
+    code.write("wide.py", SOURCE.decode().encode("utf-16"))
     before = code.status()
     done = split(code.top, *arguments)
     assert (done.returncode, done.stdout) == (code_, "")

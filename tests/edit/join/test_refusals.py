@@ -124,6 +124,9 @@ def test_the_source_is_gone_or_elsewhere_or_something_else(split: Split) -> None
     split.source.write_bytes(data[:50] + b"\0" + data[50:])
     done = split.join()
     assert done.code == 3 and "is binary by now" in done.err
+    split.source.write_bytes(data.decode().encode("utf-16"))
+    done = split.join()
+    assert done.code == 3 and "src/big.py is in UTF-16 by now: save it as UTF-8" in done.err
     assert split.repo.read("a.txt").startswith(b"line 1\n")
 
 

@@ -36,15 +36,6 @@ def test_the_changes_make_the_new_text_of_the_old(
         assert applied(old, new, frozenset(cuts)) == new
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.sampled_from(["a\n", "\u0a0a\u0d0d\r\n", "x\n"]), max_size=20).map("".join), st.data())
-def test_changes_of_utf_16_are_of_whole_characters(text: str, data: st.DataObject) -> None:
-    other = data.draw(st.lists(st.sampled_from(["a\n", "b\n", "x\n"]), max_size=20).map("".join))
-    old, new = (("\ufeff" + one).encode("utf-16-le") for one in (text, other))
-    assert applied(old, new) == new
-    assert all(place % 2 == 0 for change in changes(old, new) for place in change)
-
-
 def test_what_was_put_in_at_a_cut_is_said_to_stand_there() -> None:
     one, two, new = b"def a():\n    pass\n\n\n", b"def b():\n    pass\n\n\n", b"def n():\n    go()\n\n\n"
     carried = Carried(one + two, one + new + two, {len(one)})

@@ -15,6 +15,7 @@ from repoagent.repo import open_worktree
 from repoagent.split.artifact import Text, Ways, create, default_folder, find_text, index_of, read_index
 from repoagent.split.artifact.facts import facts_of
 from repoagent.split.artifact.index import VERSION
+from repoagent.split.artifact.making import check_text
 from repoagent.split.artifact.naming import fill, fresh
 from repoagent.split.artifact.refreshing import refresh
 from repoagent.split.artifact.schema import parse_index
@@ -172,17 +173,28 @@ def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
         (b"\xef\xbb\xbfa\r\nb\r\n", ("utf-8", True, "crlf", True)),
         (b"a\rb\r", ("utf-8", False, "cr", True)),
         (b"a\r\nb\nc", ("utf-8", False, "mixed", False)),
-        ("\ufeffa\r\nb".encode("utf-16-le"), ("utf-16-le", True, "crlf", False)),
-        ("\ufeff\u0a0a\u0d0d\n".encode("utf-16-be"), ("utf-16-be", True, "lf", True)),
-        ("\ufeffa\n".encode("utf-32-le"), ("utf-32-le", True, "lf", True)),
-        ("\ufeffa\n".encode("utf-32-be"), ("utf-32-be", True, "lf", True)),
-        (b"\xff\xfe\0\0a\0", ("utf-16-le", True, "none", False)),
         (b"caf\xe9\n", ("unknown-8bit", False, "lf", True)),
         (b"a\0b\n", ("binary", False, "lf", True)),
     ],
 )
 def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
     assert tuple(facts_of(data)) == facts
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("language", [None, "python", "text"])
+def test_wide_characters_are_refused(encoding: str, language: str | None) -> None:
+    with pytest.raises(
+        Refused, match=r"a\.py is in UTF-(16|32), which can't be split: save it as UTF-8 first"
+    ):
+        check_text(Text("a.py", SOURCE.decode().encode(encoding)), Ways(language=language))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"a", b"\xef\xbb\xbfa\n", b"caf\xe9\n", b"a\0b\n", b"one\0two\nthree\n", b"\xfe"]
+)
+def test_what_is_not_wide_is_not_refused(data: bytes) -> None:
+    check_text(Text("a.py", data), Ways(language="text"))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
