@@ -14,7 +14,8 @@ TARGET_BYTES = 16_384
 
 # Why a segment begins where it does: the file begins there; a node of the syntax tree does; a node does that stands
 # in a broken part of the tree or in an embedded language; a paragraph or a less indented line does in a file without
-# a grammar; some line does, as nothing better was near; a line longer than a segment was cut; it did before (refresh).
+# a grammar; some line does, as nothing better was near; an item does behind another on its line; it did before
+# (refresh).
 Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte", "kept"]
 
 

@@ -116,13 +116,11 @@ def test_a_repeated_line_put_in_at_a_boundary_is_not_put_in_twice() -> None:
     assert joined.data in (None, present)
 
 
-def test_a_line_that_was_cut_is_carried_where_it_can_be_told() -> None:
-    edited = parts(b"var a=1;", b"var b=2;", b"var c=3;", s2=b"var b=22;")
-    assert join(edited, b"var a=1;var b=2;var c=4;").data == b"var a=1;var b=22;var c=4;"
-    assert join(edited, b"var a=0;var b=2;var c=3;").data == b"var a=0;var b=22;var c=3;"
-    assert join(edited, b"var a=0;var b=2;var c=4;").clashes[0].files == ("s2",)
-    appended = parts(b"f();", b"f();g();", s1=b"f();f();")
-    assert join(appended, b"f();f();f();h();").data in (None, b"f();f();f();h();")
+def test_a_line_that_two_segments_share_is_carried_where_it_is_unchanged() -> None:
+    edited = parts(b"f(1)\n},", b" {\ng(2)\n", s2=b" {\ng(3)\n")
+    assert join(edited, b"// new\nf(1)\n}, {\ng(2)\n").data == b"// new\nf(1)\n}, {\ng(3)\n"
+    changed = join(edited, b"f(1)\n}, [\ng(2)\n")
+    assert changed.data is None and changed.clashes[0].files == ("s2",)
 
 
 @pytest.mark.parametrize(("was", "now"), [(b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r", b"\r")])

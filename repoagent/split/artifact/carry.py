@@ -7,7 +7,6 @@ binary search), and so on between these.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -16,9 +15,6 @@ from typing import NamedTuple
 
 from repoagent.split.common import common_prefix, common_suffix
 
-_LONG = 4096  # bytes; in lines as long as this, what ends with one of `_STOPS` is looked at instead
-_STOPS = b"\n\r;{},>"
-_PIECE = re.compile(rb"[^\n\r;{},>]*(?:\r\n|[\n\r;{},>]|\Z)")
 _FARTHEST = 1000  # lines that a change is moved by
 _SLACK = 2000  # bytes beside all changes that they may be moved over
 _CLOSE = 10_000  # pairs of lines that are compared each with each
@@ -79,13 +75,12 @@ def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     """
     if old == new:
         return []
-    long = _has_long_line(old, new)
-    head, tail = _same_ends(old, new, stops=_STOPS if long else b"\n")
-    one = _pieces(old[head : len(old) - tail], long=long)
-    other = _pieces(new[head : len(new) - tail], long=long)
+    head, tail = _same_ends(old, new)
+    one = old[head : len(old) - tail].splitlines(keepends=True)
+    other = new[head : len(new) - tail].splitlines(keepends=True)
     numbers: dict[bytes, int] = {}
-    left = [numbers.setdefault(piece, len(numbers)) for piece in one]
-    right = [numbers.setdefault(piece, len(numbers)) for piece in other]
+    left = [numbers.setdefault(line, len(numbers)) for line in one]
+    right = [numbers.setdefault(line, len(numbers)) for line in other]
     old_at = [head, *(head + at for at in accumulate(map(len, one)))]
     new_at = [head, *(head + at for at in accumulate(map(len, other)))]
     found = sorted(_differ(left, right))
@@ -95,25 +90,13 @@ def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     return [Change(old_at[a], old_at[b], new_at[c], new_at[d]) for a, b, c, d in found]
 
 
-def _same_ends(old: bytes, new: bytes, *, stops: bytes) -> tuple[int, int]:
-    """How many bytes of the start and of the end are the same and made of whole pieces, and are not looked at."""
+def _same_ends(old: bytes, new: bytes) -> tuple[int, int]:
+    """How many bytes of the start and of the end are the same and made of whole lines, and are not looked at."""
     head = common_prefix(old, new)
     tail = common_suffix(old, new, min(len(old), len(new)) - head)
     head, tail = max(head - _SLACK, 0), max(tail - _SLACK, 0)
-    head = max(old.rfind(stop.to_bytes(1, "big"), 0, head) for stop in stops) + 1
-    start = len(old) - tail
-    found = [at for stop in stops if (at := old.find(stop.to_bytes(1, "big"), start)) >= 0]
-    return head, len(old) - min(found) - 1 if found else 0
-
-
-def _has_long_line(*texts: bytes) -> bool:
-    return any(len(line) > _LONG for text in texts for line in text.split(b"\n"))
-
-
-def _pieces(text: bytes, *, long: bool) -> list[bytes]:
-    if long:
-        return [piece for piece in _PIECE.findall(text) if piece]
-    return text.splitlines(keepends=True)
+    newline = old.find(b"\n", len(old) - tail)
+    return old.rfind(b"\n", 0, head) + 1, len(old) - newline - 1 if newline >= 0 else 0
 
 
 def _differ(left: Sequence[int], right: Sequence[int]) -> Iterator[Range]:

@@ -21,7 +21,6 @@ TRAILER: Final = 3.0  # before a comment that stands below what it is about
 BESIDE: Final = 3.0  # between two items on one line,
 INLINE_TAG: Final = 6.0  # and between two elements of markup there
 PARAGRAPH: Final = 15.0  # less after an empty line of a comment
-WITHIN: Final = 2.0  # within a long line
 IN_LEAF: Final = 5.0  # in a comment or a string
 
 

@@ -6,7 +6,6 @@ import re
 from zlib import crc32
 
 from repoagent.split.cuts.pack import Candidate
-from repoagent.split.cuts.within import within_line
 from repoagent.split.segment import Boundary
 
 # Costs, in units of one segment more (see `pack.py`).
@@ -21,7 +20,7 @@ _TITLE = 20.0  # after a heading
 _CLOSING = 14.0
 _DOCUMENTED = 12.0
 _JITTER = 0.8 / 1024
-_STEPS = 8  # a line longer than a segment divided by this has places inside
+_STEPS = 8  # a line longer than a segment divided by this is no small paragraph
 _CLOSES = re.compile(
     rb"[\])}]|(end|fi|done|esac|else|elif|elsif|except|catch|finally|rescue|ensure|then)\b|</|-->|\*/|#endif|#else"
 )
@@ -45,7 +44,7 @@ _BLOCK, _INNER = 100, 200  # ranks: headings have 0 and up, then the starts of b
 class _Line:
     """A line that is not blank: the smaller its rank, the more of what follows belongs to it."""
 
-    __slots__ = ("cost", "end", "holder", "inside", "long", "place", "rank", "why")
+    __slots__ = ("cost", "end", "holder", "inside", "place", "rank", "why")
 
     def __init__(self, place: int, rank: int, cost: float, why: Boundary, holder: _Line | None) -> None:
         self.place = place
@@ -54,7 +53,6 @@ class _Line:
         self.why = why
         self.holder = holder
         self.end = -1
-        self.long = False
         self.inside = 0  # how many of those that hold it would have fitted, 2 at most
 
 
@@ -75,16 +73,12 @@ def fill(
     start, end = span
     last = max(start, found[-1][0] if found else 0)
     lines = _lines(text, start, end, limit, comment=comment)
-    step = max(1, limit // _STEPS)
-    for number, line in enumerate(lines):
+    for line in lines:
         holder = line.holder
         if holder is not None:
             line.inside = min(holder.inside + (holder.end - holder.place <= limit), 2)
         if line.place > last:
             found.append((line.place, cost + line.cost + _INSIDE * line.inside, line.why))
-        after = lines[number + 1].place if number + 1 < len(lines) else end
-        if after - line.place > step and line.long:
-            within_line(text, (max(line.place, start), after), step, found, cost)
 
 
 def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = False) -> list[_Line]:
@@ -139,10 +133,9 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
         if holder is not None and found[-1] is holder and holder.rank >= _BLOCK and rank < _INNER:
             price += _HEAD
         line = _Line(place, rank, price + (crc32(content) & 1023) * _JITTER, why, holder)
-        line.long = after - place > step
         found.append(line)
         holders.append(line)
-        if blank and not line.long:  # a small paragraph is one thing
+        if blank and after - place <= step:  # a small paragraph is one thing
             gap = _GAP.search(text, after - 1, min(place + whole, end))
             if gap is not None:
                 after = gap.start() + 1

@@ -12,7 +12,6 @@ from repoagent.split.cuts.natural import unit_starts
 from repoagent.split.cuts.pack import FAIR, Candidate, packed, pruned
 from repoagent.split.cuts.setext import parsed_text
 from repoagent.split.cuts.slices import LINES, walk_slices
-from repoagent.split.cuts.units import character_start, parsable
 from repoagent.split.cuts.walk import walk
 from repoagent.split.languages import language_of
 from repoagent.split.segment import TARGET_BYTES, Boundary, Segment
@@ -28,6 +27,7 @@ _SLICE = 4 << 20
 _POOR = 9.0  # what a cut costs more where the tree gave none
 _PARAGRAPH = 1.0  # a paragraph in text that is not inside of something costs less
 _MARK = b"\xef\xbb\xbf"
+_HIGH = bytes(range(128)) + b"_" * 128  # a letter, so that a name stays a name
 
 
 def segments(
@@ -48,7 +48,7 @@ def segments(
     """
     if not data:
         return ()
-    text = parsable(data)
+    text = _parsable(data)
     if language is None:
         language = language_of(path, data)
     places = frozenset(kept)
@@ -76,12 +76,25 @@ def segments(
             candidates = []
             _fill_all(text, target, candidates)
             starts = [place for place, cost, why in candidates if why == "blank" and cost < _PARAGRAPH]
-        candidates = _whole_characters(candidates, data)
     if natural:
         cuts = _packed_apart(candidates, [0, *starts, len(text)], target, places)
     else:
         cuts = packed(candidates, 0, len(text), target, places)
     return _made(text, cuts, places, (target, _outline(path, data, language, tree)))
+
+
+def _parsable(data: bytes) -> bytes:
+    """`data` with a line feed at the end of every line, and a letter for each byte beyond ASCII where it is not UTF-8.
+
+    A file without a line feed has its lone carriage returns (old Mac) made into such.
+    """
+    text = data
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            text = data.translate(_HIGH)
+    return text.replace(b"\r", b"\n") if b"\r" in text and b"\n" not in text else text
 
 
 def _fill_all(text: bytes, limit: int, candidates: list[Candidate]) -> None:
@@ -90,11 +103,11 @@ def _fill_all(text: bytes, limit: int, candidates: list[Candidate]) -> None:
     while start < len(text):
         end = min(start + _SLICE, len(text))
         if end < len(text):
-            end = text.rfind(b"\n", start, end) + 1 or end
+            end = text.rfind(b"\n", start, end) + 1 or text.find(b"\n", end) + 1 or len(text)
         found: list[Candidate] = []
         fill(text, (start, end), limit, found)
         if start:
-            found.insert(0, (start, _POOR, "line" if text[start - 1] == 10 else "byte"))
+            found.insert(0, (start, _POOR, "line"))
         candidates.extend(found if len(text) <= _SLICE else pruned(found, start, end, limit))
         start = end
 
@@ -125,20 +138,6 @@ def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candid
         fill(text, (places[n], places[n + 1]), limit, more, _POOR)
         found.extend(candidate for candidate in more if places[n] < candidate[0] < places[n + 1])
     found.extend(candidates[done:])
-    return found
-
-
-def _whole_characters(candidates: list[Candidate], data: bytes) -> list[Candidate]:
-    """The candidates, those inside a line moved to where no character is cut."""
-    if all(candidate[2] != "byte" for candidate in candidates):
-        return candidates
-    found: list[Candidate] = []
-    last = 0
-    for place, cost, why in candidates:
-        at = character_start(data, place) if why == "byte" else place
-        if at > last:
-            last = at
-            found.append((at, cost, why))
     return found
 
 

@@ -15,7 +15,6 @@ from repoagent.split.cuts.costs import (
     INDENTED,
     INLINE_TAG,
     PARAGRAPH,
-    WITHIN,
     Frame,
     blank_before,
     cost_before,
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 # By the size of what follows: places that are as good are told apart in the same way after an edit elsewhere.
 _JITTER: Final = 0.4 / 1024
-_LONG: Final = 8  # in lines longer than a segment divided by this, nodes inside the line count
+_LONG: Final = 8  # in lines longer than a segment divided by this, no node inside the line counts
 _LANGUAGES: Final = 3  # one in another
 _MARKUP: Final = frozenset({"html", "xml"})
 _ANCHORS: Final = re.compile(rb"(?:<a\s+(?:name|id)\s*=[^<>]*>(?:\s*</a>)?\s*)+", re.IGNORECASE)
@@ -135,8 +134,10 @@ def walk(
         else:
             if frame.role == PARTS and size > frame.half and role != CONTINUATION:
                 opened = True
-            beside = not first and role == ITEM and frame.role == LIST and _beside(text, line, start, markup)
-            if role != FILLING and (first or beside or start - line > far):
+            beside = (
+                not first and role == ITEM and frame.role == LIST and _beside(text, line, start, markup, far)
+            )
+            if role != FILLING and (first or beside):
                 at = line if first else start
                 blank = first and blank_before(text, line)
                 cost = cost_before(frame, role, start, blank, found)
@@ -145,7 +146,7 @@ def walk(
                 if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
                     cost -= PARAGRAPH
                 if not first:
-                    cost += (INLINE_TAG if markup else BESIDE) if beside else WITHIN
+                    cost += INLINE_TAG if markup else BESIDE
                 elif frame.broken:
                     cost += BROKEN + min(start - line, 6) * INDENTED
                 if (
@@ -210,11 +211,14 @@ def _leads(before: bytes) -> bool:
     return before.isspace() or before.strip() == b","
 
 
-def _beside(text: bytes, line: int, start: int, markup: bool) -> bool:
-    """Whether what begins there stands behind what ends the item before, on its line: `</dd><dt>`, `}, {`."""
+def _beside(text: bytes, line: int, start: int, markup: bool, far: int) -> bool:
+    """Whether what begins there stands behind what ends the item before, on its line: `</dd><dt>`, `}, {`; not so in a
+    line of more than `far` bytes."""
     if markup:
-        return text[start - 1] == 62  # ">"
-    return text[line : min(line + 80, start)].lstrip()[:1] in (b"}", b"]", b")")
+        follows = text[start - 1] == 62  # ">"
+    else:
+        follows = text[line : min(line + 80, start)].lstrip()[:1] in (b"}", b"]", b")")
+    return follows and text.find(b"\n", start, line + far) >= 0
 
 
 def _anchors(text: bytes, line: int) -> int:

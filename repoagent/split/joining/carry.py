@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from repoagent.dataclass import dataclass
-from repoagent.split.common import common_prefix, common_suffix
 
 Range = tuple[int, int, int, int]
 Differing = Callable[[Sequence[bytes], Sequence[bytes]], Sequence[Range]]
@@ -62,42 +61,25 @@ def _replaced(old: Sequence[bytes], new: Sequence[bytes], one: Range) -> Zone:
 @dataclass(frozen=True)
 class Touch:
     """What the edits of the two segments beside a boundary do to it. `lines`: one of them changes lines next to it;
-    `steady`: only line by line; `bytes`: one changes what is next to it."""
+    `steady`: only line by line."""
 
     lines: bool
     steady: bool
-    bytes: bool
 
     def __or__(self, other: Touch) -> Touch:
-        return Touch(self.lines or other.lines, self.steady and other.steady, self.bytes or other.bytes)
+        return Touch(self.lines or other.lines, self.steady and other.steady)
 
 
 def touched(before: bytes, after: bytes, differing: Differing, *, at_end: bool) -> Touch:
     """How the edit of one segment touches its end, or its beginning."""
     if before == after:
-        return Touch(False, True, False)
+        return Touch(False, True)
     old, new = lines_of(before), lines_of(after)
     edge = len(old) if at_end else 0
     meeting = [
         zone for zone in zones(old, new, differing(old, new)) if edge == (zone.high if at_end else zone.low)
     ]
-    if at_end:
-        near = before[-1:] != after[-1:] or before.startswith(after) or after.startswith(before)
-    else:
-        near = before[:1] != after[:1] or before.endswith(after) or after.endswith(before)
-    return Touch(bool(meeting), all(zone.steady for zone in meeting), near)
-
-
-@dataclass(frozen=True)
-class _Moved:
-    """An old and a new text, where their lines begin, and what differs."""
-
-    base: bytes
-    present: bytes
-    old_at: list[int]
-    new_at: list[int]
-    ranges: Sequence[Range]
-    zones: Sequence[Zone]
+    return Touch(bool(meeting), all(zone.steady for zone in meeting))
 
 
 def carried(
@@ -108,52 +90,28 @@ def carried(
     old, new = lines_of(base), lines_of(present)
     old_at, new_at = [0, *accumulate(map(len, old))], [0, *accumulate(map(len, new))]
     ranges = differing(old, new)
-    moved = _Moved(base, present, old_at, new_at, ranges, zones(old, new, ranges))
-    same: dict[int, tuple[int, int]] = {}
+    wide = zones(old, new, ranges)
     found: list[int | None] = []
     for cut, touch in cuts:
         line = bisect_right(old_at, cut) - 1
         if cut in (0, len(base)):
             found.append(0 if cut == 0 else len(present))
-        elif old_at[line] == cut:
-            row = _row(line, touch, ranges, moved.zones)
-            found.append(None if row is None else new_at[row])
         else:
-            found.append(_within(line, cut, touch, moved, same))
+            row = _row(line, touch, ranges, wide, inside=old_at[line] < cut)
+            found.append(None if row is None else new_at[row] + cut - old_at[line])
     return found
 
 
-def _row(line: int, touch: Touch, ranges: Sequence[Range], wide: Sequence[Zone]) -> int | None:
-    """The line of the new text that a boundary before `line` of the old one is before."""
+def _row(
+    line: int, touch: Touch, ranges: Sequence[Range], wide: Sequence[Zone], *, inside: bool
+) -> int | None:
+    """The line of the new text that a boundary before, or `inside` of, `line` of the old one belongs to."""
     moved = 0
     for (_, i2, _, j2), zone in zip(ranges, wide, strict=True):
-        if zone.low < line < zone.high:
+        if zone.low < line < zone.high or (inside and line == zone.low < zone.high):
             return None
         if line in (zone.low, zone.high) and touch.lines and not (zone.steady and touch.steady):
             return None
         if zone.high <= line:
             moved = j2 - i2
     return line + moved
-
-
-def _within(line: int, cut: int, touch: Touch, moved: _Moved, same: dict[int, tuple[int, int]]) -> int | None:
-    """The same for a boundary inside of `line`; where the line is changed, by the bytes around the change: how many
-    are the `same` before and after it, by the change."""
-    by = 0
-    for number, (i1, i2, j1, j2) in enumerate(moved.ranges):
-        zone = moved.zones[number]
-        if zone.low <= line < zone.high:
-            if touch.bytes or not i1 <= line < i2:
-                return None
-            start, end = moved.old_at[i1], moved.old_at[i2]
-            if number not in same:
-                was, now = moved.base[start:end], moved.present[moved.new_at[j1] : moved.new_at[j2]]
-                head = common_prefix(was, now)
-                same[number] = head, common_suffix(was, now, min(len(was), len(now)) - head)
-            head, tail = same[number]
-            if cut - start < head:
-                return cut - start + moved.new_at[j1]
-            return cut - end + moved.new_at[j2] if end - cut < tail else None
-        if zone.high <= line:
-            by = j2 - i2
-    return cut - moved.old_at[line] + moved.new_at[line + by]

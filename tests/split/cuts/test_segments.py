@@ -112,26 +112,33 @@ def test_old_mac_lines_count() -> None:
     assert found[-1].last_line == 200
 
 
-def test_a_character_longer_than_the_target_is_marked() -> None:
-    data = "漢字".encode()
-    found = segments("a.txt", data, target=1)
-    check(data, 1, found)
-    assert [one.oversize for one in found] == [True, True]
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.txt", b"".join(b"var a%d=function(){return %d};" % (n, n) for n in range(400))),
+        ("a.txt", "漢字".encode() * 4000),
+        ("a.js", b"".join(b"function a%d(b,c){var d=[1,2,3];return b+c*%d}" % (n, n) for n in range(300))),
+        ("a.json", b"[" + b"},".join(b'{"a": %d' % n for n in range(2000)) + b"}]"),
+        ("a.html", b"<dl>" + b"<dt>a</dt><dd>b</dd>" * 1000 + b"</dl>"),
+        ("a.css", b"".join(b"p.a%d{color:red}" % n for n in range(900))),
+    ],
+)
+@pytest.mark.parametrize("natural", [False, True])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool, end: bytes) -> None:
+    (only,) = segments(path, line + end, target=1000, natural=natural)
+    assert (only.first_line, only.last_line, only.oversize) == (1, 1, True)
+    around = b"/**/\n" * 300 + line + b"\n" + b"/**/\n" * 300
+    found = segments(path, around, target=1000, natural=natural)
+    check(around, 1000, found)
+    assert sum(one.oversize for one in found) == 1
+    assert not any(one.inside_line for one in found)
 
 
-def test_a_long_line_is_cut_behind_a_separator() -> None:
-    line = b"".join(b"var a%d=function(){return %d};" % (n, n) for n in range(400))
-    found = segments("a.txt", line, target=1000)
-    check(line, 1000, found)
-    assert {one.boundary for one in found[1:]} == {"byte"}
-    assert all(line[one.start - 1 : one.start] in (b";", b"}") for one in found[1:])
-
-
-def test_minified_code_is_cut_between_statements() -> None:
-    line = b"".join(b"function a%d(b,c){var d=[1,2,3];return b+c*%d}" % (n, n) for n in range(300))
-    found = segments("a.js", line, target=2000)
-    check(line, 2000, found)
-    assert all(line[one.start :].startswith(b"function a") for one in found)
+def test_a_line_of_many_megabytes_is_not_cut_where_a_slice_ends() -> None:
+    data = b"a;" * (5 << 20) + b"\nend\n" * 9
+    found = segments("a.txt", data, target=16_384)
+    assert len(found) == 2 and data[: found[0].end].count(b"\n") == 1
 
 
 @pytest.mark.parametrize(
