@@ -11,7 +11,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.split.artifact.facts import facts_of, wide_encoding
 from repoagent.split.artifact.finding import Text
 from repoagent.split.artifact.index import Index, IndexedSegment, IndexedSource, digest
-from repoagent.split.artifact.naming import fresh, suffix_of
+from repoagent.split.artifact.naming import fill, suffix_of
 from repoagent.split.cuts import segments
 from repoagent.split.languages import grammar, language_of
 from repoagent.split.segment import TARGET_BYTES, Segment
@@ -89,7 +89,7 @@ def cut(text: Text, ways: Ways, kept: Iterable[int] = ()) -> tuple[Segment, ...]
 def index_of(text: Text, ways: Ways, folder: Path) -> Index:
     """The index that a first split of `text` into `folder` has."""
     found = cut(text, ways)
-    names = fresh(len(found), suffix_of(text.path))
+    names = fill([None] * len(found), suffix_of(text.path))
     listed = tuple(indexed(one, name, text.data) for one, name in zip(found, names, strict=True))
     return Index(folder, source_of(text), language(text, ways), ways.target, ways.natural, listed)
 

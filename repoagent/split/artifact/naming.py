@@ -9,6 +9,7 @@ from repoagent.split.artifact.schema import SUFFIX
 
 _DIGITS = 3
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MORE = 25  # all but the first: nothing would sort before a name that ends in it
 
 
 def suffix_of(path: str) -> str:
@@ -17,55 +18,33 @@ def suffix_of(path: str) -> str:
     return suffix if SUFFIX.fullmatch(suffix) else ""
 
 
-def fresh(count: int, suffix: str) -> list[str]:
-    """Names for `count` segments."""
-    digits = max(_DIGITS, len(str(count)))
-    return [f"{number:0{digits}}{suffix}" for number in range(1, count + 1)]
-
-
-def fill(names: Sequence[str | None], suffix: str, taken: set[str]) -> list[str]:
-    """`names` with one for each None, which sorts between its neighbours and is not in `taken`."""
+def fill(names: Sequence[str | None], suffix: str) -> list[str]:
+    """`names` with one for each None, which sorts between its neighbours."""
     stems = [name.partition(".")[0] if name else "" for name in names]
-    used = {name.partition(".")[0] for name in taken} | set(stems)
-    digits = max((sum(map(str.isdigit, stem)) for stem in stems if stem), default=_DIGITS)
+    first = next((stem.rstrip(_LETTERS) for stem in stems if stem), "")
+    before = "0" * (len(first) or max(_DIGITS, len(str(len(names)))))
     start = 0
     while start < len(stems):
-        end = start
-        while end < len(stems) and not stems[end]:
-            end += 1
-        if end > start:
-            before = stems[start - 1] if start else "0" * digits
-            stems[start:end] = _run(end - start, before, stems[end] if end < len(stems) else "", used)
-        start = end + 1
+        end = next((number for number in range(start, len(stems)) if stems[number]), len(stems))
+        stems[start:end] = _between(before, stems[end] if end < len(stems) else "", end - start)
+        before, start = stems[min(end, len(stems) - 1)], end + 1
     return [name or stem + suffix for name, stem in zip(names, stems, strict=True)]
 
 
-def _run(count: int, before: str, after: str, used: set[str]) -> list[str]:
-    """`count` stems in order after `before` and, if it is not "", before `after`; they are added to `used`."""
-    found: list[str] = []
-    while len(found) < count:
-        stem = _between(found[-1] if found else before, after, used)
-        used.add(stem)
-        left = count - len(found) - 1
-        if stem.isdigit() or not left:
-            found.append(stem)
-            continue
-        first = _run(left // 2, found[-1] if found else before, stem, used)
-        return [*found, *first, stem, *_run(left - left // 2, stem, after, used)]
-    return found
-
-
-def _between(before: str, after: str, used: set[str]) -> str:
+def _between(before: str, after: str, count: int) -> list[str]:
+    """`count` stems in order after `before` and, if it is not "", before `after`: numbers, or else letters."""
     digits = before.rstrip(_LETTERS)
-    letters = before[len(digits) :]
-    following = f"{int(digits) + 1:0{len(digits)}}"
-    if len(following) == len(digits) and following not in used and (not after or following < after):
-        return following
-    limit = after[len(digits) :] if after.startswith(digits) else ""
-    while True:
-        letters = _middle(letters, limit)
-        if digits + letters not in used:
-            return digits + letters
+    limit = int(after.rstrip(_LETTERS)) if after else 10 ** len(digits)
+    if int(digits) + count < limit:
+        return [f"{int(digits) + number:0{len(digits)}}" for number in range(1, count + 1)]
+    stem = digits + _middle(before[len(digits) :], after[len(digits) :] if after.startswith(digits) else "")
+    width = 0
+    while _MORE**width < count:
+        width += 1
+    places = [_MORE**place for place in reversed(range(width))]
+    return [
+        stem + "".join(_LETTERS[1 + number // place % _MORE] for place in places) for number in range(count)
+    ]
 
 
 def _middle(low: str, high: str) -> str:

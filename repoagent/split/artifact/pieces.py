@@ -40,35 +40,20 @@ def with_held(found: Sequence[Segment], held: Sequence[Held], data: bytes, targe
     ]
 
 
-def matched(free: Sequence[IndexedSegment], carried: Carried, pieces: Sequence[Piece]) -> list[str | None]:
-    """The file of each piece: its own, that of the segment of the old text (one of `free`) of which it holds most and
-    more than any other piece does, or none."""
-    spans = [(_about(carried, one.start), _about(carried, one.end, end=True), one.file) for one in free]
-    best: dict[str, tuple[int, int]] = {}  # file: (bytes that they share, the number of the piece)
-    first = 0
-    for number, (piece, name) in enumerate(pieces):
-        while first < len(spans) and spans[first][1] <= piece.start:
-            first += 1
-        shared = (0, "")
-        for start, end, file in spans[first:] if name is None else ():
-            if start >= piece.end:
+def names(free: Sequence[IndexedSegment], carried: Carried, pieces: Sequence[Piece]) -> list[str | None]:
+    """The file of each piece: its own, that of the old segment (one of `free`) that began there, or none."""
+    found = [name for _, name in pieces]
+    at = {piece.start: number for number, (piece, name) in enumerate(pieces) if name is None}
+    for segment in free:
+        change = carried.change_at(segment.start)
+        gone = change is not None and (change.old < segment.start or change.new == change.new_end)
+        if change is not None and segment.start < change.old_end and gone:
+            continue
+        for place in (carried.high(segment.start), carried.low(segment.start)):
+            if place in at:
+                found[at.pop(place)] = segment.file
                 break
-            shared = max(
-                shared, (min(end, piece.end) - max(start, piece.start), file), key=lambda pair: pair[0]
-            )
-        if shared[0] > best.get(shared[1], (0, 0))[0]:
-            best[shared[1]] = (shared[0], number)
-    files = {number: file for file, (_, number) in best.items()}
-    return [name or files.get(number) for number, (_, name) in enumerate(pieces)]
-
-
-def _about(carried: Carried, place: int, *, end: bool = False) -> int:
-    """Where the start (or `end`) of a segment at `place` of the old text is in the new one, without what was put in
-    beside it; as far through what was replaced as it was before."""
-    change = carried.change_at(place)
-    if change is None or change.old == change.old_end:
-        return carried.low(place) if end else carried.high(place)
-    return change.new + (place - change.old) * (change.new_end - change.new) // (change.old_end - change.old)
+    return found
 
 
 def _part(start: int, end: int, lines: _Lines, model: Segment | None, target: int) -> Segment:

@@ -25,7 +25,7 @@ from repoagent.split.artifact.making import (
 )
 from repoagent.split.artifact.making import cut as cut_text
 from repoagent.split.artifact.naming import fill, suffix_of
-from repoagent.split.artifact.pieces import matched, with_held
+from repoagent.split.artifact.pieces import names, with_held
 from repoagent.split.artifact.placing import Places, cuts_of, place
 from repoagent.split.artifact.reading import (
     base_bytes,
@@ -137,15 +137,9 @@ def _segments(
     pieces = with_held(cut_text(text, ways, kept), places.held, text.data, ways.target)
     held = {one.segment.file for one in places.held}
     free = [segment for segment in index.segments if segment.file not in held]
-    names = matched(free, Carried(base, text.data, cuts_of(index)), pieces)
-    filled = fill(
-        names, suffix_of(index.segments[0].file if index.segments else text.path), _all_names(index)
-    )
+    known = names(free, Carried(base, text.data, cuts_of(index)), pieces)
+    filled = fill(known, suffix_of(index.segments[0].file if index.segments else text.path))
     return tuple(indexed(piece, name, text.data) for (piece, _), name in zip(pieces, filled, strict=True))
-
-
-def _all_names(index: Index) -> set[str]:
-    return {segment.file for segment in index.segments}
 
 
 def _based(segment: IndexedSegment, base: bytes) -> IndexedSegment:

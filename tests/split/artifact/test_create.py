@@ -16,7 +16,7 @@ from repoagent.split.artifact import Text, Ways, create, default_folder, find_te
 from repoagent.split.artifact.facts import facts_of
 from repoagent.split.artifact.index import VERSION
 from repoagent.split.artifact.making import check_text
-from repoagent.split.artifact.naming import fill, fresh
+from repoagent.split.artifact.naming import fill
 from repoagent.split.artifact.refreshing import refresh
 from repoagent.split.artifact.schema import parse_index
 from repoagent.store.document import dumps
@@ -218,12 +218,24 @@ def test_an_index_is_read_back_as_it_was_made(data: bytes, path: str, natural: b
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 8))
 def test_new_names_sort_between_their_neighbours(gaps: list[int], count: int) -> None:
-    names: list[str] = fresh(count, ".py")
+    names = fill([None] * count, ".py")
+    assert names == [f"{number:03}.py" for number in range(1, count + 1)]
     for gap in gaps:
         place = gap % (len(names) + 1)
         wanted: list[str | None] = [*names[:place], *[None] * gap, *names[place:]]
-        names = fill(wanted, ".py", {*names, "004.py"})
-        assert names == sorted(names) and len(set(names)) == len(names)
+        filled = fill(wanted, ".py")
+        assert filled == sorted(filled) and len(set(filled)) == len(filled)
+        assert all(old in (None, new) for old, new in zip(wanted, filled, strict=True))
+        names = filled
+
+
+def test_many_new_names_in_one_place_stay_short() -> None:
+    names: list[str | None] = ["001.py", *[None] * 2000, "002.py"]
+    filled = fill(names, ".py")
+    assert filled == sorted(set(filled)) and max(map(len, filled)) < 12
+    assert fill(["998.py", *[None] * 3], ".py") == ["998.py", "998nb.py", "998nc.py", "998nd.py"]
+    assert fill(["002.py", None, "004.py"], ".py") == ["002.py", "003.py", "004.py"]
+    assert len(fill([None] * 1000, ".py")[0]) == len("0001.py")
 
 
 def test_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
