@@ -107,7 +107,11 @@ def _refresh(index: Index, base: bytes, text: Text, ways: Ways, joined: Mapping[
     merged: tuple[IndexedSegment, ...] = ()
     same = (index.target, index.natural, index.language)
     if text.data == base and (ways.target, ways.natural, language(text, ways)) == same:
-        segments = tuple(s if s.file in files else replace(s, based_on="") for s in index.segments)
+        segments = tuple(
+            s if s.file in files else replace(s, based_on="")
+            for s in index.segments
+            if s.file in files or s.start < s.end
+        )
     else:
         places = place(index, base, files, bases, text.data)
         segments = _segments(index, base, text, ways, places)

@@ -157,6 +157,14 @@ def test_an_edited_segment_whose_source_is_gone_stays(split: Index) -> None:
     assert (split.folder / "004.py").read_bytes() == b"mine\n"
 
 
+def test_a_segment_that_is_as_it_was_again_and_whose_source_is_gone_goes(split: Index) -> None:
+    (split.folder / "004.py").write_bytes(b"mine\n")
+    source = SOURCE.replace(function("d"), b"")
+    again(split, source)
+    (split.folder / "004.py").write_bytes(function("d"))
+    assert again(split, source).removed == ("004.py",)
+
+
 @pytest.mark.parametrize("more", [b"", b"# more at the end\n"])
 @pytest.mark.parametrize(
     ("files", "source"),
