@@ -94,7 +94,7 @@ def _asked(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
     def first(line: str) -> str | None:
         word = line.strip()
         if word in {"", "c"}:
-            return _from_clipboard(tool, prompt, say) if tool else ("" if not word else None)
+            return _from_clipboard(prompt, say) if has_clipboard else ("" if not word else None)
         if not word.startswith("@") or word.startswith("@@"):
             return None
         try:
@@ -109,7 +109,7 @@ def _asked(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
         return ""
 
     with listening(terminal, say) as keys:  # from the start: what is pasted early must not be cut
-        tool = _handed_over(prompt, path, say)
+        has_clipboard = _handed_over(prompt, path, say)
         while True:
             text = read_reply(keys, say, first)
             cut = _cut(text, prompt)
@@ -118,24 +118,20 @@ def _asked(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
             say("That is the prompt, not the reply to it: paste the reply.\n")
 
 
-def _handed_over(prompt: str, path: Path, say: OnText) -> clipboard.Tool | None:
-    """Put the prompt into a clipboard, say where it is and what is to be done; the clipboard if it can be read."""
-    tool = clipboard.put(prompt)
-    if tool:
+def _handed_over(prompt: str, path: Path, say: OnText) -> bool:
+    """Put the prompt into the clipboard, say where it is and what is to be done; whether there is a clipboard."""
+    if clipboard.put(prompt):
         say(f"The prompt is in the clipboard, and in {path}\n")
         say("Give it to a model, copy the reply and press Enter here.\n")
         say(f'(Or paste the reply, or type @FILE; a line "{END}" ends what is pasted.)\n')
-        return tool
-    blind = os.environ.get("TERM", "dumb") in {"dumb", "linux"}
-    sequence = "" if blind else clipboard.osc52(prompt)
-    too = " (and in the clipboard, if the terminal lets it in)" if sequence else ""
-    say(f"{sequence}The prompt is in {path}{too}\n")
+        return True
+    say(f"The prompt is in {path}\n")
     say(f'Give it to a model and paste the reply here, with a line "{END}" at its end; or type @FILE:\n')
-    return None
+    return False
 
 
-def _from_clipboard(tool: clipboard.Tool, prompt: str, say: OnText) -> str:
-    text = clipboard.get(tool)
+def _from_clipboard(prompt: str, say: OnText) -> str:
+    text = clipboard.get()
     if not text or not text.strip():
         say("The clipboard holds no text: copy the reply, then press Enter.\n")
         return ""
