@@ -60,7 +60,7 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
     pages = sum(document.pages for document in documents)
     if limits.pages is not None and pages > limits.pages:
         raise UsageError(
-            f"{spec} takes {limits.pages} pages at once, and {_names(tuple(documents))} has about {pages}: split it "
+            f"{spec} takes {limits.pages} pages at once, and {_names(tuple(documents))} has {pages}: split it "
             "(qpdf IN.pdf --pages . 1-50 -- OUT.pdf)"
         )
     size = sum(one.base64_size for one in media) + _text_bytes(request)

@@ -1,4 +1,4 @@
-"""One image or PDF, and what is known of it without a library: its size, its pages, about how many tokens it is."""
+"""One image or PDF, and what is known of it: its size, its pages, about how many tokens it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGE_BYTES = 50_000  # of a page, where the pages could not be counted; rather 
 @dataclass(frozen=True)
 class Media:
     """The bytes of a file and their type. `name` is for people and the model. `width` and `height` are pixels of an
-    image; `pages` those of a PDF, roughly, 0 where they could not be counted."""
+    image; `pages` those of a PDF, 0 where it is too large to count them."""
 
     type: MediaType
     data: bytes = field(repr=False)

@@ -95,7 +95,7 @@ FILES: dict[str, tuple[bytes | None, int, str]] = {
         2,
         "x.heic is a HEIC image, which can't be sent: convert it to PNG",
     ),
-    "locked.pdf": (pdf(trailer=b"/Encrypt 9 0 R "), 2, "locked.pdf is encrypted: take the password off"),
+    "locked.pdf": (pdf(encrypted=True), 2, "locked.pdf is encrypted: take the password off"),
     "hidden.md": (b"words\n", 3, "hidden.md is listed in .repoagentignore"),
     "link.md": (None, 3, "hidden.md is listed in .repoagentignore"),
     "s.png": (png(), 2, "takes text only: s.png can't be sent, and nothing was"),

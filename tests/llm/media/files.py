@@ -54,20 +54,53 @@ def webp(width: int = 30, height: int = 20, *, form: bytes = b"VP8 ") -> bytes:
     return b"RIFF" + len(whole).to_bytes(4, "little") + whole
 
 
-def pdf(pages: int = 2, *, packed: bool = False, trailer: bytes = b"", plain_tree: bool = True) -> bytes:
+def pdf(pages: int = 2, *, packed: bool = False, encrypted: bool = False) -> bytes:
     """`packed`: the pages stand in a compressed object stream, as in PDF 1.5 and later."""
     kids = b" ".join(b"%d 0 R" % (number + 3) for number in range(pages))
-    tree = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, pages)
-    leaves = [b"<< /Type /Page /Parent 2 0 R >>"] * pages
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", *([tree] if plain_tree else []), *leaves]
-    if packed:
-        data = zlib.compress(b"\n".join(objects))
-        head = b"<< /Type /ObjStm /Filter /FlateDecode /Length %d >>" % len(data)
-        objects = [head + b"\nstream\r\n" + data + b"\nendstream"]
-    body = b"".join(b"%d 0 obj\n%s\nendobj\n" % (number, one) for number, one in enumerate(objects, 1))
-    return (
-        b"%PDF-1.7\n%\xe2\xe3\n" + body + b"trailer << /Root 1 0 R " + trailer + b">>\nstartxref\n9\n%%EOF\n"
-    )
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, pages),
+        *[b"<< /Type /Page /Parent 2 0 R >>"] * pages,
+    ]
+    if encrypted:
+        objects.append(b"<< /Filter /Standard /V 1 /R 2 /O (%s) /U (%s) /P -4 >>" % (b"a" * 32, b"b" * 32))
+    return _packed_pdf(objects) if packed else pdf_of(*objects, encrypted=encrypted)
+
+
+def pdf_of(*objects: bytes, encrypted: bool = False) -> bytes:
+    """A PDF of these objects; the first one is its catalog, the last one says how it is encrypted."""
+    body, table = b"%PDF-1.7\n%\xe2\xe3\n", b"0000000000 65535 f \n"
+    for number, one in enumerate(objects, 1):
+        table += b"%010d 00000 n \n" % len(body)
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, one)
+    count = len(objects) + 1
+    trailer = b"<< /Size %d /Root 1 0 R " % count
+    trailer += b"/Encrypt %d 0 R /ID [(a) (a)] >>" % len(objects) if encrypted else b">>"
+    return body + b"xref\n0 %d\n%strailer %s\nstartxref\n%d\n%%%%EOF\n" % (count, table, trailer, len(body))
+
+
+def _packed_pdf(objects: list[bytes]) -> bytes:
+    head, text = b"", b""
+    for number, one in enumerate(objects, 1):
+        head += b"%d %d " % (number, len(text))
+        text += one + b"\n"
+    count = len(objects)
+    start = b"%PDF-1.7\n"
+    packed = b"/Type /ObjStm /N %d /First %d" % (count, len(head))
+    body = start + _stream(count + 1, packed, head + text)
+    rows = [
+        b"\0\0\0\0\0\0",
+        *(b"\2" + (count + 1).to_bytes(3, "big") + n.to_bytes(2, "big") for n in range(count)),
+    ]
+    rows += [b"\1" + at.to_bytes(3, "big") + b"\0\0" for at in (len(start), len(body))]
+    table = b"/Type /XRef /Size %d /W [1 3 2] /Root 1 0 R" % (count + 3)
+    return body + _stream(count + 2, table, b"".join(rows)) + b"startxref\n%d\n%%%%EOF\n" % len(body)
+
+
+def _stream(number: int, words: bytes, data: bytes) -> bytes:
+    data = zlib.compress(data)
+    head = b"%d 0 obj\n<< %s /Filter /FlateDecode /Length %d >>\nstream\n" % (number, words, len(data))
+    return head + data + b"\nendstream\nendobj\n"
 
 
 def media(data: bytes, name: str = "shot.png") -> Media:

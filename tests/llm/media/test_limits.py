@@ -42,7 +42,7 @@ def test_what_is_too_large_or_too_much() -> None:
     old = media_limits("anthropic", 200_000)
     small = media(png(), "a.png")
     assert "takes 100 images at once, and these are 101" in refused(old, *[small] * 101)
-    assert "100 pages at once, and a.pdf has about 101" in refused(old, media(pdf(101), "a.pdf"))
+    assert "100 pages at once, and a.pdf has 101" in refused(old, media(pdf(101), "a.pdf"))
     refuse_over(showing(media(pdf(101), "a.pdf")), CLAUDE, "some/model")
 
 
