@@ -8,6 +8,10 @@ SHELL := /bin/bash
 # of bytecode; what is not imported is never compiled (--no-compile).
 export PYTHONDONTWRITEBYTECODE :=
 
+define check-python
+@test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer: put one on PATH or use make PYTHON=/path/to/python"; exit 1; }
+endef
+
 .PHONY: demo test lint unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-review bench-window reference docs clean
 
 test: lint unit
@@ -24,8 +28,20 @@ unit: $(VENV)/.ready
 soak: $(VENV)/.ready
 	$(BIN)/pytest -n auto -m soak
 
-demo: $(VENV)/.ready
-	@$(BIN)/python -m demo
+# The demo needs few packages: if there is no .venv, it gets a small one of its own.
+DEMO_VENV := $(if $(wildcard $(VENV)/.ready),$(VENV),.venv-demo)
+demo: $(DEMO_VENV)/.ready
+	@$(DEMO_VENV)/bin/python -m demo
+
+.venv-demo/.ready: demo/requirements.txt
+	$(check-python)
+	@echo "creating .venv-demo (once)"
+	@$(PYTHON) -m venv .venv-demo
+	@printf 'installing packages '
+	@set -o pipefail; .venv-demo/bin/python -m pip install --disable-pip-version-check --no-compile --only-binary :all: \
+	  -r $< 2>.venv-demo/pip.log | while read -r word _; do [ "$$word" != Collecting ] || printf .; done \
+	  || { echo; cat .venv-demo/pip.log; exit 1; }
+	@echo && touch $@
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench.edit
@@ -81,11 +97,12 @@ docs: reference
 	$(BIN)/mkdocs build --strict
 
 $(VENV)/.ready: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer; put one on PATH or say make PYTHON=/path/to/python"; exit 1; }
-	@echo "making the environment in $(VENV) (once)"
+	$(check-python)
+	@echo "creating $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
+	@echo "installing the package, linters and test tools"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-demo dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,1 +1,1 @@
-"""The demo: `make demo`. What it edits is in `demo/notes/`, what a model said in `demo/cassette.jsonl`."""
+"""The demo: `make demo`. `ledger/` is the repository that it edits, `cassette.jsonl` the recorded reply of a model."""

@@ -1,100 +1,126 @@
-"""`python -m demo`, or `make demo`: repoagent on a throw-away clone of its own repository.
+"""`python -m demo`, or `make demo`: the main commands of repoagent on a throw-away repository.
 
-Without REPOAGENT_MODEL it replays a recorded conversation with a real model. With it, that model is asked
-live, and `--record FILE` records what it says. KEEP=1 leaves the folder there to look at. Exit code: 0 when
-every step did what it should, 1 when not, that of `repoagent edit` when a live model did not manage an edit.
+The reply of the model is recorded, all else is run here and now. The exit code is 0 if each step did what it should.
+KEEP=1 keeps the repository.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
+import pty
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from demo import scenes
-from demo.repository import isolated, make, users_own
-from demo.stage import Failed, gap, heading, say
+from demo.repository import ACCOUNT, create
 
-CASSETTE = Path(__file__).with_name("cassette.jsonl")
+REQUEST = "Reject negative amounts in deposit and withdraw with ValueError."
+TERMINAL = sys.stdout.isatty()
+COLOUR = TERMINAL and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+
+
+class Failed(Exception):
+    """A step of the demo did not do what it should."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the commands run."""
+
+    top: Path
+    env: dict[str, str]
+
+    def run(self, command: str, expected: int = 0) -> None:
+        """Show `command`, then what it prints. Raises Failed for another exit code than `expected`."""
+        say(f"$ {command}", "1")
+        code = self._shell(command)
+        say("")
+        expect(code == expected, f"{command.split()[1]} ends with exit code {expected}, not {code}")
+
+    def _shell(self, command: str) -> int:
+        if TERMINAL:
+            return subprocess.run(command, shell=True, cwd=self.top, env=self.env, check=False).returncode
+        # A pipe or a log gets what a terminal of 80 columns would have shown.
+        env = [f"{name}={value}" for name, value in (self.env | {"TERM": "dumb", "COLUMNS": "80"}).items()]
+        script = ["/bin/sh", "-c", f"cd '{self.top}' && {command}"]
+        status = pty.spawn(
+            ["env", "-i", *env, *script], lambda fd: os.read(fd, 65_536).replace(b"\r\n", b"\n")
+        )
+        return os.waitstatus_to_exitcode(status)
+
+    def git(self, *words: str) -> str:
+        command = ["git", *words]
+        return subprocess.run(
+            command, cwd=self.top, env=self.env, text=True, capture_output=True, check=True
+        ).stdout
+
+
+def play(stage: Stage) -> None:
+    before = stage.git("rev-parse", "HEAD")
+    say("Which files change together with this one? The history tells:", "36")
+    stage.run(f"repoagent neighbors {ACCOUNT} -n 3")
+
+    say("One request, one commit, and only if the tests pass. The answer of the model", "36")
+    say("(a small one, Qwen2.5-Coder-1.5B) is a recorded one, so no key is needed:", "36")
+    stage.run(f'repoagent edit {ACCOUNT} \\\n    "{REQUEST}" \\\n    --check "python3 -m unittest -q" --yes')
+    expect(stage.git("rev-parse", "HEAD^") == before, "there is one new commit")
+    expect(stage.git("diff", "--name-only", "HEAD^", "HEAD") == f"{ACCOUNT}\n", f"it changes {ACCOUNT} alone")
+
+    account = stage.top / ACCOUNT
+    account.write_text(account.read_text().replace("def transfer(", "def move("))
+    stage.git("add", ACCOUNT)
+    say("Now you rename `transfer` to `move` and stage that. Can it be committed?", "36")
+    stage.run("repoagent review", expected=1)
+
+    say("Take the edit back. What you have staged stays staged:", "36")
+    stage.run("repoagent undo")
+    stage.run("git status --short")
+    expect(stage.git("rev-parse", "HEAD") == before, "the branch is where it was")
+    expect(
+        stage.git("diff") == "" and "+def move(" in stage.git("diff", "--cached"), "the own work is as it was"
+    )
+
+
+def say(text: str, style: str = "") -> None:
+    coloured = "\n".join(f"\033[{style}m{line}\033[m" for line in text.split("\n"))
+    print(coloured if COLOUR and style else text, flush=True)  # noqa: T201
+
+
+def expect(holds: bool, what: str) -> None:
+    """Raises Failed unless `what` holds: the demo is a test as well."""
+    if not holds:
+        raise Failed(f"expected that {what}")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make demo", description="repoagent on a throw-away repository")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="record the live model's replies to FILE")
-    record = parser.parse_args().record
-    model = os.environ.get("REPOAGENT_MODEL")
-    if record and not model:
-        parser.error("there is nothing to record without a model: set REPOAGENT_MODEL")
-    if record and record.exists():
-        parser.error(f"{record} is there already: remove it first")
     if not shutil.which("git"):
-        parser.error("git is not on PATH: install it first")
-    folder = Path(tempfile.mkdtemp(prefix="repoagent-demo-")).resolve()
-    started = time.monotonic()
-    code = 1
+        return _fail("git is not on PATH: install it first")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing is asked
+    folder, started = Path(tempfile.mkdtemp(prefix="repoagent-demo-")).resolve(), time.monotonic()
     try:
-        code = _play(folder, model, record.absolute() if record else None)
-        gap()
-        done = "Done" if code else "Every step did what it should"
-        say(f"{done}, in {time.monotonic() - started:.0f} s.")
+        play(Stage(*create(folder)))
     except Failed as error:
-        sys.stderr.write(f"\nthe demo failed: {error}\n")
+        return _fail(f"the demo failed: {error}")
     except KeyboardInterrupt:
-        code = 130
+        return 130
     finally:
         if os.environ.get("KEEP"):
-            say(f"The repository is kept: {folder}")
+            say(f"The repository is {folder / 'ledger'}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return code
+    say(
+        f"Every step did what it should, in {time.monotonic() - started:.0f} s. Next: README.md, `Use it with a model`."
+    )
+    return 0
 
 
-def _play(folder: Path, model: str | None, record: Path | None) -> int:
-    heading("repoagent: a request becomes one clean commit")
-    if model:
-        say(f"Live: {model} is asked.")
-        env = users_own()
-    else:
-        first = json.loads(CASSETTE.read_bytes().split(b"\n")[0])
-        say(
-            f"No key is needed: what the model says are recorded replies of {first['model'].split('/')[-1]}, a "
-            f"real model, from {first['date'][:10]}. All else happens here and now. Set REPOAGENT_MODEL to run it live."
-        )
-        env = isolated(folder / "home")
-    gap()
-    say("All of it in a throw-away folder:")
-    play = scenes.Play(make(folder, env), bool(model), record)
-    if not model:
-        play.stage.must("git config repoagent.model replay:demo/cassette.jsonl")
-        play.stage.must("git config repoagent.edit.format whole   # as recorded")
-    play.stage.must("git log --oneline -3")
-    code = 0
-    try:
-        scenes.one_request_one_commit(play)
-        scenes.what_is_remembered(play)
-        scenes.take_it_back(play)
-    except scenes.ModelFailed as failure:
-        code = _told(failure)
-    for scene in (scenes.a_check_that_fails, scenes.your_own_work):
-        if code in (2, 4, 70, 130):
-            break
-        try:
-            scene(play)
-        except scenes.ModelFailed as failure:
-            code = _told(failure)
-    scenes.next_steps(play)
-    return code
-
-
-def _told(failure: scenes.ModelFailed) -> int:
-    gap()
-    say(f"This time {failure}. Nothing was changed: the file, the index and the branch are as they were.")
-    return failure.code
+def _fail(message: str) -> int:
+    sys.stderr.write(f"{message}\n")
+    return 1
 
 
 sys.exit(main())

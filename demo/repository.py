@@ -1,126 +1,86 @@
-"""The throw-away repository: a clone of this one with its history, or an equal one where there is none."""
+"""The throw-away repository: the files of `ledger/`, with a made-up history that ends today."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import shutil
-import sysconfig
-from collections.abc import Mapping
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-from demo.stage import Failed, Stage, say
-
-SOURCES = Path(__file__).resolve().parents[1]
-NAME = "repoagent"
-LEFT_OUT = (
-    ".git",
-    ".repoagent",
-    "__pycache__",
-    "*.egg-info",
-    "dist",
-    "site",
-    ".*_cache",
-    ".cache",
-    ".hypothesis",
+DEMO = Path(__file__).resolve().parent
+ACCOUNT, TEST, STATEMENT = "src/account.py", "tests/test_account.py", "src/statement.py"
+HISTORY: tuple[tuple[int, str, tuple[str, ...]], ...] = (  # days ago, subject, changed files
+    (30, "Start a ledger", ("README.md", "src/__init__.py", "tests/__init__.py")),
+    (28, "Add accounts", (ACCOUNT, TEST)),
+    (25, "Add deposits", (ACCOUNT, TEST)),
+    (22, "Add withdrawals", (ACCOUNT, TEST)),
+    (20, "Describe the settings", ("README.md",)),
+    (18, "Record the entries of an account", (ACCOUNT, TEST, STATEMENT)),
+    (15, "Refuse to overdraw an account", (ACCOUNT, TEST)),
+    (13, "Print a statement", (STATEMENT,)),
+    (11, "Name the owner in the error", (ACCOUNT, TEST)),
+    (9, "Count in cents", (ACCOUNT, TEST, "README.md")),
+    (7, "Add transfers", (ACCOUNT, TEST, STATEMENT)),
+    (5, "Explain how to run the tests", ("README.md",)),
+    (3, "Return the new balance", (ACCOUNT, TEST)),
+    (1, "Document transfers", (ACCOUNT, TEST)),
 )
 
 
-def make(folder: Path, own: Mapping[str, str]) -> Stage:
-    """Make the repository in `folder`. Returns the stage in it, with the environment `own`."""
-    outside = Stage(folder, isolated(folder / "home"))
-    inside = Stage(folder / NAME, own)
-    if not _is_checkout(outside) or not _cloned(outside):
-        say("These sources have no history of their own, so here is a repository with the same files.")
-        _built(folder / NAME)
-        inside.must("git init --quiet")
-        _introduce(inside)
-        inside.must('git add --all && git commit --quiet -m "The sources as they came"')
-        return inside
-    inside.must("git remote remove origin   # nothing can go back from here")
-    _introduce(inside)
-    if inside.quietly("git", "symbolic-ref", "HEAD").returncode:
-        inside.must("git checkout --quiet -B main")
-    _bring_up_to_date(inside)
-    return inside
+def create(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Create the repository in `folder`; returns its path and the environment for commands in it."""
+    top, env = folder / "ledger", _environment(folder)
+    git = ["git", "-C", str(top)]
+    subprocess.run(["git", "init", "--quiet", str(top)], env=env, check=True)
+    subprocess.run([*git, "symbolic-ref", "HEAD", "refs/heads/main"], env=env, check=True)
+    stream = b"".join(_fast_import(time.time()))
+    subprocess.run([*git, "fast-import", "--quiet"], env=env, input=stream, check=True)
+    subprocess.run([*git, "reset", "--quiet", "--hard"], env=env, check=True)
+    (top / ".git/info/exclude").write_text("__pycache__/\n")
+    subprocess.run(
+        ["repoagent", "review", "--learn"], cwd=top, env=env, check=True
+    )  # else it reads in the background
+    return top, env
 
 
-def isolated(home: Path) -> dict[str, str]:
-    """An environment that knows nothing of the user's configuration of git and of repoagent."""
-    home.mkdir(exist_ok=True)
-    quoted = str(SOURCES).replace("\\", "\\\\").replace('"', '\\"')
-    (home / ".gitconfig").write_text(  # the sources may belong to somebody else, as in a container
-        f'[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = "{quoted}"\n\tdirectory = "{quoted}/.git"\n',
-        encoding="utf-8",
-    )
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GIT_", "REPOAGENT_", "ANTHROPIC_", "XDG_"))
+def _fast_import(now: float) -> Iterator[bytes]:
+    """Each commit of a file has a few more of its lines; the last one has all of them."""
+    commits, done = Counter(path for _, _, paths in HISTORY for path in paths), Counter[str]()
+    for days, subject, paths in HISTORY:
+        when = f"{now - days * 86_400:.0f} +0000"
+        yield f"commit refs/heads/main\ncommitter A. Reader <reader@example.com> {when}\n".encode()
+        yield f"data {len(subject)}\n{subject}\n".encode()
+        for path in paths:
+            done[path] += 1
+            lines = (DEMO / "ledger" / path).read_bytes().splitlines(keepends=True)
+            data = b"".join(lines[: len(lines) * done[path] // commits[path]])
+            yield b"M 100644 inline %b\ndata %d\n%b\n" % (path.encode(), len(data), data)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The user's environment without their git and repoagent configuration; `repoagent` is that of these sources."""
+    program = folder / "bin" / "repoagent"
+    program.parent.mkdir()
+    sources, python = shlex.quote(str(DEMO.parent)), shlex.quote(sys.executable)
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={sources}:$PYTHONPATH exec {python} -m repoagent "$@"\n')
+    program.chmod(0o755)
+    config = {
+        "user.name": "A. Reader",
+        "user.email": "reader@example.com",
+        "repoagent.model": "replay:../cassette.jsonl",
+        "repoagent.edit.format": "whole",  # as recorded
     }
-    own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "GIT_CONFIG_NOSYSTEM": "1"}
-    return env | own | _common()
-
-
-def users_own() -> dict[str, str]:
-    """The user's environment, but for what would lead git to another repository."""
-    env = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    return env | _common()
-
-
-_ELSEWHERE = {
-    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES",
-}  # fmt: skip
-
-
-def _common() -> dict[str, str]:
-    scripts = sysconfig.get_path("scripts")
-    if not (Path(scripts) / "repoagent").exists():
-        raise Failed(f"there is no repoagent in {scripts}: run the demo with `make demo`, which installs it")
-    return {
-        "PATH": scripts + os.pathsep + os.environ.get("PATH", os.defpath),
-        "PAGER": "cat",
-        "GIT_PAGER": "cat",
-        "PYTHONDONTWRITEBYTECODE": "1",  # replies that are replayed come too fast for its time stamps
-    }
-
-
-def _is_checkout(stage: Stage) -> bool:
-    """Whether the sources are the whole work tree of a repository, and it has a commit."""
-    found = stage.quietly("git", "-C", str(SOURCES), "rev-parse", "--verify", "--quiet", "HEAD")
-    top = stage.quietly("git", "-C", str(SOURCES), "rev-parse", "--show-toplevel")
-    return found.returncode == top.returncode == 0 and Path(top.stdout.rstrip("\n")).resolve() == SOURCES
-
-
-def _cloned(stage: Stage) -> bool:
-    """Clone; False when it can't be done, as from a partial clone without network."""
-    return stage.run(f"git clone --quiet --no-hardlinks {shlex.quote(str(SOURCES))} {NAME}") == 0
-
-
-def _built(top: Path) -> None:
-    shutil.rmtree(top, ignore_errors=True)
-
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        environments = {name for name in names if (Path(folder) / name / "pyvenv.cfg").exists()}
-        return environments | set(shutil.ignore_patterns(*LEFT_OUT)(folder, names))
-
-    shutil.copytree(SOURCES, top, ignore=left_out, symlinks=True)
-
-
-def _introduce(stage: Stage) -> None:
-    """Set what git needs to commit, and what the terminal needs to stay plain."""
-    if stage.quietly("git", "config", "user.email").returncode:
-        stage.ask("git", "config", "user.name", "A. Reader")
-        stage.ask("git", "config", "user.email", "reader@example.com")
-    if os.environ.get("NO_COLOR"):
-        stage.ask("git", "config", "color.ui", "false")
-
-
-def _bring_up_to_date(stage: Stage) -> None:
-    """Commit what of the demo is not committed in the sources: its recording is bound to these very files."""
-    cached = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(SOURCES / "demo", stage.folder / "demo", dirs_exist_ok=True, ignore=cached)
-    if stage.ask("git", "status", "--porcelain", "--", "demo"):
-        say("The demo itself has changes that are not committed; the clone gets them as a commit.")
-        stage.must('git add demo && git commit --quiet -m "Bring the demo up to date"')
+    shutil.copy(DEMO / "cassette.jsonl", folder)
+    for key, value in config.items():
+        subprocess.run(["git", "config", "--file", str(folder / ".gitconfig"), key, value], check=True)
+    dropped = ("GIT_", "REPOAGENT_", "ANTHROPIC_", "XDG_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    path = [str(program.parent), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return env | {
+        "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", "PAGER": "cat", "PATH": os.pathsep.join(path)
+    }  # fmt: skip
