@@ -41,7 +41,7 @@ demo: $(DEMO_VENV)/.ready
 	@set -o pipefail; .venv-demo/bin/python -m pip install --disable-pip-version-check --no-compile --only-binary :all: \
 	  -r $< 2>.venv-demo/pip.log | while read -r word _; do [ "$$word" != Collecting ] || printf .; done \
 	  || { echo; cat .venv-demo/pip.log; exit 1; }
-	@echo && touch $@
+	@printf '\n\n' && touch $@
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench.edit
