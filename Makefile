@@ -89,7 +89,6 @@ bench-window: $(VENV)/.ready
 
 reference: $(VENV)/.ready
 	$(BIN)/python docs/reference.py
-	$(BIN)/python docs/man.py
 
 # the pages as a site, in site/
 docs: reference

@@ -1,14 +1,12 @@
-"""Write man/*.1 from the code: a page for the program, and one for each of its commands.
+"""The man pages, generated from the code: one for the program and one for each of its commands.
 
-`make reference` runs it; a test checks that the pages are up to date. `git repoagent --help` opens git-repoagent(1),
-and `git help repoagent-edit` asks for gitrepoagent-edit(1): these are the same pages.
+hatch_build.py installs them. `git repoagent --help` opens git-repoagent(1), which is the same page as repoagent(1).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 from roff import bold, entry, escaped, minor, page, paragraph, prose, section, subsection, title, verbatim
@@ -19,7 +17,6 @@ from repoagent.cli.program.command import Command
 from repoagent.cli.program.help import EXIT_CODES
 from repoagent.config import OPTIONS
 
-FOLDER = Path(__file__).parents[1] / "man"
 DATE = "2026-11-22"  # of the release
 
 EXAMPLES = (
@@ -60,22 +57,16 @@ LAYERS = (
 
 
 def pages() -> dict[str, str]:
-    """Every file of the folder: name and content."""
-    found: dict[str, str] = {}
+    """Every file of share/man/man1: name and content."""
+    found = {"git-repoagent.1": ".so man1/repoagent.1\n"}
     with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
-        found |= _named("repoagent", page(_program(ctx)))
+        found["repoagent.1"] = page(_program(ctx))
         for name in COMMANDS:
             command = cli.get_command(ctx, name)
             if command is None:
                 raise LookupError(name)
-            found |= _named(f"repoagent-{name}", page(_command(command, name, ctx)))
+            found[f"repoagent-{name}.1"] = page(_command(command, name, ctx))
     return found
-
-
-def _named(name: str, text: str) -> dict[str, str]:
-    """A page, and the names that git looks for it by."""
-    same = [f"git-{name}", *([f"git{name}"] if name != "repoagent" else [])]
-    return {f"{name}.1": text, **{f"{other}.1": f".so man1/{name}.1\n" for other in same}}
 
 
 def _program(ctx: click.Context) -> Iterator[str]:
@@ -182,18 +173,3 @@ def _see(*names: str) -> str:
 
 def _line(text: str) -> str:
     return f"{text[0].lower()}{text[1:]}".rstrip(".")
-
-
-def write() -> None:
-    """Write all pages, and remove those of commands that are gone."""
-    found = pages()
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.1"):
-        if path.name not in found:
-            path.unlink()
-    for name, text in found.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()

@@ -55,7 +55,8 @@ def test_the_pages_are_in_the_wheel(tmp_path: Path) -> None:
     assert {name for name in names if "/docs/" in name} == {f"repoagent/docs/{page}" for page in pages}
     assert {page[1] for _, text in literals() for page in PAGE.finditer(text)} & pages
     assert {"repoagent/cli/__init__.py", "repoagent/llm/models.toml", "repoagent/py.typed"} <= names
-    assert any(name.endswith("share/man/man1/repoagent.1") for name in names)
+    man = {name.rpartition("/share/man/man1/")[2] for name in names if "/share/man/" in name}
+    assert {"git-repoagent.1", "repoagent.1", "repoagent-edit.1"} <= man
 
 
 def test_help_prints_pages_and_the_help_of_commands(run: Run) -> None:
