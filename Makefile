@@ -12,7 +12,7 @@ define check-python
 @test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer: put one on PATH or use make PYTHON=/path/to/python"; exit 1; }
 endef
 
-.PHONY: demo test lint unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-review bench-window reference docs clean
+.PHONY: demo test lint check unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-review bench-window reference docs clean
 
 test: lint unit
 
@@ -21,6 +21,14 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What an edit must pass: lint, and the tests of what changed, tests/patch/parse for repoagent/patch/parse.
+check: $(VENV)/.ready
+	$(BIN)/ruff check --quiet .
+	@tests=$$(for list in "diff --name-only --diff-filter=d HEAD" "ls-files --others --exclude-standard"; do \
+	  git $$list -- 'repoagent/*.py' 'tests/*test_*.py'; done | while read -r path; do case $$path in repoagent/*) \
+	  path=tests/$${path#repoagent/}; until [ -d "$$path" ]; do path=$${path%/*}; done; esac; echo "$$path"; done \
+	  | grep -vx tests | sort -u); [ -z "$$tests" ] || $(BIN)/pytest -n auto -m "not soak" $$tests || [ $$? = 5 ]
 
 unit: $(VENV)/.ready
 	$(BIN)/pytest -n auto -m "not soak"
