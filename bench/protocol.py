@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from repoagent.llm import Limits
 from repoagent.llm.model import strings
+from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import Received, messages_server
 from tests.llm.providers.thinking_server import Thinker, unmarked
-from tests.work.tasks.rules import fix_rounding, rename_everywhere, replace_line
-from tests.work.tasks.sight import Rule, Sight
-from tests.work.tasks.sources import KINDS
-from tests.work.tasks.stage import Stage
+from tests.tasks.scenarios.rules import fix_rounding, rename_everywhere, replace_line
+from tests.tasks.scenarios.sight import Rule, Sight
+from tests.tasks.scenarios.sources import KINDS
+from tests.tasks.scenarios.stage import Stage
 
 BYTES = 4  # of a token, about
 PROTOCOLS = ("tags", "tools")

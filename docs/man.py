@@ -12,10 +12,10 @@ import click
 from roff import bold, entry, escaped, minor, page, paragraph, prose, section, subsection, title, verbatim
 
 from repoagent import __version__
-from repoagent.cli.program.app import COMMANDS, cli
-from repoagent.cli.program.command import Command
-from repoagent.cli.program.help import EXIT_CODES
-from repoagent.config import OPTIONS
+from repoagent.cli.app import COMMANDS, cli
+from repoagent.cli.click_commands import Command
+from repoagent.cli.commands.help import EXIT_CODES
+from repoagent.config.options import OPTIONS
 
 DATE = "2026-11-22"  # of the release
 

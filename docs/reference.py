@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.program.app import COMMANDS, cli
-from repoagent.cli.program.command import show_all_options
-from repoagent.cli.program.help import EXIT_CODES
-from repoagent.config import OPTIONS, Option
+from repoagent.cli.app import COMMANDS, cli
+from repoagent.cli.click_commands import show_all_options
+from repoagent.cli.commands.help import EXIT_CODES
+from repoagent.config.options import OPTIONS, Option
 from repoagent.config.settings import Setting
 
 PAGE = Path(__file__).with_name("reference.md")

@@ -1,30 +1,29 @@
 """repoagent: a git-native repository editing assistant.
 
-For programs: `from repoagent import Repository`; every expected failure is one of `repoagent.errors`. What the names
-are for a type checker stands in `__init__.pyi`: here an import of the library would make it one of everything.
+For programs: `from repoagent import Repository`; every expected failure is one of `repoagent.errors`. The types of the
+names are in `__init__.pyi`; an import here would load the library for every command.
 """
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ChangedFile",
-    "EditResult",
-    "Neighbor",
-    "Neighbors",
-    "Repository",
-    "RunOutcome",
-    "Split",
-    "__version__",
-    "errors",
-]
+_EXPORTS = {
+    "ChangedFile": "repoagent.api.results",
+    "EditResult": "repoagent.api.results",
+    "Neighbor": "repoagent.api.results",
+    "Neighbors": "repoagent.api.results",
+    "Repository": "repoagent.api.repository",
+    "RunOutcome": "repoagent.tasks.session",
+    "Split": "repoagent.api.results",
+    "errors": "repoagent.errors",
+}
+__all__ = [*_EXPORTS, "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for when it is (PEP 562)."""
-    if name not in __all__:
+    """Import a name of the library on first use (PEP 562)."""
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    if name == "errors":
-        return import_module("repoagent.errors")
-    return getattr(import_module("repoagent.library"), name)
+    module = import_module(_EXPORTS[name])
+    return module if name == "errors" else getattr(module, name)

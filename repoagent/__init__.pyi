@@ -1,11 +1,11 @@
 from repoagent import errors as errors
-from repoagent.library import ChangedFile as ChangedFile
-from repoagent.library import EditResult as EditResult
-from repoagent.library import Neighbor as Neighbor
-from repoagent.library import Neighbors as Neighbors
-from repoagent.library import Repository as Repository
-from repoagent.library import RunOutcome as RunOutcome
-from repoagent.library import Split as Split
+from repoagent.api.repository import Repository as Repository
+from repoagent.api.results import ChangedFile as ChangedFile
+from repoagent.api.results import EditResult as EditResult
+from repoagent.api.results import Neighbor as Neighbor
+from repoagent.api.results import Neighbors as Neighbors
+from repoagent.api.results import Split as Split
+from repoagent.tasks.session import RunOutcome as RunOutcome
 
 __all__ = [
     "ChangedFile",

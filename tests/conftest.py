@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from repoagent.store import report
+from repoagent.storage import layout
 
 # A slow machine is no defect: an example may take its time, and be made slowly.
 hypothesis.settings.register_profile(
@@ -116,7 +116,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     rules.mkdir(exist_ok=True)
     monkeypatch.setenv("KF_RULE_CACHE_DIR", str(rules))
     monkeypatch.setattr(
-        report, "_instead", []
+        layout, "_instead", []
     )  # the library tells its warnings to another, for the whole process
     return home
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import repoagent
-from repoagent.extras import install_extra, install_package
+from repoagent.errors import install_extra, install_package
 
 # as pipx 1.18 and uv 0.13 write them
 PIPX = ("pipx_metadata.json", '{"main_package": {"package": "git-repoagent"}}')
@@ -50,7 +50,7 @@ def test_the_command_fits_the_installation(
 def test_no_message_names_pip_itself() -> None:
     root = Path(repoagent.__file__).parent
     for file in root.rglob("*.py"):
-        if file.name == "extras.py":
+        if file.name == "errors.py":
             continue
         tree = ast.parse(file.read_text("utf-8"))
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from bench.cochange.load import Change
-from repoagent.history.cochange.names import stem
-from repoagent.history.cochange.view import Commit
+from repoagent.history.cochange.score import Commit, stem
 
 LARGEST = 100
 CODE_MAAT_LARGEST = 30  # its --max-changeset-size

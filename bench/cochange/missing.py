@@ -31,8 +31,7 @@ from bench.cochange.as_is import Histories
 from bench.cochange.load import Change, load
 from bench.cochange.memory import MemoryView
 from bench.cochange.missing_methods import METHODS, Method, Scores
-from repoagent.history.cochange.calibrate import JUDGED, NEVER, calibrate
-from repoagent.history.cochange.missing import FURTHER, missing
+from repoagent.history.cochange.missing import FURTHER, JUDGED, NEVER, calibrate, missing
 
 LAST, LARGEST, SHOWN, DRAWN = 0.2, 30, 3, 3
 ALARMS = 0.05

@@ -12,7 +12,7 @@ from bench.cochange.load import load
 from bench.cochange.memory import MemoryView
 from bench.cochange.replay import SHOWN, sample
 from repoagent.history.cochange.score import neighbors
-from repoagent.history.wording import is_weak
+from repoagent.history.render import is_weak
 
 QUERIES, FIRST = 200, 10
 

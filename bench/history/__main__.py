@@ -18,10 +18,9 @@ from pathlib import Path
 
 from bench.repositories import CACHE, environment, git
 from bench.timing import Ran, run
-from repoagent.history.cochange.kernel import PARTNER_COMMITS, PARTNERS
-from repoagent.history.cochange.score import COMMITS, neighbors
-from repoagent.history.index import Index, open_index
-from repoagent.repo.worktree import open_worktree
+from repoagent.git.worktree import open_worktree
+from repoagent.history.cochange.score import COMMITS, PARTNER_COMMITS, PARTNERS, neighbors
+from repoagent.history.index.index import Index, open_index
 
 BARE = """\
 import click, subprocess

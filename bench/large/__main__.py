@@ -15,8 +15,8 @@ from statistics import mean, median
 
 from bench.large.cases import Case, cases
 from bench.large.choices import WAYS, Shown
-from repoagent.edit.small.mentioned import mentioned
-from repoagent.split import outline
+from repoagent.edit.small_models.excerpts import mentioned
+from repoagent.syntax.outline.outline import outline
 
 SMALL_BYTES = 300 * 34  # of a source file of 300 lines
 Row = tuple[Case, int, dict[str, Shown], float]

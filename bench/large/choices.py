@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.large.cases import Case, git
-from repoagent.edit.large.block import Excerpt, excerpt_of
-from repoagent.edit.large.parts import About, choose
-from repoagent.edit.large.recent import COMMITS, Touched
-from repoagent.edit.large.room import MAP_BYTES, PARTS_BYTES, Room
-from repoagent.edit.large.units import Unit, units
-from repoagent.edit.small.windows import find_windows
+from repoagent.edit.prompt.large_files import MAP_BYTES, PARTS_BYTES, Budget, Excerpt, excerpt_of
+from repoagent.edit.prompt.relevance import COMMITS, About, Touched, Unit, choose, units
+from repoagent.edit.small_models.excerpts import find_windows
 
 WINDOW_LINES = 150  # as a small model is shown
 AROUND = 15  # lines on both sides of one that matches
@@ -32,12 +29,12 @@ Way = Callable[[Case, bytes], Shown]
 
 def ours(case: Case, data: bytes) -> Shown:
     return _shown(
-        excerpt_of(case.path, data, About(case.request, (), _touched(case)), Room(PARTS_BYTES, MAP_BYTES))
+        excerpt_of(case.path, data, About(case.request, (), _touched(case)), Budget(PARTS_BYTES, MAP_BYTES))
     )
 
 
 def without_history(case: Case, data: bytes) -> Shown:
-    return _shown(excerpt_of(case.path, data, About(case.request), Room(PARTS_BYTES, MAP_BYTES)))
+    return _shown(excerpt_of(case.path, data, About(case.request), Budget(PARTS_BYTES, MAP_BYTES)))
 
 
 def words_alone(case: Case, data: bytes) -> Shown:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from bench.local.tasks import Task
-from repoagent.config import load
-from repoagent.llm import Message, Meter, Part, Request, complete, open_model
+from repoagent.config.layers import load
+from repoagent.llm.client import complete
+from repoagent.llm.model import Message, Part, Request
+from repoagent.llm.registry import open_model
+from repoagent.llm.usage import Meter
 
 _FENCE = re.compile(r"^(`{3,})[^`\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 

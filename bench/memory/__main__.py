@@ -20,12 +20,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from repoagent.memory import listing, remember, resolve
+from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import identity_file, to_dict
-from repoagent.memory.overview.find import by_prefix
-from repoagent.memory.overview.rows import Wanted, rows
-from repoagent.memory.overview.standing import totals
-from repoagent.repo.worktree import WorkTree, layout, open_worktree
+from repoagent.memory.identity.store import listing, remember, resolve
+from repoagent.memory.lookup import Wanted, by_prefix, rows, totals
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from bench.patch.judge import Result
 from bench.patch.model import Case, Content
-from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.model import SourceText
 
 BASELINES: dict[str, tuple[str, ...]] = {
     "git apply": ("git", "apply"),

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from bench.recall.corpus import Corpus, Question
-from repoagent.memory.recall import Hit, Search, search
-from repoagent.store import Layout
+from repoagent.memory.search.search import Hit, Search, search
+from repoagent.storage.layout import Layout
 
 SHOWN = 100  # files of an answer at most
 Shown = dict[str, str]  # the files of an answer, best first, with the text that is shown of each; "" for none

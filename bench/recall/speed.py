@@ -15,13 +15,10 @@ from statistics import median
 
 from bench.recall.corpus import Corpus, Question, write
 from bench.recall.methods import bare, filled
-from repoagent.memory.recall import Search, answer
-from repoagent.memory.recall.current import asked, look
-from repoagent.memory.recall.files import glance, sweep
-from repoagent.memory.recall.index import index_file, open_index
-from repoagent.memory.recall.query import parse
-from repoagent.memory.recall.rank import Only, ranked
-from repoagent.store import Layout
+from repoagent.memory.search.index import asked, glance, index_file, look, open_index, sweep
+from repoagent.memory.search.ranking import Only, parse, ranked
+from repoagent.memory.search.search import Search, answer
+from repoagent.storage.layout import Layout
 
 TIMES = 60  # questions
 

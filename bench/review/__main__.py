@@ -26,7 +26,7 @@ import tempfile
 from pathlib import Path
 
 from bench.review.replay import Figures, replay
-from repoagent.review.history.fixes import lower
+from repoagent.review.checks.statistics import lower
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from bench.review.replay import Told, log
-from repoagent.review.history.fixes import COMMITS, NEXT, is_prone
-from repoagent.review.history.marks import is_code
+from repoagent.review.checks.file_origin import is_code
+from repoagent.review.checks.statistics import FIX_COMMITS, NEXT, is_prone
 
 LAST, READ, LARGEST = 0.4, 6000, 30
 
@@ -37,7 +37,7 @@ def judge(told: list[Told]) -> tuple[int, int, int, int]:
     prone = [
         _followed(history, place)
         for history, place in judged
-        if _prone(history[max(0, place - COMMITS) : place], usual / max(1, len(judged)))
+        if _prone(history[max(0, place - FIX_COMMITS) : place], usual / max(1, len(judged)))
     ]
     return len(judged), usual, len(prone), sum(prone)
 

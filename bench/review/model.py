@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repoagent.repo.run import git
+from repoagent.git.process import git
 from repoagent.review.change import Change
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import Wanted, open_repository
 from repoagent.review.finding import Finding, Level
-from repoagent.review.model.material import gathered
-from repoagent.review.model.parse import Claim
-from repoagent.review.model.verify import verified
-from repoagent.review.model.view import View
-from repoagent.review.read import Wanted, open_repository, read_change
+from repoagent.review.llm.chunks import View, gathered
+from repoagent.review.llm.claims import Claim, verified
 
 GOOD = ("exact", "number off", "other spaces", "piece of a line", "with lines around", "as shown")
 BAD = (

@@ -19,15 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from repoagent.errors import UsageError
-from repoagent.history.index import open_index
-from repoagent.repo.worktree import open_worktree
+from repoagent.git.worktree import open_worktree
+from repoagent.history.index.index import open_index
+from repoagent.review.checks import missing_partner, run
+from repoagent.review.checks.history_context import Past
+from repoagent.review.checks.run import open_source
+from repoagent.review.checks.statistics import habits_of
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import Wanted, parts
 from repoagent.review.finding import Level
-from repoagent.review.history import answer, partners
-from repoagent.review.history.learn import habits_of
-from repoagent.review.history.past import Past
-from repoagent.review.history.source import open_source
-from repoagent.review.read import Wanted, read_change
-from repoagent.review.read.branch import parts
 
 EVERY, DRAWN, LARGEST = 50, 3, 300
 MOST = 100  # commits of a branch that is looked at
@@ -82,16 +82,16 @@ def branches(top: Path, merges: int) -> Iterator[tuple[int, Counter[str]]]:
                 habits = habits_of(index.view(change.base), top, change.base, seconds=1.0, mined=0)
         with ExitStack() as stack:
             source = open_source(worktree, change, stack)._replace(ids=lambda _: {})
-            past = answer._past(change, worktree, {partners.RULE: Level.NOTE}, source, habits)
+            past = run._past(change, worktree, {missing_partner.RULE: Level.NOTE}, source, habits)
             yield len(steps), _count(past, steps, source_of)
 
 
 def _count(past: Past, steps: list[frozenset[str]], source: random.Random) -> Counter[str]:
     change = past.change
-    ways = {"each": steps, "all": [past.changed] if len(change.files) <= partners.USUAL else []}
+    ways = {"each": steps, "all": [past.changed] if len(change.files) <= missing_partner.USUAL else []}
     found = Counter(branches=1)
     for how, some in ways.items():
-        found[f"{how} alarms"] += bool(partners.partners(past, some))
+        found[f"{how} alarms"] += bool(missing_partner.partners(past, some))
     known = [file for file in change.files if file.path in past.files]
     for file in source.sample(known, min(DRAWN, len(known))):
         gone = {file.path, file.old_path}
@@ -99,7 +99,7 @@ def _count(past: Past, steps: list[frozenset[str]], source: random.Random) -> Co
         less = replace(past, change=replace(change, files=rest, earlier=change.earlier - gone))
         found["hidden"] += 1
         for how, some in ways.items():
-            said = partners.partners(less, [step - gone for step in some])
+            said = missing_partner.partners(less, [step - gone for step in some])
             found[f"{how} said"] += len(said)
             found[f"{how} right"] += sum(one.key in gone for one in said)
     return found

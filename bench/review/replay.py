@@ -15,19 +15,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from repoagent.config import load
-from repoagent.history.index import open_index
-from repoagent.repo.worktree import WorkTree, layout, open_worktree
+from repoagent.config.layers import load
+from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.history.index.index import open_index
 from repoagent.review.change import Change
+from repoagent.review.checks import run
+from repoagent.review.checks.file_origin import is_code
+from repoagent.review.checks.history_context import Past
+from repoagent.review.checks.run import open_source
+from repoagent.review.checks.statistics import Habits, habits_of, is_fix
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import Wanted
 from repoagent.review.finding import Finding
-from repoagent.review.history import answer
-from repoagent.review.history.fixes import is_fix
-from repoagent.review.history.habits import Habits
-from repoagent.review.history.learn import habits_of
-from repoagent.review.history.marks import is_code
-from repoagent.review.history.past import Past
-from repoagent.review.history.source import open_source
-from repoagent.review.read import Wanted, read_change
 from repoagent.review.rules import RULES, level_of
 
 EVERY = 50
@@ -111,8 +110,8 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
         with ExitStack() as stack:
             source = open_source(worktree, change, stack)
             # the commits that speak for a finding are not needed here
-            past = answer._past(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
-            found = [finding for home in answer._HOME.values() for finding in answer._rule(home)(past)]
+            past = run._past(change, worktree, levels, source._replace(ids=lambda _: {}), habits)
+            found = [finding for home in run._HOME.values() for finding in run._rule(home)(past)]
             _hide(figures, past, change, source_of)
         _judge(figures, found, told, place_in_log)
     everything = figures.pop(ANY)
@@ -131,7 +130,7 @@ def _hide(figures: Mapping[str, Figures], past: Past, change: Change, source: ra
         less = replace(past, change=replace(change, files=rest))
         for rule in ("partner-missing", "api-changed"):
             figures[rule].hidden += 1
-            for finding in answer._rule(answer._HOME[rule])(less):
+            for finding in run._rule(run._HOME[rule])(less):
                 name = finding.key if rule == "partner-missing" else finding.key.partition(" ")[2]
                 figures[rule].named += name in (file.path, file.old_path)
                 figures[rule].beside += name not in (file.path, file.old_path)

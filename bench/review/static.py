@@ -23,13 +23,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from repoagent.config import load
-from repoagent.repo.worktree import WorkTree, layout, open_worktree
+from repoagent.config.layers import load
+from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.review.change import Change
-from repoagent.review.history.marks import is_test
-from repoagent.review.read import Wanted, read_change
+from repoagent.review.checks.file_origin import is_test
+from repoagent.review.checks.static import static_findings
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import Wanted
 from repoagent.review.rules import RULES
-from repoagent.review.static import static_findings
 
 STATIC = [rule.id for rule in RULES.values() if rule.source == "static"]
 _KEY = re.compile(rb"(?i)(?:api_?key|secret|token|password|passwd)\W{0,4}[=:]\W{0,3}[\w/+.-]{8,}")

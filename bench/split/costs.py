@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.split.splitters import GRAMMARS, Splitter, grammar
-from repoagent.split.trees import forget
+from repoagent.syntax.parser import forget
 
 REPEATS = 3
 # `ru_maxrss` of a new process begins at that of the process that started it; Linux knows better.

@@ -28,7 +28,7 @@ def grammar(kind: str) -> object:
 
 
 def ours(kind: str, path: str, data: bytes, target: int, kept: Sequence[int] = ()) -> list[bytes]:
-    from repoagent.split import segments
+    from repoagent.split.splitter import segments
 
     return [data[one.start : one.end] for one in segments(path, data, target=target, kept=kept)]
 

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from bench.window.cache import Cache
 from bench.window.methods import METHODS, size
 from bench.window.runs import simulated
-from repoagent.llm import Turn, Usage
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Usage
 
 Figures = dict[str, float]
 CACHED = "% cached"

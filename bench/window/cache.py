@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from repoagent.llm import Request, Usage, estimate_tokens
+from repoagent.llm.model import Request, Usage
+from repoagent.llm.usage import estimate_tokens
 
 LEAST, MARKS, BACK = 1_024, 4, 20
 

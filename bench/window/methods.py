@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from repoagent.agent import State
-from repoagent.agent.window import Window, marked, room
-from repoagent.agent.window.checkpoint import HEADINGS, mechanical
-from repoagent.agent.window.units import borders, is_checkpoint, tokens
-from repoagent.llm import Message, Part, Request, Turn, estimate_tokens, to_messages
+from repoagent.agent.context_window.checkpoint import HEADINGS, borders, is_checkpoint, mechanical, tokens
+from repoagent.agent.context_window.window import Window, marked, room
+from repoagent.agent.state import State
+from repoagent.llm.conversation import Turn, to_messages
+from repoagent.llm.model import Message, Part, Request
+from repoagent.llm.usage import estimate_tokens
 
 TOOLS = ("read", "search", "run", "edit")
 REPLY = 16_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from repoagent.agent import fence
-from repoagent.llm import Turn
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import fence
 
 SPILLED = 8192  # bytes: what is longer went to a file as it came
 _WORDS = [

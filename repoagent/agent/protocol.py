@@ -8,11 +8,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Literal
 
-from repoagent.agent.actions import Action
-from repoagent.agent.foreign import Call, foreign
-from repoagent.agent.pieces import DATA, Piece, own_closing_tag, pieces
-from repoagent.agent.tags import NAME
-from repoagent.agent.tool import EDIT, ENDS, OWN, TAGGED, Tool
+from repoagent.agent.actions import NAME, Action
+from repoagent.agent.foreign_calls import Call, foreign
+from repoagent.agent.reply_parser import DATA, Piece, own_closing_tag, pieces
+from repoagent.agent.state import EDIT, ENDS, OWN, TAGGED, Tool
 from repoagent.dataclass import dataclass
 
 

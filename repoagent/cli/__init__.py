@@ -20,13 +20,13 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
     `argv` is the program's name and its arguments, `sys.argv` when it is left out.
     """
-    from repoagent.cli.program import signals
+    from repoagent.cli import signals
 
     gc.set_threshold(_COLLECT_AFTER)
     try:
         signals.listen()
-        from repoagent.cli.program.app import cli
-        from repoagent.cli.program.exits import run
+        from repoagent.cli.app import cli
+        from repoagent.cli.exit import run
 
         program, *arguments = sys.argv if argv is None else argv
         code = run(cli, program, arguments)

@@ -8,22 +8,26 @@ from dataclasses import replace
 from itertools import chain
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.remembering.lessons import taken_back
-from repoagent.edit.remembering.pending import STATES, pending
+from repoagent.edit.memory import taken_back
+from repoagent.edit.pending import STATES, pending
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
-from repoagent.llm import Turn
-from repoagent.llm.conversation import read
-from repoagent.memory import Memory, add_note, append_edit, memories, read_edits, resolve
-from repoagent.memory import remember as tie
-from repoagent.memory.notes.file import drop_note
-from repoagent.repo import Options, WorkTree, blob_hash, layout, read_source
-from repoagent.repo.run import uninterrupted
-from repoagent.repo.undo import Edit, UndoResult, find_edit, list_edits
-from repoagent.repo.undo import redo as redo_in_repository
-from repoagent.repo.undo import undo as undo_in_repository
-from repoagent.store import to_stderr
-from repoagent.store.document import now
+from repoagent.git.files import blob_hash, read_source
+from repoagent.git.process import uninterrupted
+from repoagent.git.transaction.results import Options
+from repoagent.git.undo import UndoResult
+from repoagent.git.undo import redo as redo_in_repository
+from repoagent.git.undo import undo as undo_in_repository
+from repoagent.git.undo_log import Edit, find_edit, list_edits
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.conversation import Turn, read
+from repoagent.memory.edit_records import append_edit, read_edits
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import memories, resolve
+from repoagent.memory.identity.store import remember as tie
+from repoagent.memory.notes import add_note, drop_note
+from repoagent.storage.jsonl import now
+from repoagent.storage.layout import to_stderr
 
 
 @dataclass(frozen=True)

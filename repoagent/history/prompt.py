@@ -1,20 +1,20 @@
 """What a prompt says of a file's history: a `Look`, gathered within a time and a budget while other work goes on, and,
-for an edit, its last changes, which are bounded by commits alone."""
+for an edit, its last changes, which are bounded by commits alone.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.history.block import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
-from repoagent.history.indexed import commits_of, counted, look_up
-from repoagent.history.people import People, people_of
-from repoagent.history.recent import ALL, SECONDS, FileHistory, Running, start
-from repoagent.history.steps import Step, did, steps
-from repoagent.repo.run import GitError, git_output
+from repoagent.git.process import GitError, git_output
+from repoagent.history.commit_details import Step, did, steps
+from repoagent.history.file_history import People, commits_of, counted, look_up, people_of
+from repoagent.history.recent_commits import ALL, SECONDS, FileHistory, Running, start
+from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
 
 if TYPE_CHECKING:
-    from repoagent.repo.worktree import WorkTree
+    from repoagent.git.worktree import WorkTree
 
 _CANDIDATES = 2  # for each commit that is shown, of which the telling ones are
 _OUTLINES = 0.25  # seconds of CPU
@@ -82,7 +82,7 @@ class Look:
         return start(self._worktree.top, self._path, ALL, seconds=self._seconds, counts=False)
 
     def _has_index(self) -> bool:
-        from repoagent.repo.worktree import layout
+        from repoagent.git.worktree import layout
 
         return layout(self._worktree).history.is_file()
 
@@ -98,7 +98,7 @@ class Look:
         done = steps(top, recent.commits, limit=most, seconds=_OUTLINES)
         if self._summaries is None or not self._summaries.is_dir():
             return done
-        from repoagent.history.summaries.store import lines_for
+        from repoagent.history.summary_store import lines_for
 
         return lines_for(self._summaries, done)
 
@@ -137,7 +137,7 @@ def last_changes(
         except GitError:  # a prompt is whole without it
             return ""
     if summaries is not None and summaries.is_dir():
-        from repoagent.history.summaries.store import lines_for
+        from repoagent.history.summary_store import lines_for
 
         found = lines_for(summaries, found)
     return "".join(f"{_change(step)}\n" for step in found)

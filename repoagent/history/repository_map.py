@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.history.picture.clusters import clusters
+from repoagent.history.graph import clusters
 
 if TYPE_CHECKING:
-    from repoagent.history.cochange.commit import Commit
-    from repoagent.repo.worktree import WorkTree
+    from repoagent.git.worktree import WorkTree
+    from repoagent.history.cochange.score import Commit
 
 FILES, COMMITS = 2_000, 20_000
 LARGEST = 30  # files of a commit that says what belongs together
@@ -74,7 +74,8 @@ class RepositoryMap:
 def repository_map(worktree: WorkTree, revision: str = "HEAD") -> RepositoryMap:
     """The map of the files alive at `revision`, from the newest COMMITS commits. Raises UsageError where there is no
     commit, NoIndex where the index cannot be made."""
-    from repoagent.history.index import NoCommits, mine_in_background, open_index
+    from repoagent.history.index.index import mine_in_background, open_index
+    from repoagent.history.index.schema import NoCommits
 
     with open_index(worktree) as index:
         try:

@@ -8,7 +8,7 @@
 
 A heading is a line that carries the file's nonce; no body contains that nonce, so nothing is escaped and no
 text can pass for a heading. A body is what stands between its heading line and the next, without the last
-newline. What is no heading is text: a person may edit everything. Lines end at "\\n" only. A heading that begins with
+newline. What is no heading is text: a person may edit everything. Lines end at "\n" only. A heading that begins with
 "~" instead of "#" is of a turn that is being written, or that a crash has cut short: it does not count.
 """
 
@@ -100,7 +100,7 @@ def read(path: Path) -> Conversation | None:
     Bytes that are no UTF-8 are lone surrogates in the turns, and `append` writes them as those bytes. Raises
     as `loads` does, and Refused when it is no regular file.
     """
-    from repoagent.store import read_regular
+    from repoagent.storage.atomic import read_regular
 
     data = read_regular(path)
     if data is None:
@@ -118,7 +118,8 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
     `again` is for what a crash has interrupted: turns that are there, also only the beginning of them at the end of
     the file, are not added twice. Raises as `read` does, and Busy when another process holds the lock for too long.
     """
-    from repoagent.store import append_line, locked, read_regular, write_whole
+    from repoagent.storage.atomic import append_line, read_regular, write_whole
+    from repoagent.storage.locks import locked
 
     with locked(path.with_name(path.name + ".lock"), what=f"the conversation {path.name}"):
         data = read_regular(path)

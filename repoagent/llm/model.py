@@ -1,9 +1,20 @@
-"""The smallest useful primitive: text in, text out. All that knows a provider stands behind `Model`."""
+"""A model's name where others may read it: what stands in a command may be a key, where a file lies is private.
+
+The smallest useful primitive: text in, text out. All that knows a provider stands behind `Model`.
+
+Text that goes into a prompt as data, and what a reply holds beside its answer.
+
+A request as one text: for a program, a person, a cassette.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from repoagent.dataclass import dataclass
@@ -11,6 +22,33 @@ from repoagent.errors import ModelError
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
+
+_REPORTED = re.compile(
+    r" \(([\w.:/@-]+)\)$"
+)  # the model that a program said it is, at the end of `Reply.model`
+
+
+def display_name(spec: str) -> str:
+    """A spec as it may be shown to its user and written into conversations: without what looks like a key."""
+    if not spec.startswith("command:"):
+        return spec
+    from repoagent.llm.providers.command_agents import named
+
+    return f"command:{named(spec.removeprefix('command:'))}"
+
+
+def public(spec: str) -> str:
+    """A model as a commit may name it: of a command the program alone (and the model that it says it is), of a
+    file its name without folders."""
+    if spec.startswith("local/"):
+        return f"local/{spec.rpartition('/')[2]}"
+    kind, colon, rest = spec.partition(":")
+    if kind not in {"command", "replay"} or not colon:
+        return spec
+    reported = _REPORTED.search(rest) if kind == "command" else None
+    word = next((word for word in rest.split() if "=" not in word), "") if kind == "command" else rest
+    return f"{kind}:{word.rpartition('/')[2]}{reported[0] if reported else ''}"
+
 
 Role = Literal["user", "assistant"]
 Stop = Literal["end", "length", "refusal"]
@@ -221,3 +259,87 @@ class Retryable(ModelError):
         super().__init__(message)
         self.retry_after = retry_after
         self.usage = usage or Usage()
+
+
+_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+
+
+def fence(content: str, label: str = "content") -> str:
+    """Quote `content` for a prompt under `label`, a tag's name and arguments (`file path="a.py"`).
+
+    The closing line can't occur in the content: where that holds such a tag, both tags have an id. The same content is
+    always quoted the same way, for caching.
+    """
+    label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
+    name = label.split()[0]
+    mark = f' id="{absent(content)}"' if holds_tag(name, content) else ""
+    end = "" if content.endswith("\n") or not content else "\n"
+    return f"<{label}{mark}>\n{content}{end}</{name}{mark}>"
+
+
+def unfenced(text: str, name: str = "output") -> str:
+    """`text` without the lines that begin and end what `fence` has quoted in it."""
+    return re.sub(rf"^</?{re.escape(name)}(?: [^>\n]*)?>\n?", "", text, flags=re.MULTILINE)
+
+
+def holds_tag(name: str, content: str) -> bool:
+    """Whether something in `content` might pass for the beginning or the end of a tag `name`."""
+    return re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE) is not None
+
+
+def absent(content: str) -> str:
+    """A short hash of `content` that does not occur in it."""
+    digest = sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    size = 6
+    while digest[:size] in content and size < len(digest):
+        size += 2
+    return digest[:size]
+
+
+def printable(text: str) -> str:
+    """`text` with U+FFFD for each control character but newlines and tabs."""
+    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
+
+
+def without_thought(reply: str) -> str:
+    """A reply without the thinking that some models write out before their answer."""
+    return _THOUGHT.sub("", reply, count=1)
+
+
+def wire_text(text: str) -> str:
+    """`text` as it can be sent: bytes that were no UTF-8 (lone surrogates) become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def tools_text(tools: Sequence[Schema]) -> str:
+    """The native tools that are offered, a line each."""
+    return "".join(
+        json.dumps(
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            ensure_ascii=False,
+        )
+        + "\n"
+        for tool in tools
+    )
+
+
+def render(request: Request) -> str:
+    """The whole prompt: the system parts, the native tools, then each message under a heading that says who speaks.
+
+    The headings carry a hash of all that is said, so no text in the prompt can pass for a speaker.
+    The same request is always rendered the same. An image or PDF is a line with its type and hash.
+    """
+    system = "".join(part.text for part in request.system)
+    tools = tools_text(request.tools)
+    spoken = [
+        (message.role, "".join(part.in_words for part in message.parts)) for message in request.messages
+    ]
+    seal = hashlib.sha256(
+        repr((system, spoken, *([tools] if tools else []))).encode("utf-8", "surrogatepass")
+    ).hexdigest()[:8]
+    blocks = [f"===== {seal} {role} =====\n\n{text.rstrip()}\n" for role, text in spoken]
+    if tools:
+        blocks.insert(0, f"===== {seal} tools =====\n\n{tools}")
+    if system:
+        blocks.insert(0, system.rstrip() + "\n")
+    return wire_text("\n".join([*blocks, f"===== {seal} assistant =====\n"]))

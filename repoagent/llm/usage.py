@@ -1,15 +1,25 @@
-"""What a run has used and what it may use: tokens, attempts, money. Asked before every call, never after."""
+"""What a run has used and what it may use: tokens, attempts, money. Asked before every call, never after.
+
+What was spent: one line for each attempt at a model, in the user's own state folder, a file for each day.
+
+It is the user's money, so it stands with the user, not with one repository: a daily limit holds over all of them.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, field, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Protocol
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import LimitReached, UsageError
-from repoagent.llm.model import Request, Usage
+from repoagent.errors import LimitReached, RepoagentError, UsageError
+from repoagent.llm.model import Request, Usage, display_name
+from repoagent.storage import jsonl
+from repoagent.storage.layout import Warn, to_stderr
 
 # Four bytes a token is the usual rule; current Claude tokenizers make about a third more tokens, and more of
 # code than of prose. A limit that is checked before the call must not be told too little.
@@ -209,3 +219,113 @@ def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[st
                 f"{name} can't be kept, because the price of {spec} is not known: set input and output of "
                 f'[models."{spec}"] in your configuration, or limit --max-tokens instead'
             )
+
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One attempt. `time` is ISO 8601 with its zone, `cost` in US dollars, None where no price is known."""
+
+    time: str
+    model: str
+    run: str
+    repository: str
+    files: tuple[str, ...]
+    usage: Usage
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class SpendLog:
+    """The ledger in `folder`, and what the attempts that are written next are for.
+
+    `must`: whether a limit depends on it. Otherwise an edit does not fail because it can't be written: `warn`
+    is told.
+    """
+
+    folder: Path
+    run: str = ""
+    repository: str = ""
+    files: tuple[str, ...] = ()
+    must: bool = False
+    warn: Warn = to_stderr
+
+    def about(self, run: str, repository: str, files: tuple[str, ...]) -> SpendLog:
+        """The same ledger for the attempts of `run`."""
+        return replace(self, run=run, repository=repository, files=files)
+
+    def add(self, spec: str, usage: Usage, cost: float | None) -> None:
+        """Write one attempt down. Raises Refused or Busy where it can't be, if a limit depends on it."""
+        if spec.startswith("replay:"):
+            return
+        now = datetime.now().astimezone()
+        entry = Spent(
+            now.isoformat(timespec="seconds"),
+            display_name(spec),
+            self.run,
+            self.repository,
+            self.files,
+            usage,
+            cost,
+        )
+        try:
+            jsonl.append_record(_file(self.folder, now.date()), {"version": VERSION, **asdict(entry)})
+        except (RepoagentError, OSError) as error:
+            if self.must:
+                raise
+            self.warn(f"what was spent could not be written down: {error}")
+
+    def today(self) -> float:
+        """US dollars of all attempts of today whose price is known."""
+        return sum(entry.cost or 0.0 for entry in read_day(self.folder, datetime.now().astimezone().date()))
+
+
+def state_folder(env: Mapping[str, str] | None = None) -> Path:
+    """Where the ledger of this user stands: `$XDG_STATE_HOME/repoagent/spent`."""
+    env = os.environ if env is None else env
+    home = Path(env.get("XDG_STATE_HOME", ""))
+    base = home if home.is_absolute() else Path(env.get("HOME") or Path.home(), ".local", "state")
+    return base / "repoagent" / "spent"
+
+
+def read(folder: Path, since: date | None = None) -> Iterator[Spent]:
+    """Everything spent since the day `since` (None: ever), oldest first."""
+    first = f"{since}.jsonl" if since else ""
+    for path in sorted(folder.glob("????-??-??.jsonl")):
+        if path.name >= first:
+            yield from _read(path)
+
+
+def read_day(folder: Path, day: date) -> Iterator[Spent]:
+    """What was spent on one day."""
+    yield from _read(_file(folder, day))
+
+
+def _file(folder: Path, day: date) -> Path:
+    return folder / f"{day}.jsonl"
+
+
+def _read(path: Path) -> Iterator[Spent]:
+    for record in jsonl.read_records(path):
+        if (entry := _entry(record)) is not None:
+            yield entry
+
+
+def _entry(record: Mapping[str, Any]) -> Spent | None:
+    """An entry, or None for one of a newer format, or that somebody has edited into something else."""
+    try:
+        if record["version"] > VERSION:
+            return None
+        return Spent(
+            str(record["time"]),
+            str(record["model"]),
+            str(record["run"]),
+            str(record["repository"]),
+            tuple(map(str, record["files"])),
+            Usage(**record["usage"]),
+            None if record["cost"] is None else float(record["cost"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

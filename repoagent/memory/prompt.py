@@ -1,16 +1,27 @@
 """What of a memory goes into a prompt: the notes, which stay the same from one request to the next, and apart from
-them what was asked before."""
+them what was asked before.
+
+What was said in an exchange, in a few lines: words, reasons and failures, no code.
+
+Which earlier exchanges a request is shown: those that share its rare words and names, and the last ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import without_thought
 from repoagent.llm.usage import estimate_tokens
+from repoagent.memory.conversation_log import Exchange, exchanges
+from repoagent.memory.edit_records import EditRecord, read_edits
 from repoagent.memory.identity.record import Memory, came_along
-from repoagent.memory.notes.file import COMPACTED, Note, read_notes
-from repoagent.memory.notes.stale import Older, gone
-from repoagent.memory.records import EditRecord, read_edits
-from repoagent.store import Warn, to_stderr
+from repoagent.memory.notes import COMPACTED, Note, Older, gone, read_notes
+from repoagent.memory.search.tokenize import is_common, words_of
+from repoagent.storage.layout import Warn, to_stderr
 
 _NOTES_SHARE = 2 / 3  # of the budget, as long as there are edits to tell
 _STALE_SHARE = 1 / 6  # of the budget for notes, as long as there are others
@@ -104,3 +115,149 @@ def _outcome(edit: EditRecord) -> str:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REQUEST else line[: _LONGEST_REQUEST - 1] + "…"
+
+
+WORDS = 400  # characters of what a model said, and of a reason
+REQUEST = 400
+_READ = 8_000  # characters of a reply without its code: no more of it is looked at
+_FENCED = re.compile(r"(?ms)^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[ \t]*$|\Z)")
+_BARE_DIFF = re.compile(r"(?ms)^(?:diff --git |--- \S+\n\+\+\+ ).*?(?=^[^-+ @\\\n]|\Z)")
+_NOTE = re.compile(r"<note>[^<]*</note>")
+_TAG = re.compile(r"</?[a-z]+(?: [^<>]*)?/?>")
+_NOT_ACCEPTED = "The person did not accept the change: "
+_OUTPUT, _AFTER = "Its output:\n", "\n\nThe files are as they were"
+_FRAME = re.compile(  # of a traceback, or decoration of a test runner
+    r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=_ ]{5,}|=+ .* =+$|\.+[.FEsx]*(?:\s*\[.*\])?$)"
+)
+
+
+def heading(one: Exchange) -> str:
+    """The request with its day and what came of it, on one line."""
+    commit = f" as {one.commit[:12]}" if one.commit else ""
+    outcome = f" ({one.state}{commit})" if one.state else ""
+    return f"- {one.time[:10] or 'some day'}: {cut(one.request, REQUEST)}{outcome}"
+
+
+def lines(one: Exchange) -> list[str]:
+    """What was said after the request, a line for each turn that says something."""
+    return list(_lines(one))
+
+
+def _lines(one: Exchange) -> Iterator[str]:
+    said = [turn for turn in one.turns if turn.role == "assistant"]
+    for turn in one.turns[1:]:
+        if turn.role == "assistant":
+            last = turn is said[-1]
+            if text := cut(words(turn.text), WORDS if last else WORDS // 2):
+                yield f"  the model: {text}"
+        elif turn.role == "observation" and (reason := reason_of(turn)):
+            yield f"  the person: {reason}"
+        elif turn.role == "observation" and (failure := failure_of(turn)):
+            yield f"  the {turn.meta.get('kind', 'check')}: {failure}"
+
+
+def words(reply: str) -> str:
+    """The prose of a model's reply, with its commit message; code, patches, notes and what it asked for left out."""
+    text = _FENCED.sub("\n", without_thought(reply))[:_READ]
+    text = _BARE_DIFF.sub("\n", text)
+    return " ".join(_TAG.sub(" ", _NOTE.sub(" ", text)).split())
+
+
+def reason_of(turn: Turn) -> str:
+    """Why the person did not take a change; "" for other turns, and where no reason was given."""
+    if turn.meta.get("kind") != "person" or turn.meta.get("ok") != "no":
+        return ""
+    said = turn.text.partition(_NOT_ACCEPTED)[2] or turn.text
+    return cut(said.partition("\n")[0], WORDS)
+
+
+def failure_of(turn: Turn) -> str:
+    """The line of a failed check's or hook's output that says most; "" for other turns."""
+    if turn.meta.get("kind") not in {"check", "hook"} or turn.meta.get("ok") != "no":
+        return ""
+    return failing_line(turn.text)
+
+
+def failing_line(text: str) -> str:
+    """The first line of a failure that is no frame of a traceback and no decoration; one that names an error first."""
+    output = text.partition(_OUTPUT)[2].partition(_AFTER)[0] or text
+    told = [line.strip() for line in output.split("\n") if line.strip() and not _FRAME.match(line)]
+    named = (line for line in told if re.search(r"(?i)\b\w*(?:error|exception|fail(?:ed|ure)?)\b", line))
+    return cut(next(named, told[0] if told else ""), WORDS // 2)
+
+
+def cut(text: str, most: int) -> str:
+    """`text` on one line of at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+LAST = 8  # exchanges that are told in a line each, whatever they were about
+DETAILED = 4  # exchanges that are told with what was said
+ENOUGH = 0.2  # of the weight of a request's words, for an exchange to be about the same
+_RECENT, _HALF = 0.3, 6.0  # what the last one gains, and after how many it is half of that
+_LESSON = 1.25  # what went wrong, or a person had a reason against, says more
+_TITLE = "Earlier requests for this file, and what came of them:"
+
+
+def told(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_stderr) -> str:
+    """The exchanges about a file that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
+
+    The last ones have a line each. The last one, and those that share most of the request's words (weighted by how
+    rare they are among all exchanges; Robertson and Zaragoza 2009), are told with what was said. "" for none.
+    """
+    known = exchanges(memory, warn=warn)
+    if not known:
+        return ""
+    order = ranked(known, request)
+    full = dict.fromkeys((*order[:DETAILED], len(known) - 1))
+    left = budget_tokens - estimate_tokens(_TITLE + "\n\n")
+    shown: dict[int, str] = {}
+    recent = range(len(known) - 1, max(-1, len(known) - 1 - LAST), -1)
+    for number in dict.fromkeys((*order[:1], *recent, *order)):  # a line of each, the best before all
+        if (line := heading(known[number])) and (cost := estimate_tokens(line + "\n")) <= left:
+            shown[number] = line
+            left -= cost
+    for number in (number for number in full if number in shown):
+        for line in lines(known[number]):
+            cost = estimate_tokens(line + "\n")
+            if cost <= left:
+                shown[number] += "\n" + line
+                left -= cost
+    text = "\n".join([_TITLE, *(shown[number] for number in sorted(shown)), ""]) + "\n" if shown else ""
+    return marked(memory, text)
+
+
+def ranked(known: Sequence[Exchange], request: str) -> list[int]:
+    """The numbers of the exchanges that are about what `request` is about, the best first."""
+    wanted = _terms(request)
+    asked = [_terms(one.request) for one in known]
+    said = [own | _terms("\n".join(lines(one))) for one, own in zip(known, asked, strict=True)]
+    counts = Counter(term for terms in said for term in terms)
+    weight = {
+        term: math.log(1 + (len(known) - counts[term] + 0.5) / (counts[term] + 0.5))
+        for term in sorted(wanted)
+    }
+    whole = sum(weight.values())
+    if not whole:
+        return []
+    scored = []
+    for number, (own, terms) in enumerate(zip(asked, said, strict=True)):
+        share = sum(weight[t] * (1.0 if t in own else 0.6) for t in weight if t in terms) / whole
+        if share >= ENOUGH:
+            recent = _RECENT * 0.5 ** ((len(known) - 1 - number) / _HALF)
+            lesson = _LESSON if known[number].went_wrong or _has_reason(known[number]) else 1.0
+            scored.append((-(share * lesson + recent), -number))
+    return [-number for _, number in sorted(scored)]
+
+
+def _has_reason(one: Exchange) -> bool:
+    return any(turn.meta.get("kind") == "person" for turn in one.turns)
+
+
+def _terms(text: str) -> frozenset[str]:
+    found = words_of(text)
+    parts = (
+        part for part, raw in zip(found.parts, found.raw, strict=True) if len(part) > 1 and not is_common(raw)
+    )
+    return frozenset((*parts, *found.names))

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from repoagent.patch.hunk import is_elision, is_spoken_elision
-from repoagent.patch.locate.match import is_blank
-from repoagent.patch.problems import Misfit
+from repoagent.patch.errors import PatchError
+from repoagent.patch.locate.exact import is_blank
+from repoagent.patch.model import is_elision, is_spoken_elision
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -22,14 +22,14 @@ def check_result(
     """Raises Misfit when the edited bytes of a file are not acceptable as its new content. `may_empty`: the patch
     deletes every line, and is exact."""
     if not may_empty and not _is_empty(before) and _is_empty(after):
-        raise Misfit(
+        raise PatchError(
             "empties-file",
             "the change leaves the file empty. To delete the file, send `deleted file mode 100644` and "
             "`+++ /dev/null`.",
         )
     worse = parses_worse(path, before, after) if parses_worse is not None else None
     if worse:
-        raise Misfit(
+        raise PatchError(
             "parses-worse",
             f"{worse} Look at the added lines and send the whole change again. (The "
             "user can turn this check off with --no-parse-check.)",
@@ -54,15 +54,15 @@ def check_conflict(added: Sequence[str], before: Sequence[str]) -> None:
     """Raises Misfit when the added lines hold a merge conflict, in a file that had none."""
     marks = [line[:7] for line in added if _CONFLICT.match(line)]
     if {"<" * 7, "=" * 7, ">" * 7} <= set(marks) and not any(_CONFLICT.match(line) for line in before):
-        raise Misfit(
+        raise PatchError(
             "conflict-markers",
             "the added lines hold a merge conflict (`<<<<<<<`, `=======`, `>>>>>>>`). Send what shall stand there "
             "in the end.",
         )
 
 
-def _elided(line: str) -> Misfit:
-    return Misfit(
+def _elided(line: str) -> PatchError:
+    return PatchError(
         "elided",
         f"the line `{line.strip()}` stands for code that was left out. Write all lines in full, or send a "
         "unified diff of only what changes.",
@@ -86,7 +86,7 @@ def check_whole(before: Sequence[str], after: Sequence[str]) -> None:
     if len(old) < 8 and kept < len(new):
         return
     if 2 * len(new) < len(old) or 10 * kept < len(old):
-        raise Misfit(
+        raise PatchError(
             "empties-file",
             f"the answer would replace the whole file and keep {kept} of its {len(old)} lines. If only a "
             "part is meant "

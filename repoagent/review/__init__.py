@@ -1,1 +1,1 @@
-"""Findings on a change: what its history says without a model, and what a model shows on its lines."""
+"""`repoagent review`: findings about a change. Read review.py first, then checks/ and llm/."""

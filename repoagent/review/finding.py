@@ -1,13 +1,21 @@
-"""What a review says: findings, each at a place of the change, and the report that holds them."""
+"""What a review says: findings, each at a place of the change, and the report that holds them.
+
+Findings and the last report as JSON data, so that a later command can speak of them by their id.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime, timezone
 from enum import IntEnum
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.errors import UsageError
+from repoagent.storage import jsonl
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 
 
 class Level(IntEnum):
@@ -103,3 +111,162 @@ class Report:
 
     def worst(self) -> Level | None:
         return max((finding.level for finding in self.findings), default=None)
+
+
+VERSION = 1
+LEAST = 4  # characters of an id that are enough to name it
+MOST = 500  # findings of a report that are kept
+
+
+@dataclass(frozen=True)
+class Last:
+    """The last review: what it was of (`base` and `head` as in a report), and its findings, dismissed ones too."""
+
+    title: str
+    base: str
+    head: str
+    findings: tuple[Finding, ...]
+
+
+def folder(layout: Layout) -> Path:
+    """Where reviews keep what they remember."""
+    return layout.root / "reviews"
+
+
+def last_path(layout: Layout) -> Path:
+    return folder(layout) / "last.json"
+
+
+def log_path(layout: Layout) -> Path:
+    return folder(layout) / "log.jsonl"
+
+
+def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
+    """A line for each review of the past, the oldest first; lines of a newer version are left out."""
+    return (
+        line for line in jsonl.read_records(log_path(layout), warn=warn) if line.get("version") == VERSION
+    )
+
+
+def _log(layout: Layout, report: Report) -> None:
+    levels = [finding.level for finding in report.findings]
+    line = {
+        "version": VERSION,
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "title": report.title,
+        "head": report.head,
+        "files": report.files,
+        **{f"{level.word}s": levels.count(level) for level in Level},
+        "dismissed": len(report.dismissed),
+        "dropped": report.dropped,
+        "model": report.model,
+        "tokens": report.tokens,
+        "cost": report.cost,
+    }
+    jsonl.append_record(log_path(layout), line)
+
+
+def keep_last(layout: Layout, report: Report) -> None:
+    """Keep `report` as the last one, and a line of it in the log. Raises Refused or Busy where it can't be written."""
+    ensure(layout)
+    found = [*report.findings, *report.dismissed][:MOST]
+    value = {
+        "title": report.title,
+        "base": report.base,
+        "head": report.head,
+        "findings": [{"id": finding.id, **as_data(finding)} for finding in found],
+    }
+    jsonl.write_document(last_path(layout), value, version=VERSION)
+    _log(layout, report)
+
+
+def read_last(layout: Layout, *, warn: Warn = to_stderr) -> Last | None:
+    """The last report, None where there is none, or none that can be read."""
+    value = jsonl.read_document(last_path(layout), version=VERSION, warn=warn)
+    if value is None:
+        return None
+    raw = value.get("findings")
+    found = [from_data(one) for one in raw if isinstance(one, dict)] if isinstance(raw, list) else []
+    return Last(
+        str(value.get("title", "")),
+        str(value.get("base", "")),
+        str(value.get("head", "")),
+        tuple(one for one in found if one is not None),
+    )
+
+
+def find_in(last: Last | None, finding_id: str) -> Finding:
+    """The finding with this id, or the beginning of it. Raises UsageError where there is not exactly one."""
+    if last is None:
+        raise UsageError("there is no review to speak of yet: run `repoagent review` first")
+    wanted = finding_id.strip().lower()
+    if len(wanted) < LEAST:
+        raise UsageError(
+            f"{finding_id or 'nothing'} is too little of an id: give {LEAST} characters of it or more"
+        )
+    found = [one for one in last.findings if one.id.startswith(wanted)]
+    ids = sorted({one.id for one in found})
+    if len(ids) > 1:
+        raise UsageError(f"{finding_id} may be {' or '.join(ids)}: give more of it")
+    if not ids:
+        raise UsageError(
+            f"the last review ({last.title or 'of a change'}) has no finding {finding_id}: its ids are shown beside "
+            "each finding; run `repoagent review` again where the change is another one now"
+        )
+    return found[0]
+
+
+def as_data(finding: Finding) -> dict[str, Any]:
+    """A finding as JSON data, without its id."""
+    suggestion = finding.suggestion
+    return {
+        "rule": finding.rule,
+        "level": finding.level.word,
+        "title": finding.title,
+        "place": _place(finding.place),
+        "body": finding.body,
+        "key": finding.key,
+        "quote": finding.quote,
+        "evidence": [[one.commit, one.time, one.subject] for one in finding.evidence],
+        "suggestion": None
+        if suggestion is None
+        else {"place": _place(suggestion.place), "text": suggestion.text},
+        "confidence": finding.confidence,
+    }
+
+
+def from_data(value: Mapping[str, Any]) -> Finding | None:
+    """The finding that `as_data` made the value of; None for anything else."""
+    try:
+        suggestion = value["suggestion"]
+        confidence = value["confidence"]
+        return Finding(
+            rule=_text(value["rule"]),
+            level=Level[_text(value["level"]).upper()],
+            title=_text(value["title"]),
+            place=_read_place(value["place"]),
+            body=_text(value["body"]),
+            key=_text(value["key"]),
+            quote=_text(value["quote"]),
+            evidence=tuple(Evidence(_text(c), int(t), _text(s)) for c, t, s in value["evidence"]),
+            suggestion=None
+            if suggestion is None
+            else Suggestion(_read_place(suggestion["place"]), _text(suggestion["text"])),
+            confidence=None if confidence is None else float(confidence),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {"path": place.path, "start": place.start, "end": place.end, "old": place.old}
+
+
+def _read_place(value: Mapping[str, Any]) -> Place:
+    return Place(_text(value["path"]), int(value["start"]), int(value["end"]), bool(value["old"]))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value

@@ -6,24 +6,23 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from repoagent.agent import fence
-from repoagent.config import Settings
+from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply.run import Bench, landing
-from repoagent.edit.dialogue import Dialogue
-from repoagent.edit.draft import Draft
-from repoagent.edit.landing.commit import Landed
-from repoagent.edit.landing.message import compose
-from repoagent.edit.landing.preflight import preflight, refuse_untracked
-from repoagent.edit.means import Means
-from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.verify.scope import gate, why_content_is_off_limits
+from repoagent.edit.apply_patch import ApplySession, landing
+from repoagent.edit.checks import preflight, refuse_untracked
+from repoagent.edit.commit import CommitOutcome, compose
+from repoagent.edit.guards.scope import gate, why_content_is_off_limits
+from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.ui import UserInterface
 from repoagent.errors import Refused
-from repoagent.repo import FileChange, Source, WorkTree, read_source
-from repoagent.repo.transaction.refusals import refuse_operation
+from repoagent.git.files import FileChange, Source, read_source
+from repoagent.git.transaction.plan import refuse_operation
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.model import fence
 from repoagent.review.finding import Finding
-from repoagent.review.model.verify import applied
-from repoagent.review.model.view import text_of
+from repoagent.review.llm.chunks import text_of
+from repoagent.review.llm.claims import applied
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Fixed:
 
     finding: Finding
     edit_id: str
-    landed: Landed | None
+    landed: CommitOutcome | None
     answer: str = ""
     model: str = ""
 
@@ -112,10 +111,10 @@ def take_suggestion(
     options: EditRequest,
     settings: Settings,
     *,
-    dialogue: Dialogue,
+    dialogue: UserInterface,
 ) -> Fixed:
     """Land what the finding suggests, with the guard, the hooks, the commit and the undo of any patch. Raises as
-    `repoagent.edit.apply.run.apply`."""
+    `repoagent.edit.apply_patch.apply`."""
     path = finding.place.path
     request = replace(options, targets=(Target(path),))
     preflight(worktree, request)
@@ -127,7 +126,7 @@ def take_suggestion(
     refuse_untracked(worktree, request, draft)
     words = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
     edit_id, landed = landing(
-        Bench(worktree, request, draft, []), settings, dialogue, lambda changes: words, kind="review"
+        ApplySession(worktree, request, draft, []), settings, dialogue, lambda changes: words, kind="review"
     )
     return Fixed(finding, edit_id, landed)
 
@@ -145,11 +144,11 @@ def ask_for_edit(
     request: EditRequest,
     settings: Settings,
     *,
-    dialogue: Dialogue,
-    ready: Means,
+    dialogue: UserInterface,
+    ready: ModelSetup,
 ) -> Fixed:
-    """Have the model put it right, as `request_of` says. Raises as `repoagent.edit.edit`."""
-    from repoagent.edit.run import edit
+    """Have the model put it right, as `request_of` says. Raises as `repoagent.edit.edit.edit`."""
+    from repoagent.edit.edit import edit
 
     outcome = edit(worktree, request, settings, dialogue, ready)
     return Fixed(finding, outcome.edit_id, outcome.landed, outcome.answer, outcome.model)

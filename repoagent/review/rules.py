@@ -8,7 +8,7 @@ from repoagent.errors import UsageError
 from repoagent.review.finding import Level
 
 if TYPE_CHECKING:
-    from repoagent.config import Settings
+    from repoagent.config.settings import Settings
 
 OFF = "off"
 PAGE = "docs/review.md"

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent import ModelAgent, Outcome, State, load_agent, run
+from repoagent.agent.loop import ModelAgent, Outcome, load_agent, run
+from repoagent.agent.state import State
 from repoagent.errors import LimitReached, UsageError
-from repoagent.llm import Limits, Message, Meter, OnText, Part, Reply, Request, Turn, Usage, to_messages
+from repoagent.llm.conversation import Turn, to_messages
+from repoagent.llm.model import Message, OnText, Part, Reply, Request, Usage
+from repoagent.llm.usage import Limits, Meter
 
 ASKED = State((Turn("user", "make it 2"),))
 

@@ -8,21 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent import (
-    Action,
-    LoopEvent,
-    Observation,
-    Outcome,
-    State,
-    Tool,
-    account,
-    open_state,
-    replay,
-    run,
-)
-from repoagent.agent.tool import Needs
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.loop import LoopEvent, Outcome, account, replay, run
+from repoagent.agent.state import Needs, State, Tool, open_state
 from repoagent.errors import CheckFailed, LimitReached, ModelError, Refused
-from repoagent.llm import Turn
+from repoagent.llm.conversation import Turn
 
 DIFF = "```diff\n--- a/x.py\n+++ b/x.py\n@@\n one\n-two\n+2\n three\n```\n"
 OTHER = DIFF.replace("+2", "+3")

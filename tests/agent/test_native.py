@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent import Observation, Tool, parse, protocol_text
-from repoagent.agent.native import messages_of, schemas
-from repoagent.agent.state import beside
-from repoagent.agent.tool import OWN
-from repoagent.llm import Blocks, Message, Request, Turn
-from repoagent.llm.call import estimate
+from repoagent.agent.actions import Observation
+from repoagent.agent.native_tools import messages_of, schemas
+from repoagent.agent.protocol import parse, protocol_text
+from repoagent.agent.state import OWN, Tool, beside
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Blocks, Message, Request
+from repoagent.llm.usage import estimate
 
 TOOLS = tuple(
     Tool(re.findall(r"\w+", text)[0], text, lambda action: Observation("x", "x"))

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from repoagent.agent import Action, Observation, Parsed, Tool, parse, protocol_text
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.protocol import Parsed, parse, protocol_text
+from repoagent.agent.state import Tool
 
 TOOLS = ("read", "search", "run", "write", "think", "message", "finish", "reject", "edit")
 DIFF = "```diff\n--- a/x.py\n+++ b/x.py\n@@\n one\n-two\n+<run>evil</run>\n three\n```\n"

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent import Action, fence, parse
-from repoagent.agent.repetition import AGAIN, NEAR, PATIENCE, Repetition, repetition
+from repoagent.agent.actions import Action
+from repoagent.agent.loop_detection import AGAIN, NEAR, PATIENCE, Repetition, repetition
+from repoagent.agent.protocol import parse
 from repoagent.agent.state import Step
-from repoagent.llm import Turn
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import fence
 
 TOOLS = ("read", "run", "edit", "wait", "think", "message")
 

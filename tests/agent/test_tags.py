@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent import Action, Observation, fence, parse, render
+from repoagent.agent.actions import Action, Observation, render
+from repoagent.agent.protocol import parse
 from repoagent.errors import Refused
+from repoagent.llm.model import fence
 
 TOOLS = ("read", "run", "write", "think", "message", "finish")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.window.cache import Cache
 from bench.window.methods import METHODS
 from bench.window.runs import simulated
-from repoagent.llm import Message, Part, Request
+from repoagent.llm.model import Message, Part, Request
 
 
 def request(*texts: str) -> Request:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from repoagent.cli.program.app import cli
-from repoagent.review.output import FORMATS
+from repoagent.cli.app import cli
+from repoagent.review.output.formats import FORMATS
 from tests.cli.hook.test_hook import change, history
 from tests.conftest import GitRepo
 

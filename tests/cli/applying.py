@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run
+from repoagent.cli.app import cli
+from repoagent.cli.exit import run
 from tests.conftest import GitRepo
 from tests.program import run as run_program
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import GROUPS
+from repoagent.cli.app import GROUPS
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 from tests.program import run
@@ -211,9 +211,10 @@ def test_init_outside_a_repository_says_so(tmp_path: Path) -> None:
 
 
 def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
-    from repoagent.cli.config import config_template
-    from repoagent.config import OPTIONS, load
-    from repoagent.store import Layout
+    from repoagent.cli.commands.config import config_template
+    from repoagent.config.layers import load
+    from repoagent.config.options import OPTIONS
+    from repoagent.storage.layout import Layout
 
     template = config_template()
     assert max(map(len, template.splitlines())) <= 110
@@ -259,7 +260,7 @@ def test_completion_of_command_names_imports_no_command(tmp_path: Path) -> None:
         "COMP_CWORD": "1",
     }
     done = subprocess.run(python(code), capture_output=True, text=True, check=True, env=env)
-    assert "repoagent.cli.edit.command" not in done.stderr.split()
+    assert "repoagent.cli.commands.edit" not in done.stderr.split()
 
 
 def test_the_bash_script_is_one_that_bash_takes(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from repoagent.doctor.check import guarded, halves
-from repoagent.doctor.program import without_bytecode
 from repoagent.errors import Refused
+from repoagent.reports.doctor import guarded, halves, without_bytecode
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
@@ -197,7 +196,7 @@ def test_a_person_sees_lines_that_fit(repo: GitRepo) -> None:
 
 
 def test_the_oldest_git_is_the_same_everywhere() -> None:
-    from repoagent.repo.worktree import OLDEST_GIT
+    from repoagent.git.worktree import OLDEST_GIT
 
     page = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
     assert f"is below {OLDEST_GIT} " in page.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import COMMANDS
+from repoagent.cli.app import COMMANDS
 
 TOP = Path(__file__).parents[2]
 

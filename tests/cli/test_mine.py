@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.history.index import mine_in_background, open_index
-from repoagent.repo.worktree import open_worktree
+from repoagent.git.worktree import open_worktree
+from repoagent.history.index.index import mine_in_background, open_index
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run, start
@@ -76,7 +76,7 @@ def test_no_repository_and_no_commit(tmp_path: Path, make_repo: Callable[[str], 
 @pytest.mark.soak
 def test_two_at_once(repo: GitRepo) -> None:
     from repoagent.history.index.index import LOCK
-    from repoagent.store import locked
+    from repoagent.storage.locks import locked
 
     run(["mine"], repo.top)
     with locked(repo.top / ".repoagent" / LOCK, what="a test"):

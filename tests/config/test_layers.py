@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config import OPTIONS, Option, Setting, Settings, load, options
-from repoagent.config.kinds import number
-from repoagent.config.sources import variable
+from repoagent.config import options
+from repoagent.config.layers import load
+from repoagent.config.options import OPTIONS, Option, number
+from repoagent.config.settings import Setting, Settings, variable
 from repoagent.errors import Refused, UsageError
-from repoagent.store import Layout
+from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
 
 
@@ -334,7 +335,7 @@ def test_git_config_knows_units_lists_valueless_keys_and_names_with_dots(repo: G
 
 
 def test_a_broken_git_configuration_is_one_clear_error(repo: GitRepo) -> None:
-    from repoagent.repo.run import GitError
+    from repoagent.git.process import GitError
 
     repo.write(".git/config", "[core\n")
     with pytest.raises(GitError, match="bad config"):
@@ -399,7 +400,7 @@ def test_settings_know_their_keys_and_kinds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("home", ["relative", ""])
 def test_a_relative_xdg_folder_counts_as_not_set(tmp_path: Path, home: str) -> None:
-    from repoagent.config import user_file
+    from repoagent.config.settings import user_file
 
     path = user_file({"XDG_CONFIG_HOME": home, "HOME": str(tmp_path)})
     assert path == tmp_path / ".config" / "repoagent" / "config.toml"

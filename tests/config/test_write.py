@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config import set_value
+from repoagent.config.layers import set_value
 from repoagent.errors import Refused, UsageError
 
 

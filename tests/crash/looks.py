@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from repoagent.git.undo_log import list_edits
+from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import read as read_conversation
-from repoagent.memory import memories, read_edits, read_notes
-from repoagent.repo.undo import list_edits
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.memory.edit_records import read_edits
+from repoagent.memory.identity.store import memories
+from repoagent.memory.notes import read_notes
 from tests.conftest import GitRepo
-from tests.repo.edits import journals, visible
+from tests.git.edits import journals, visible
 
 
 def look(repo: GitRepo) -> dict[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from repoagent.llm import OnText, Reply, Request, Usage
+from repoagent.llm.model import OnText, Reply, Request, Usage
 from tests.conftest import GitRepo
 from tests.crash.scenes import own_work, plain
 
@@ -149,8 +149,8 @@ def prepare(repo: GitRepo, scene: RunScene) -> None:
 
 def with_model(scene: RunScene, calls: Path) -> None:
     """Have this process ask the scripted model, and its children theirs."""
-    from repoagent.edit import means as opening
-    from repoagent.work.children import process
+    from repoagent.edit import model_setup as opening
+    from repoagent.tasks.subagents import process
 
     steps = scene.steps
     vars(opening)["open_model"] = lambda *_, **__: Scripted(steps, calls)

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import read
-from repoagent.repo.worktree import layout, open_worktree
-from repoagent.work.changes.ledger import open_ledger
+from repoagent.tasks.changes.change_set import open_change_set
 from tests.conftest import GitRepo
 from tests.crash.kill import kind
 from tests.crash.looks import contents, litter
@@ -124,7 +124,7 @@ class Stage:
             found["calls"] = (most, self.file.read_text())
         worktree = open_worktree(self.repo.top)
         for home in sorted(layout(worktree).runs.iterdir()):
-            ledger = open_ledger(worktree, home / "changes")
+            ledger = open_change_set(worktree, home / "changes")
             if ledger.changes or ledger.coming:
                 found[f"ledger of {home.name}"] = [change.name for change in ledger.changes]
         told = read(self.repo.top / ".repoagent/conversations/work.md")

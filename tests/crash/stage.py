@@ -6,10 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
-from repoagent.edit import run as edit_run
-from repoagent.edit.apply import run as apply_run
-from repoagent.memory import resolve
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.edit import apply_patch as apply_run
+from repoagent.edit import edit as edit_run
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.memory.identity.store import resolve
 from tests.conftest import GitRepo
 from tests.crash.looks import litter, look
 from tests.crash.machine import COUNT, Event, Faults

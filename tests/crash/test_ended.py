@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET
-from tests.repo.edits import journals, visible
+from tests.git.edits import journals, visible
 
 pytestmark = pytest.mark.soak
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, script
 from tests.edit.conftest import run as run_fixture
-from tests.repo.edits import committed, journals
+from tests.git.edits import committed, journals
 
 pytestmark = pytest.mark.soak
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.repo import blob_hash
+from repoagent.git.files import blob_hash
 
 TOP = Path(__file__).parents[2]
 PYPROJECT = (TOP / "pyproject.toml").read_text()

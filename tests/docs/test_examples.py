@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from repoagent.cli.program.app import cli
+from repoagent.cli.app import cli
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 from tests.docs import stage

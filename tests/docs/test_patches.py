@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import repoagent.patch
-from repoagent.patch import Applied, PatchRefused, SourceText, apply_answer
-from repoagent.patch.tolerances import READING, TOLERANCES
+from repoagent.patch.apply_file import Applied, apply_answer
+from repoagent.patch.errors import READING, TOLERANCES, PatchRefused
+from repoagent.patch.model import SourceText
 
 PAGE = Path(__file__).parents[2] / "docs" / "patches.md"
 CODE = Path(repoagent.patch.__file__).parent
@@ -114,11 +115,11 @@ def test_every_reason_is_on_the_page_and_no_other() -> None:
 
 
 def _reasons(source: str) -> Iterator[str]:
-    """The codes that a module gives to a Misfit or a Problem, also by way of the name `reason`."""
+    """The codes that a module gives to a PatchError or a Problem, also by way of the name `reason`."""
     for node in ast.walk(ast.parse(source)):
         places: list[ast.expr] = []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            places = {"Misfit": node.args[:1], "Problem": node.args[2:3]}.get(node.func.id, [])
+            places = {"PatchError": node.args[:1], "Problem": node.args[2:3]}.get(node.func.id, [])
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "reason":
             places = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else []
         for place in places:

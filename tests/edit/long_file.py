@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repoagent.agent import Action, Observation
+from repoagent.agent.actions import Action, Observation
 from repoagent.agent.protocol import parse
-from repoagent.config import load
-from repoagent.edit import EditRequest, Prepared, Target, prepare
-from repoagent.edit.briefing.forms import Asked, Form
-from repoagent.repo import open_worktree
+from repoagent.config.layers import load
+from repoagent.edit.prompt.build import Prepared
+from repoagent.edit.prompt.formats import Asked, Form
+from repoagent.edit.prompt.gather import prepare
+from repoagent.edit.request import EditRequest, Target
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
 HEAD = '"""A shop."""\n\nimport os\nfrom pathlib import Path\n\nLIMIT = 10\n\n\n'

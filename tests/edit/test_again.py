@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import read_edits
+from repoagent.memory.edit_records import read_edits
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.apply.bound import bound_source, parse_bindings
-from repoagent.edit.apply.given import plain_message, read_given
-from repoagent.edit.apply.tree import Tree, from_here, tracked
+from repoagent.edit.apply_files import Tree, from_here, tracked
+from repoagent.edit.apply_input import bound_source, parse_bindings, plain_message, read_given
 from repoagent.errors import Refused, UsageError
-from repoagent.patch import read_answer
-from repoagent.repo import FileChange, Source, blob_hash, open_worktree, read_source
+from repoagent.git.files import FileChange, Source, blob_hash, read_source
+from repoagent.git.worktree import open_worktree
+from repoagent.patch.apply_file import read_answer
 from tests.cli.applying import GREET, TWO, Here, diff, made
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.edit.context_files import Found, collect, context_parts
-from repoagent.edit.context_files.named import named_in, without_front_matter
-from repoagent.edit.verify.scope import gate
+from repoagent.edit.guards.scope import gate
+from repoagent.edit.prompt.context_files import Found, collect, context_parts, named_in, without_front_matter
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from repoagent.edit.draft import Draft
-from repoagent.repo.change import REGULAR, FileChange
-from repoagent.repo.source import Source
+from repoagent.edit.request import Draft
+from repoagent.git.files import REGULAR, FileChange, Source
 
 
 def change(old: str | None, new: str | None, before: bytes | None, after: bytes | None) -> FileChange:

@@ -8,22 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent import Action
-from repoagent.config import load
-from repoagent.edit import EditRequest, Prepared, Target, prepare
-from repoagent.edit.briefing.forms import Asked
-from repoagent.edit.large.block import excerpt_of
-from repoagent.edit.large.parts import About
-from repoagent.edit.large.reading import read_part
-from repoagent.edit.large.room import Room, room_for_files, too_long
-from repoagent.edit.large.terms import parts, read_query
-from repoagent.edit.large.units import units
+from repoagent.agent.actions import Action
+from repoagent.config.layers import load
+from repoagent.edit.prompt.build import Prepared
+from repoagent.edit.prompt.formats import Asked
+from repoagent.edit.prompt.gather import prepare
+from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, room_for_files, too_long
+from repoagent.edit.prompt.relevance import About, parts, read_query, units
+from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import UsageError
-from repoagent.repo import layout, open_worktree
+from repoagent.git.worktree import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff
 
-ROOM = Room(8_000, 2_000)
+ROOM = Budget(8_000, 2_000)
 HEAD = '"""Many tasks."""\n\nimport os\n\nLIMIT = 10\n\n\n'
 
 

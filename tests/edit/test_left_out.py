@@ -7,11 +7,11 @@ import shlex
 
 import pytest
 
-from repoagent.edit.draft import Draft
-from repoagent.edit.landing.preflight import refuse_untracked
-from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.checks import refuse_untracked
+from repoagent.edit.request import Draft, EditRequest, Target
 from repoagent.errors import Refused
-from repoagent.repo import open_worktree, read_source
+from repoagent.git.files import read_source
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
 PATH = "lib/two words.txt"

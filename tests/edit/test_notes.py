@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.remembering.lessons import Lesson, about, happened, offered, taken_back
-from repoagent.llm import Turn
-from repoagent.llm.conversation import read
+from repoagent.edit.memory import Lesson, about, happened, offered, taken_back
+from repoagent.llm.conversation import Turn, read
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.remembering.unfinished import alive
-from repoagent.repo import layout, open_worktree
+from repoagent.edit.unfinished import alive
+from repoagent.git.worktree import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 from tests.program import Running

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from repoagent.edit.landing.check_output import start_of
+from repoagent.edit.checks import start_of
 from tests.conftest import GitRepo
-from tests.edit.briefing.test_forms import ROUNDED, TOTAL
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP
+from tests.edit.prompt.test_forms import ROUNDED, TOTAL
 
 
 def fenced(path: str, text: str) -> str:

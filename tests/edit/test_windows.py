@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.small.windows import (
+from repoagent.edit.small_models.excerpts import (
     Window,
     answered_windows,
     find_models,
@@ -14,8 +14,9 @@ from repoagent.edit.small.windows import (
     question,
     rows_now,
 )
-from repoagent.patch import FilePatch, SourceText, apply_patches, decode
-from repoagent.patch.problems import PatchRefused
+from repoagent.patch.apply_file import apply_patches
+from repoagent.patch.errors import PatchRefused
+from repoagent.patch.model import FilePatch, SourceText, decode
 from tests.edit.long_file import SHOP
 
 DATA = SHOP.encode()

@@ -13,7 +13,8 @@ import time
 import atheris
 
 with atheris.instrument_imports(include=["repoagent.patch"]):
-    from repoagent.patch import SourceText, apply_answer, decode
+    from repoagent.patch.apply_file import apply_answer
+    from repoagent.patch.model import SourceText, decode
     from tests.fuzz import near
 
 SLOW = 5.0  # seconds

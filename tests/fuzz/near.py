@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from repoagent.patch import (
-    NoPatch,
-    PatchRefused,
-    SourceText,
-    apply_answer,
-    bad_path,
-    canonical_diff,
-    patch_spans,
-)
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.files import bad_path
+from repoagent.patch.model import SourceText
+from repoagent.patch.parse.blocks import patch_spans
+from repoagent.patch.render import canonical_diff
 
 Choose = Callable[[int], int]
 

@@ -7,7 +7,9 @@ import random
 import pytest
 
 from bench.patch.slips_withdrawn import CLOSINGS, OPENINGS, PARTS, TAKEN_BACK, UNCLEAR, spoken
-from repoagent.patch import PatchRefused, SourceText, apply_answer
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import PatchRefused
+from repoagent.patch.model import SourceText
 
 FUNCTIONS = 12
 SOURCE = "".join(

@@ -6,12 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history import FileCommit, Past, history_block, to_dict
-from repoagent.history.block import people_line
-from repoagent.history.parse import parse_log, renamed
-from repoagent.history.people import People, Person, people_of
-from repoagent.history.steps import Step
-from repoagent.history.touched import Touched
+from repoagent.history.commit_details import Step, Touched
+from repoagent.history.file_history import Past, People, Person, people_of
+from repoagent.history.log import FileCommit, parse_log, renamed
+from repoagent.history.render import history_block, people_line, to_dict
 
 COMMIT = FileCommit(
     "a" * 40, "aaaaaaa", "Ada", "2026-01-02T03:04:05+01:00", "fix: it", 3, 1, "x.py", "M", ("b" * 40,)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.history import Look
-from repoagent.history.index import open_index
-from repoagent.history.summaries.store import Summary, write_summary
-from repoagent.repo import layout, open_worktree
-from repoagent.repo.run import GitError
+from repoagent.git.process import GitError
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.history.index.index import open_index
+from repoagent.history.prompt import Look
+from repoagent.history.summary_store import Summary, write_summary
 from tests.conftest import GitRepo
 
 

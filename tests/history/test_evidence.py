@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repoagent.history.evidence import tell
+from repoagent.history.render import tell
 from tests.conftest import GitRepo
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
+from repoagent.git.worktree import open_worktree
 from repoagent.history import neighbors as task
-from repoagent.history.index import background
+from repoagent.history.index import index
 from repoagent.history.neighbors import Neighborhood, neighborhood
-from repoagent.repo.worktree import open_worktree
 from tests.conftest import GitRepo
 
 
@@ -67,7 +67,7 @@ def test_while_it_is_being_built_the_files_own_commits_answer(
 ) -> None:
     long_history(repo, 3000)
     monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
-    monkeypatch.setattr(background, "mine_in_background", lambda worktree: None)
+    monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
     found = ask(repo, "core.c", picture=True)
     assert found.state == "recent" and "the index of the history is being built" in found.note
     assert together(found) == {"core.h": (30, 30)}
@@ -93,7 +93,7 @@ def test_the_quick_way_reads_no_more_than_its_time(repo: GitRepo, monkeypatch: p
     long_history(repo, 3000)
     monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
     monkeypatch.setattr(task, "QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(background, "mine_in_background", lambda worktree: None)
+    monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
     found = ask(repo, "core.c")
     assert found.state in {"recent", "names"} and found.looked_at <= 30
 
@@ -120,9 +120,9 @@ def test_a_folder_stands_for_its_files_and_is_not_its_own_neighbor(repo: GitRepo
 
 
 def test_many_files_of_a_folder_are_not_all_looked_at(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    from repoagent.history import asked
+    from repoagent.history import neighbors
 
-    monkeypatch.setattr(asked, "FILES_OF_FOLDER", 2)
+    monkeypatch.setattr(neighbors, "FILES_OF_FOLDER", 2)
     for number in range(4):
         repo.commit("one", **{f"lib/{number}.c": f"{number} " * 50, "other.h": f"{number}"})
     found = ask(repo, "lib")

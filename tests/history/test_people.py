@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.parse import FileCommit
-from repoagent.history.people import is_bot, people_of
+from repoagent.history.file_history import is_bot, people_of
+from repoagent.history.log import FileCommit
 
 
 def commit(author: str, date: str, email: str = "a@b.org") -> FileCommit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from repoagent.history.cochange.score import neighbors
-from repoagent.history.quick import QuickLook
+from repoagent.history.recent_commits import QuickLook
 from tests.conftest import GitRepo
 
 

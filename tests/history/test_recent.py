@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.history import recent_commits, start
-from repoagent.repo.run import GitError
+from repoagent.git.process import GitError
+from repoagent.history.recent_commits import recent_commits, start
 from tests.conftest import GitRepo
 
 
@@ -251,9 +251,9 @@ def test_the_time_runs_from_the_start(repo: GitRepo, slow_git: Path) -> None:
     assert time.monotonic() - asked < 0.9
 
 
-def test_the_door_is_light() -> None:
+def test_the_module_is_light() -> None:
     code = (
-        "import sys, repoagent.history as h; h.start; h.to_dict;"
+        "import sys, repoagent.history.recent_commits;"
         "print([m for m in ('git', 'tree_sitter', 'rich', 'click', 'json', 'sqlite3') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

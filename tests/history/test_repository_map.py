@@ -9,14 +9,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history.cochange.commit import Commit
-from repoagent.history.repository_map import (
-    LARGEST,
-    MappedFile,
-    RepositoryMap,
-    build_map,
-    colour_folders,
-)
+from repoagent.history.cochange.score import Commit
+from repoagent.history.repository_map import LARGEST, MappedFile, RepositoryMap, build_map, colour_folders
 
 NAMES = {
     1: b"net/a.py", 2: b"net/b.py", 3: b"net/c.py",

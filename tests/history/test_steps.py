@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.parse import FileCommit
-from repoagent.history.recent import start
-from repoagent.history.steps import Step, did, lines_of, steps
-from repoagent.history.touched import Touched, compare, parts
+from repoagent.history.commit_details import Step, Touched, compare, did, lines_of, parts, steps
+from repoagent.history.log import FileCommit
+from repoagent.history.recent_commits import start
 from tests.conftest import GitRepo
 
 APP = "import os\n\n\nclass App:\n    def run(self):\n        return 1\n\n    def stop(self):\n        return 2\n\n\ndef main():\n    App().run()\n"

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.history.index import open_index
-from repoagent.history.indexed import commits_of, look_up
-from repoagent.history.past import Past, past
-from repoagent.repo import WorkTree, layout, open_worktree
+from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.history.file_history import Past, commits_of, look_up, past
+from repoagent.history.index.index import open_index
 from tests.conftest import GitRepo
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.stream import Record, records, stream
-from repoagent.repo.run import GitError
+from repoagent.git.process import GitError
+from repoagent.history.log import Record, records, stream
 from tests.conftest import GitRepo
 
 paths = st.binary(min_size=1, max_size=12).filter(lambda path: b"\0" not in path)

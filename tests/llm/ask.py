@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from repoagent.llm import Message, OnText, Part, Reply, Request
+from repoagent.llm.model import Message, OnText, Part, Reply, Request
 
 
 def ask(text: str = "make it faster", *, system: str = "You edit.", key: str = "") -> Request:

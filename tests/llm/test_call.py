@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.llm import Limits, Meter, Price, Reply, Retryable, Usage, call, complete
-from repoagent.llm.call import ATTEMPTS
-from repoagent.llm.providers.anthropic.api import AnthropicModel
+from repoagent.llm import client
+from repoagent.llm.client import ATTEMPTS, complete
+from repoagent.llm.model import Reply, Retryable, Usage
+from repoagent.llm.providers.anthropic import AnthropicModel
+from repoagent.llm.usage import Limits, Meter, Price
 from tests.llm.ask import Scripted, ask
 from tests.llm.providers.messages_server import Script, Server, cut, status, text
 
@@ -175,7 +177,7 @@ def test_a_429_is_repeated_over_http(server_with: Callable[[Script], Server]) ->
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_reply_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
-    monkeypatch.setattr(call, "LONGEST_REPLY", 1_000)
+    monkeypatch.setattr(client, "LONGEST_REPLY", 1_000)
     heard: list[str] = []
     model = Scripted([Reply("x" * (1_200 // parts), "length")] * parts)
     with pytest.raises(ModelError, match="was not kept"):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.llm import Price, Usage
-from repoagent.llm.catalogue import _data, aliases, data_date, format_by_size, known, parameters
+from repoagent.llm.catalog import _data, aliases, data_date, format_by_size, known, parameters
+from repoagent.llm.model import Usage
+from repoagent.llm.usage import Price
 from tests.llm.providers.tiny_model import write_tiny_model
 
 SONNET = "anthropic/claude-sonnet-5-5"

@@ -10,8 +10,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.llm import BrokenConversation, Conversation, NewerConversation, Turn, to_messages
-from repoagent.llm.conversation import append, dumps, loads, read
+from repoagent.llm.conversation import (
+    BrokenConversation,
+    Conversation,
+    NewerConversation,
+    Turn,
+    append,
+    dumps,
+    loads,
+    read,
+    to_messages,
+)
 
 NONCE = "7f3a9c21"
 HEADING = f"## [{NONCE}] user\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Meter, Price, Reply, Retryable, Usage, complete
-from repoagent.llm.fallback import Fallback
+from repoagent.llm.client import Fallback, complete
+from repoagent.llm.model import Reply, Retryable, Usage
+from repoagent.llm.usage import Meter, Price
 from tests.llm.ask import Scripted, ask
 
 BUSY = Retryable("the server is overloaded", usage=Usage(10, 1))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import RepoagentError
-from repoagent.llm import Ledger, Usage, state_folder
-from repoagent.llm.ledger import read
+from repoagent.llm.model import Usage
+from repoagent.llm.usage import SpendLog, read, state_folder
 
 USAGE = Usage(100, 20, 3, 4)
 
@@ -21,7 +21,7 @@ def today() -> date:
 
 
 def test_a_call_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "spent").about("20261122-1", "/some/repository", ("a.py", "b c.py"))
+    ledger = SpendLog(tmp_path / "spent").about("20261122-1", "/some/repository", ("a.py", "b c.py"))
     ledger.add("openai/gpt-x", USAGE, 0.25)
     ledger.add("ollama/llama", USAGE, None)
     first, second = read(tmp_path / "spent")
@@ -37,21 +37,21 @@ def test_a_call_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_replay_is_not_spent(tmp_path: Path) -> None:
-    Ledger(tmp_path / "spent").add("replay:x.jsonl", USAGE, 0.0)
+    SpendLog(tmp_path / "spent").add("replay:x.jsonl", USAGE, 0.0)
     assert not (tmp_path / "spent").exists()
 
 
 def test_only_the_days_asked_for_are_read(tmp_path: Path) -> None:
-    Ledger(tmp_path).add("a/b", USAGE, 1.0)
+    SpendLog(tmp_path).add("a/b", USAGE, 1.0)
     (tmp_path / f"{today()}.jsonl").rename(tmp_path / "2001-02-03.jsonl")
-    Ledger(tmp_path).add("a/b", USAGE, 2.0)
+    SpendLog(tmp_path).add("a/b", USAGE, 2.0)
     assert [spent.cost for spent in read(tmp_path)] == [1.0, 2.0]
     assert [spent.cost for spent in read(tmp_path, today())] == [2.0]
-    assert Ledger(tmp_path).today() == 2.0
+    assert SpendLog(tmp_path).today() == 2.0
 
 
 def test_lines_of_another_format_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = SpendLog(tmp_path)
     ledger.add("a/b", USAGE, 1.0)
     file = tmp_path / f"{today()}.jsonl"
     good = json.loads(file.read_text())
@@ -66,23 +66,23 @@ def test_lines_of_another_format_are_left_out(tmp_path: Path, capsys: pytest.Cap
 def test_what_can_t_be_written_does_not_stop_an_edit_unless_a_limit_depends_on_it(tmp_path: Path) -> None:
     (tmp_path / "spent").write_text("a file where the folder should be")
     said: list[str] = []
-    Ledger(tmp_path / "spent", warn=said.append).add("a/b", USAGE, 1.0)
+    SpendLog(tmp_path / "spent", warn=said.append).add("a/b", USAGE, 1.0)
     assert "what was spent could not be written down" in said[0]
     with pytest.raises(RepoagentError):
-        Ledger(tmp_path / "spent", must=True).add("a/b", USAGE, 1.0)
+        SpendLog(tmp_path / "spent", must=True).add("a/b", USAGE, 1.0)
 
 
 def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     def spend() -> None:
         for _ in range(5):
-            Ledger(tmp_path).add("a/b", USAGE, 0.5)
+            SpendLog(tmp_path).add("a/b", USAGE, 0.5)
 
     threads = [threading.Thread(target=spend) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert Ledger(tmp_path).today() == 20.0
+    assert SpendLog(tmp_path).today() == 20.0
 
 
 def test_it_stands_in_the_users_state_folder(tmp_path: Path) -> None:

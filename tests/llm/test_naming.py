@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.llm.naming import public, shown
+from repoagent.llm.model import display_name, public
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz"
 
@@ -29,6 +29,6 @@ def test_a_commit_names_no_arguments_and_no_folders(spec: str, name: str) -> Non
     "spec", [f"command:KEY={SECRET} llm", f"command:llm --key {SECRET}", f"command:llm -x {SECRET}"]
 )
 def test_no_key_is_shown(spec: str) -> None:
-    assert SECRET not in shown(spec)
-    assert "llm" in shown(spec)
-    assert shown("manual") == "manual"
+    assert SECRET not in display_name(spec)
+    assert "llm" in display_name(spec)
+    assert display_name("manual") == "manual"

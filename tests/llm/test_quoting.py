@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.llm.quoting import fence, printable, without_thought
+from repoagent.llm.model import fence, printable, without_thought
 
 TAGS = st.lists(st.sampled_from(["<", "/", " ", "a", "A", ">", "\n", "</a>", "<a ", "x"])).map("".join)
 

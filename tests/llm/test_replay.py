@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Meter, Reply, Retryable, Usage, complete, render
-from repoagent.llm.replay import Recorder, Replay
+from repoagent.llm.cassettes import Recorder, Replay
+from repoagent.llm.client import complete
+from repoagent.llm.model import Reply, Retryable, Usage, render
+from repoagent.llm.usage import Meter
 from tests.llm.ask import Scripted, ask
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config import Settings, load
+from repoagent.config.layers import load
+from repoagent.config.settings import Settings
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm import DEFAULT_MODEL, Wishes, catalogue, chosen, known, open_model, preload
-from repoagent.llm.fallback import Fallback
-from repoagent.llm.replay import Recorder
-from repoagent.llm.select import resolve, wishes_of
+from repoagent.llm import catalog
+from repoagent.llm.cassettes import Recorder
+from repoagent.llm.client import Fallback
+from repoagent.llm.model import Wishes
+from repoagent.llm.registry import DEFAULT_MODEL, chosen, known, open_model, preload, resolve, wishes_of
 
 GGUF = "local/~/models/qwen.gguf"
 
@@ -195,7 +197,7 @@ def test_your_own_alias_comes_before_a_family(tmp_path: Path) -> None:
 
 
 def test_short_names_are_listed_and_each_means_what_is_listed(tmp_path: Path) -> None:
-    listed = catalogue.families()
+    listed = catalog.families()
     assert {"sonnet", "opus", "haiku", "gpt-5", "gemini", "grok"} <= set(listed)
     assert {name: resolve(settings(tmp_path), name) for name in listed} == listed
     assert listed["sonnet"] == DEFAULT_MODEL

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from repoagent.errors import LimitReached, UsageError
-from repoagent.llm import Limits, Meter, Price, Usage, estimate, estimate_tokens
-from repoagent.llm.usage import cost_text, dollars
+from repoagent.llm.model import Usage
+from repoagent.llm.usage import Limits, Meter, Price, cost_text, dollars, estimate, estimate_tokens
 from tests.llm.ask import ask
 
 SONNET = "anthropic/claude-sonnet-5-5"

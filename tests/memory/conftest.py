@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import Memory, remember, resolve
-from repoagent.repo.worktree import WorkTree, layout, open_worktree
-from repoagent.store import Layout
+from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import remember, resolve
+from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
 
 

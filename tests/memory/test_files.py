@@ -16,19 +16,11 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.llm.model import Usage
-from repoagent.memory import (
-    EditRecord,
-    Note,
-    add_note,
-    append_edit,
-    memories,
-    read_edits,
-    read_notes,
-    remember,
-    resolve,
-)
-from repoagent.memory.identity.content import last_contents
+from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Identity, Rekeying, Seen, from_dict, to_dict
+from repoagent.memory.identity.similarity import last_contents
+from repoagent.memory.identity.store import memories, remember, resolve
+from repoagent.memory.notes import Note, add_note, read_notes
 from tests.memory.conftest import Desk, text
 
 

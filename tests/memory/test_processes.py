@@ -7,16 +7,17 @@ import sys
 
 import pytest
 
-from repoagent.memory import memories, read_edits, read_notes
-from repoagent.memory.identity.remember import listing
+from repoagent.memory.edit_records import read_edits
+from repoagent.memory.identity.store import listing, memories
+from repoagent.memory.notes import read_notes
 from tests.conftest import GitRepo
 from tests.memory.conftest import desk_at, text
 
 _WORKER = """
 import sys
 from pathlib import Path
-from repoagent.memory import EditRecord, add_note, append_edit, remember, resolve
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.memory.edit_records import EditRecord, append_edit; from repoagent.memory.notes import add_note; from repoagent.memory.identity.store import remember, resolve
+from repoagent.git.worktree import layout, open_worktree
 
 top, who = Path(sys.argv[1]), int(sys.argv[2])
 worktree = open_worktree(top)
@@ -63,8 +64,8 @@ def test_eight_processes_on_forty_files(repo: GitRepo) -> None:
 _MINUTE = """
 import os, sys, time
 from pathlib import Path
-from repoagent.memory import EditRecord, add_note, append_edit, remember, resolve
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.memory.edit_records import EditRecord, append_edit; from repoagent.memory.notes import add_note; from repoagent.memory.identity.store import remember, resolve
+from repoagent.git.worktree import layout, open_worktree
 
 top, who, until = Path(sys.argv[1]), int(sys.argv[2]), time.monotonic() + float(sys.argv[3])
 worktree = open_worktree(top)

@@ -6,10 +6,13 @@ from datetime import date
 
 import pytest
 
+from repoagent.git.process import git
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory import Memory, add_note, append_edit, block, search_memory
-from repoagent.memory.prompt import FOREIGN, marked, notes_block
-from repoagent.repo import git
+from repoagent.memory.edit_records import append_edit
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.notes import add_note
+from repoagent.memory.prompt import FOREIGN, block, marked, notes_block
+from repoagent.memory.search.search import search_memory
 from tests.memory.conftest import Desk, atomic_save, edited, text
 from tests.memory.test_files import record
 

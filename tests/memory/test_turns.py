@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import ModelError, Refused
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append, dumps, loads, read
+from repoagent.llm.conversation import Turn, append, dumps, loads, read
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory import Memory, append_edit, read_notes
-from repoagent.memory.identity.record import Identity
-from repoagent.memory.notes.file import COMPACTED
-from repoagent.memory.turns import compact, compact_above, exchanges, told
-from repoagent.memory.turns.said import failing_line, reason_of, words
+from repoagent.memory.compaction import compact, compact_above
+from repoagent.memory.conversation_log import exchanges
+from repoagent.memory.edit_records import append_edit
+from repoagent.memory.identity.record import Identity, Memory
+from repoagent.memory.notes import COMPACTED, read_notes
+from repoagent.memory.prompt import failing_line, reason_of, told, words
 from tests.memory.test_files import record
 
 SAID_NO = Turn(
@@ -266,9 +266,9 @@ def body_of(data: bytes) -> bytes:
 def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from repoagent.llm import Turn\nfrom repoagent.llm.conversation import append\n"
-        "from repoagent.memory import Memory\nfrom repoagent.memory.identity.record import Identity\n"
-        "from repoagent.memory.turns import compact_above\n"
+        "from repoagent.llm.conversation import Turn\nfrom repoagent.llm.conversation import append\n"
+        "from repoagent.memory.identity.record import Memory\nfrom repoagent.memory.identity.record import Identity\n"
+        "from repoagent.memory.compaction import compact_above\n"
         "memory = Memory(Path(sys.argv[1]), Identity('a.py'))\n"
         "for n in range(2000):\n"
         "    append(memory.conversation, Turn('user', f'{sys.argv[2]} {n}'), Turn('assistant', 'x' * 200))\n"

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from repoagent.patch import Applied, PatchRefused, SourceText, apply_answer
+from repoagent.patch.apply_file import Applied, apply_answer
+from repoagent.patch.errors import PatchRefused
+from repoagent.patch.model import SourceText
 
 APP = b'''import sys
 

@@ -8,9 +8,8 @@ import time
 import pytest
 import unidiff
 
-from repoagent.patch import canonical_diff
-from repoagent.patch.linediff import differing
-from repoagent.repo.change import FileChange
+from repoagent.git.files import FileChange
+from repoagent.patch.render import canonical_diff, differing
 from tests.conftest import GitRepo
 
 ROWS = b"".join(b"row %d\n" % number for number in range(40))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch import Applied, NoPatch, PatchRefused, SourceText, apply_answer, patch_spans
+from repoagent.patch.apply_file import Applied, apply_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.model import SourceText
+from repoagent.patch.parse.blocks import patch_spans
 from tests.patch.helpers import APP, after, reasons
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.locate.match import EXACT, LEVELS, PUNCTUATION, TRAILING_SPACE, WHITESPACE, FileIndex
-from repoagent.patch.text import decode
+from repoagent.patch.locate.exact import EXACT, LEVELS, PUNCTUATION, TRAILING_SPACE, WHITESPACE, FileIndex
+from repoagent.patch.model import decode
 
 ODD = [chr(code) for code in (*range(0x3100), *range(0xD800, 0xE000, 64), *range(0xF900, 0x10000), 0x1F600)]
 LINES = tuple(f"{odd} a {odd}e\u0301\u2026{odd}\t" for odd in ODD if odd != "\n")

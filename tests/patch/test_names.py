@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer, read_answer
-from repoagent.patch.paths import known_path
+from repoagent.patch.apply_file import apply_answer, read_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.files import known_path
+from repoagent.patch.model import SourceText
 
 BEFORE, AFTER = b"one\ntwo\nthree\n", b"one\n2\nthree\n"
 HUNK = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"

@@ -6,15 +6,10 @@ import time
 
 import pytest
 
-from repoagent.patch import (
-    NoPatch,
-    PatchRefused,
-    SourceText,
-    apply_answer,
-    apply_patches,
-    patch_spans,
-    read_answer,
-)
+from repoagent.patch.apply_file import apply_answer, apply_patches, read_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.model import SourceText
+from repoagent.patch.parse.blocks import patch_spans
 from tests.patch.helpers import APP, after, fenced, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')

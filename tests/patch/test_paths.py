@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch import NoPatch, PatchRefused, SourceText, apply_answer, bad_path
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.files import bad_path
+from repoagent.patch.model import SourceText
 
 EVIL = [
     "",

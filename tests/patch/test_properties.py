@@ -10,17 +10,12 @@ import unidiff
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch import (
-    NoPatch,
-    PatchRefused,
-    SourceText,
-    apply_answer,
-    canonical_diff,
-    decode,
-    patch_spans,
-)
-from repoagent.patch.linediff import differing
-from repoagent.repo.change import FileChange
+from repoagent.git.files import FileChange
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.model import SourceText, decode
+from repoagent.patch.parse.blocks import patch_spans
+from repoagent.patch.render import canonical_diff, differing
 from tests.conftest import GitRepo
 
 _WORDS = st.sampled_from(

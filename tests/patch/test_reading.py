@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch import PatchRefused, SourceText, apply_answer, patch_spans
-from repoagent.patch.parse.answer import parse
-from repoagent.patch.parse.prose import alternative, revises
-from repoagent.patch.problems import Misfit
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import PatchError, PatchRefused
+from repoagent.patch.model import SourceText
+from repoagent.patch.parse.answer import alternative, parse, revises
+from repoagent.patch.parse.blocks import patch_spans
 from tests.patch.helpers import APP, after, fenced, reasons
 
 _PIECES = [
@@ -98,7 +99,7 @@ def test_junk_has_spans_in_order_and_never_crashes(lines: list[str], loose: bool
         end = span.end
     try:
         patches = parse(answer, loose=loose)
-    except Misfit:
+    except PatchError:
         return
     assert all(hunk.lines for patch in patches for hunk in patch.hunks)
 
@@ -109,7 +110,7 @@ def test_junk_has_spans_in_order_and_never_crashes(lines: list[str], loose: bool
 def test_any_text_is_read(answer: str, loose: bool) -> None:
     try:
         parse(answer, loose=loose)
-    except Misfit as misfit:
+    except PatchError as misfit:
         assert misfit.text
 
 
@@ -205,7 +206,7 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
         start = time.process_time()
         try:
             parse(answer)
-        except Misfit:
+        except PatchError:
             pass
         return time.process_time() - start
 
@@ -216,7 +217,7 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
 @pytest.mark.parametrize("answer", ["\n" * 4_000_001, "```\nx\n```\n" * 20_001])
 @pytest.mark.soak
 def test_what_is_too_large_to_be_an_answer_is_refused(answer: str) -> None:
-    with pytest.raises(Misfit, match="too large"):
+    with pytest.raises(PatchError, match="too large"):
         parse(answer)
 
 
@@ -226,7 +227,7 @@ def test_fifty_megabytes_of_junk(name: str) -> None:
     answer = JUNK[name] * (50_000_000 // len(JUNK[name]))
     try:
         parse(answer)
-    except Misfit as misfit:
+    except PatchError as misfit:
         assert misfit.text
 
 

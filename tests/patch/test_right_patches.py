@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from repoagent.patch import NoPatch, SourceText, apply_answer
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import NoPatch
+from repoagent.patch.model import SourceText
 from tests.patch.helpers import after, reasons, refused, run
 
 HEAD = "--- a/app.py\n+++ b/app.py\n"

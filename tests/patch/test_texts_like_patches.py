@@ -6,7 +6,7 @@ import difflib
 
 import pytest
 
-from repoagent.patch import NoPatch
+from repoagent.patch.errors import NoPatch
 from tests.patch.helpers import after, run
 
 LOOKALIKES = [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch import PatchRefused, SourceText, apply_answer
-from repoagent.patch.hunk import Words
-from repoagent.patch.parse.prose import everything, last_counts, takes_back_last, words
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import PatchRefused
+from repoagent.patch.model import SourceText, Words
+from repoagent.patch.parse.answer import everything, last_counts, takes_back_last, words
 from tests.patch.helpers import refused
 
 SOURCE = "".join(

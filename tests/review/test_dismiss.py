@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused, UsageError
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.dismiss import (
+from repoagent.review.dismissals import (
     accept,
     dismiss,
     dismissed_path,
@@ -20,9 +20,20 @@ from repoagent.review.dismiss import (
     split_dismissed,
     verdicts,
 )
-from repoagent.review.finding import Evidence, Finding, Level, Place, Report, Suggestion
-from repoagent.review.record import as_data, from_data, keep_last, last_path, read_last
-from repoagent.store import Layout
+from repoagent.review.finding import (
+    Evidence,
+    Finding,
+    Level,
+    Place,
+    Report,
+    Suggestion,
+    as_data,
+    from_data,
+    keep_last,
+    last_path,
+    read_last,
+)
+from repoagent.storage.layout import Layout
 
 TEXT = b"a = 1\nb = 2  # repoagent: ignore[security]\nc = 3\n<!-- RepoAgent: ignore[tests, correctness] -->\nd = 4\ne = 5\n"
 FOUND = Finding(

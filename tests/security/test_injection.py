@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent import Action
-from repoagent.config import load
-from repoagent.edit.briefing.tools import Workbench, history_tool, outline_tool, read_tool, search_tool
-from repoagent.edit.draft import Draft
-from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.verify.scope import gate
+from repoagent.agent.actions import Action
+from repoagent.config.layers import load
+from repoagent.edit.guards.scope import gate
+from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.tools import ToolContext, history_tool, outline_tool, read_tool, search_tool
 from repoagent.errors import UsageError
-from repoagent.history import recent_commits
-from repoagent.repo import layout, open_worktree
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.history.recent_commits import recent_commits
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, run, script
 from tests.security.conftest import Attack, modify, snapshot
@@ -32,9 +31,9 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def bench(repo: GitRepo) -> Workbench:
+def bench(repo: GitRepo) -> ToolContext:
     request = EditRequest("x", (Target("a.txt"),), scope="repo")
-    return Workbench(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))
+    return ToolContext(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))
 
 
 @pytest.mark.parametrize("make", [read_tool, search_tool, outline_tool, history_tool])
@@ -53,7 +52,7 @@ def test_no_argument_of_a_tool_is_an_option(repo: GitRepo, make: object) -> None
 def test_a_pattern_can_not_take_for_ever(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("long.txt", "a" * 40_000 + "!\n" + "ab" * 20_000 + "\n")
     repo.commit("long")
-    monkeypatch.setattr("repoagent.edit.briefing.search.SECONDS", 1.0)
+    monkeypatch.setattr("repoagent.edit.tools.SECONDS", 1.0)
     tool = search_tool(bench(repo))
     for pattern in (
         r"(a+)+$",

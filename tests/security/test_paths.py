@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent import Action
-from repoagent.edit.briefing.tools import Workbench
-from repoagent.edit.draft import Draft
-from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.verify.proposal import edit_tool
-from repoagent.edit.verify.scope import gate
-from repoagent.repo import open_worktree, read_source
+from repoagent.agent.actions import Action
+from repoagent.edit.guards.scope import gate
+from repoagent.edit.patch_tool import edit_tool
+from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.tools import ToolContext
+from repoagent.git.files import read_source
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.security.conftest import (
     Attack,
@@ -74,11 +74,11 @@ def minefield(
     return repo
 
 
-def table(repo: GitRepo) -> Workbench:
+def table(repo: GitRepo) -> ToolContext:
     request = EditRequest("x", (Target("a.txt"),), scope="repo", create=True)
     worktree = open_worktree(repo.top)
     draft = Draft({"a.txt": read_source(worktree, "a.txt")})
-    return Workbench(worktree, request, draft, {"a.txt"}, gate(repo.top, ("a.txt",)))
+    return ToolContext(worktree, request, draft, {"a.txt"}, gate(repo.top, ("a.txt",)))
 
 
 def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo, tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.repo import open_worktree, read_source
-from repoagent.repo.content import Content
-from repoagent.repo.write import put
-from repoagent.repo.write.exchange import exchange
+from repoagent.git.file_writer import exchange, put
+from repoagent.git.files import Content, read_source
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
 pytestmark = pytest.mark.soak

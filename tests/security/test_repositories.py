@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.screen.editor import edit_text
-from repoagent.cli.screen.pager import choose
-from repoagent.cli.screen.terminal import Terminal
-from repoagent.config import load
+from repoagent.cli.ui.pager import choose, edit_text
+from repoagent.cli.ui.terminal import Terminal
+from repoagent.config.layers import load
 from repoagent.errors import UsageError
-from repoagent.repo.worktree import open_worktree
-from repoagent.review.read import open_repository
+from repoagent.git.worktree import open_worktree
+from repoagent.review.diff.select import open_repository
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
 from tests.program import run as program

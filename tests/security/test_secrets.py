@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.store.secrets import MASK, secrets_of, without_secrets
+from repoagent.storage.secrets import MASK, secrets_of, without_secrets
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch import differing
-from repoagent.split.joining import Joined, Part, Place, join_parts
+from repoagent.patch.render import differing
+from repoagent.split.join import Joined, Part, Place, join_parts
 
 
 def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = False) -> bytes | None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.split.joining import Saved, source_facts, taken_over
+from repoagent.split.join import Saved, source_facts, taken_over
 
 LATIN = "größe = 1\nlänge = 2\nend\n".encode("latin-1")
 UTF8 = "größe = 1\nlänge = 2\nend\n".encode()

@@ -6,11 +6,12 @@ import re
 
 import pytest
 
-from repoagent.llm import Request, estimate_tokens
-from repoagent.repo import open_worktree
-from repoagent.uses import locate
+from repoagent.git.worktree import open_worktree
+from repoagent.llm.model import Request
+from repoagent.llm.usage import estimate_tokens
+from repoagent.uses.request_symbols import locate
 from tests.conftest import GitRepo
-from tests.work.bare import go
+from tests.tasks.bare import go
 
 
 def notice(repo: GitRepo, text: str) -> str:

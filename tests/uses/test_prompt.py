@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.repo import open_worktree
-from repoagent.uses import uses_block
-from repoagent.uses.naming import named_symbols
+from repoagent.git.worktree import open_worktree
+from repoagent.uses.request_symbols import named_symbols, uses_block
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
 

@@ -1,4 +1,8 @@
-"""A plan is a text, and its tasks are the check-list lines in it. Every text is a plan; nothing of it is rewritten
+"""A task as a line of the plan, and the line as a task.
+
+The lines of a plan as its tasks.
+
+A plan is a text, and its tasks are the check-list lines in it. Every text is a plan; nothing of it is rewritten
 but the lines that a change is about.
 
     - [x] 1. Find out why the test fails
@@ -12,11 +16,225 @@ that is free below its parent.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Literal
 
-from repoagent.agent.plan.lines import SETTLED, Item, Task
-from repoagent.agent.plan.reading import items
 from repoagent.dataclass import dataclass
+
+TaskState = Literal["open", "active", "done", "dropped", "blocked"]
+
+MARKS: Mapping[TaskState, str] = {"open": " ", "active": "~", "done": "x", "dropped": "-", "blocked": "!"}
+SETTLED = frozenset({"done", "dropped"})
+STATES: Mapping[str, TaskState] = {
+    **{mark: state for state, mark in MARKS.items()}, "": "open", "X": "done", "/": "active", ">": "active",
+}  # fmt: skip
+ITEM = re.compile(
+    r"(?P<indent>[ \t]*)(?P<bullet>[-*+]|[0-9]{1,9}[.)])[ \t]+\[(?P<mark>[ xX~!/>-]?)\][ \t]+(?P<rest>\S.*?)\s*"
+)
+_ID = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9}){0,60})[.:](?:\s+|\Z)")
+_AFTER = re.compile(
+    r"(?:\s+|\A)\(after ([0-9]{1,9}(?:\.[0-9]{1,9})*\.?(?:, *[0-9]{1,9}(?:\.[0-9]{1,9})*\.?)*)\)\Z"
+)
+_QUOTED = re.compile(r"\\+(?=(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[)")
+_MOST, _DEEP = 10**8, 40
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task. `after` are the ids of those that come before it, `under` is the id of the one it belongs to."""
+
+    id: str
+    title: str
+    state: TaskState = "open"
+    after: tuple[str, ...] = ()
+    note: str = ""
+    under: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Where a task stands: its line, where its first note ends, and where all ends that belongs to it (line numbers
+    from 0, the ends excluded). `inner` is the indentation of what belongs to it; `numbered`, that its line says its
+    id."""
+
+    task: Task
+    line: int
+    note_end: int
+    end: int
+    indent: str
+    bullet: str
+    numbered: bool
+
+    @property
+    def inner(self) -> str:
+        return self.indent + " " * (len(self.bullet) + 1)
+
+
+def canonical(id: str) -> str:
+    """An id as it is compared: "1.02." is "1.2"; what is no id stays as it is."""
+    id = id.strip().rstrip(".:")
+    parts = id.split(".")
+    return ".".join(str(int(part)) for part in parts) if all(map(_NUMBER.fullmatch, parts)) else id
+
+
+def split_title(text: str) -> tuple[str, tuple[str, ...]]:
+    """A title and the ids in the `(after 1, 2)` at its end."""
+    after: list[str] = []
+    while found := _AFTER.search(text):
+        after[:0] = [canonical(id) for id in found[1].split(",")]
+        text = text[: found.start()]
+    return text, tuple(dict.fromkeys(after))
+
+
+def item_line(item: Item, task: Task) -> str:
+    """The line that says `task` where `item` stands."""
+    after = f" (after {', '.join(task.after)})" if task.after else ""
+    return f"{item.indent}{item.bullet} [{MARKS[task.state]}] {task.id}. {task.title}".rstrip() + after
+
+
+def quoted(line: str) -> str:
+    """A line of a note, so that it is no task."""
+    body = line.lstrip(" \t")
+    return f"{line[: len(line) - len(body)]}\\{body}" if _QUOTED.match("\\" + body) else line
+
+
+def unquoted(line: str) -> str:
+    """What `quoted` made `line` of."""
+    body = line.lstrip(" \t")
+    return f"{line[: len(line) - len(body)]}{body[1:]}" if _QUOTED.match(body) else line
+
+
+def said(rest: str) -> tuple[str, str, tuple[str, ...]]:
+    """The id ("" for none), the title and the dependencies in what follows the mark of a line."""
+    id = _ID.match(rest)
+    title, after = split_title(rest[id.end() :] if id else rest)
+    return (canonical(id[1]) if id else ""), title, after
+
+
+def last_numbers(ids: Iterable[str]) -> dict[str, int]:
+    """The highest number that is used below each id; what nobody counts up to does not matter."""
+    last: dict[str, int] = {}
+    for id in ids:
+        above, _, number = id.rpartition(".")
+        if int(number or 0) < _MOST:
+            last[above] = max(last.get(above, 0), int(number or 0))
+    return last
+
+
+def next_id(last: dict[str, int], under: str) -> str:
+    """The next free id under another ("" for the top), which then counts as used. Very deep ones are as at the top."""
+    above = under if under.count(".") < _DEEP else ""
+    last[above] = last.get(above, 0) + 1
+    return f"{above}.{last[above]}".lstrip(".")
+
+
+_FENCE = re.compile(r"(`{3,}|~{3,})")
+
+
+@dataclass
+class _Open:
+    """An item while its lines are read."""
+
+    found: re.Match[str]
+    line: int
+    width: int
+    under: int | None
+    note: list[int]
+    end: int
+    note_end: int
+    closed: bool = False  # it has children: what comes now is still its note, but not of the first piece
+
+
+def items(lines: Sequence[str]) -> Iterator[Item]:
+    """The tasks in `lines`, in their order, each with where it stands."""
+    found = _found(lines)
+    ids = _ids(found)
+    for one, id in zip(found, ids, strict=True):
+        own, title, after = said(one.found["rest"])
+        under = "" if one.under is None else ids[one.under]
+        item = Item(
+            Task(id, title, STATES[one.found["mark"]], after, "", under),
+            one.line, one.note_end, one.end, one.found["indent"], one.found["bullet"], own == id,
+        )  # fmt: skip
+        yield replace(item, task=replace(item.task, note=_note(lines, one, item.inner)))
+
+
+def _found(lines: Sequence[str]) -> list[_Open]:
+    found: list[_Open] = []
+    stack: list[int] = []
+    hidden = _in_fences(lines)
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        match = None if number in hidden else ITEM.fullmatch(line)
+        width = _width(line if match is None else match["indent"])
+        while stack and found[stack[-1]].width >= width:
+            stack.pop()
+        for index in stack:
+            found[index].end = number + 1
+        if match:
+            if stack:
+                found[stack[-1]].closed = True
+            under = stack[-1] if stack else None
+            stack.append(len(found))
+            found.append(_Open(match, number, width, under, [], number + 1, number + 1))
+        elif stack:
+            owner = found[stack[-1]]
+            owner.note.append(number)
+            if not owner.closed:
+                owner.note_end = number + 1
+    return found
+
+
+def _in_fences(lines: Sequence[str]) -> set[int]:
+    """The lines between code fences that stand at the beginning of a line; one that is never closed hides nothing."""
+    hidden: set[int] = set()
+    opened: tuple[int, str] | None = None
+    for number, line in enumerate(lines):
+        fence = _FENCE.match(line)
+        if opened is None:
+            opened = (number, fence[1]) if fence else None
+        elif fence and fence[1].startswith(opened[1]) and not line[fence.end() :].strip():
+            hidden.update(range(opened[0], number + 1))
+            opened = None
+    return hidden
+
+
+def _width(line: str) -> int:
+    blank = line[: len(line) - len(line.lstrip(" \t"))]
+    return len(blank.expandtabs(4))
+
+
+def _ids(found: Sequence[_Open]) -> list[str]:
+    own = [said(one.found["rest"])[0] for one in found]
+    last = last_numbers(own)
+    ids: list[str] = []
+    used: set[str] = set()
+    for one, id in zip(found, own, strict=True):
+        if not id or id in used:
+            id = next_id(last, "" if one.under is None else ids[one.under])
+        used.add(id)
+        ids.append(id)
+    return ids
+
+
+def _note(lines: Sequence[str], one: _Open, inner: str) -> str:
+    if not one.note:
+        return ""
+    own = set(one.note)
+    wanted = [n for n in range(one.note[0], one.note[-1] + 1) if n in own or not lines[n].strip()]
+    return "\n".join(_without(lines[number], inner) for number in wanted)
+
+
+def _without(line: str, inner: str) -> str:
+    line = line.rstrip()
+    body = line[len(inner) :] if line.startswith(inner) else line.lstrip(" \t")
+    return unquoted(body)
+
 
 EMPTY = """# Plan
 

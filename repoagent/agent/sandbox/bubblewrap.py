@@ -1,17 +1,264 @@
-"""Confinement by bubblewrap: namespaces and mounts, made by a small program that many systems have."""
+"""The command line that starts the launcher, and what it said of a command's end.
+
+What has to be mounted so that a policy holds: the same steps for each back end that can mount.
+
+Confinement by bubblewrap: namespaces and mounts, made by a small program that many systems have.
+"""
 
 from __future__ import annotations
 
+import base64
+import marshal
 import os
 import stat
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.agent.sandbox.launch.landlock import abi
-from repoagent.agent.sandbox.plan import Plan, Step, plan, prepare_scratch
-from repoagent.agent.sandbox.policy import Policy
-from repoagent.agent.sandbox.wrapping import launched
+from repoagent.agent.sandbox.launch.paths import around, within
+from repoagent.agent.sandbox.policy import Policy, environments
 from repoagent.dataclass import dataclass
+
+_LAUNCHER = str(Path(__file__).with_name("launcher.py"))
+
+
+def launched(
+    argv: Sequence[str], policy: Policy, specification: Mapping[str, object], report: Path | None
+) -> list[str]:
+    """What to run instead of `argv`: a Python that needs no packages, the specification, the command."""
+    own = () if policy.read_only else (policy.top,)
+    text: dict[str, object] = {
+        "memory": policy.memory,
+        "processes": policy.processes,
+        "disks": [str(path) for path in (policy.scratch, *own, *policy.also_write)],
+        "report": None if report is None else str(report.absolute()),
+        **specification,
+    }
+    return [sys.executable, "-I", "-S", _LAUNCHER, _packed(text), *argv]
+
+
+def _packed(specification: dict[str, object]) -> str:
+    return base64.b64encode(marshal.dumps(specification)).decode()
+
+
+def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+    """What to run instead of `argv` where there is no sandbox: it may touch everything, but the limits on memory and
+    processes hold, and nothing that it starts outlives it. `report`: see `why_ended`. Elsewhere than on Linux it is
+    `argv` itself: the supervisor needs Linux."""
+    if sys.platform != "linux":
+        return list(argv)
+    return launched(argv, policy, {"kind": "none", "depth": 0}, report)
+
+
+def supervised(argv: Sequence[str]) -> list[str]:
+    """What to run instead of `argv`, without a sandbox or limits: it is ended with all that it has started when it is
+    told to end, or when this program dies. What has left its process group outlives it only where it ends by itself.
+    Elsewhere than on Linux it is `argv` itself."""
+    if sys.platform != "linux":
+        return list(argv)
+    specification: dict[str, object] = {"kind": "none", "depth": 0, "daemons": True}
+    return [sys.executable, "-I", "-S", _LAUNCHER, _packed(specification), *argv]
+
+
+def why_ended(report: Path) -> str | None:
+    """The reason in words for which a command was ended by us ("it took more than 512 MB of memory"); None for none.
+
+    Its exit code is 137 then. `report` was given to `wrap`, and is a place where a command can't write; it is empty or
+    not there where a command ended by itself.
+    """
+    try:
+        return report.read_text("utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+# A step is (what, source, target); an empty source is an empty folder or file. What is one of
+#   "write"   the source at the target, writable        "keep"  the same, read-only
+#   "pin"     a folder onto itself: it can't be renamed  "folder"/"file"  covered: nothing in it to read
+Step = tuple[str, str, str]
+
+_SHARED = ("/tmp", "/var/tmp")
+_RUNNING = "/run"  # sockets of the system's and the user's services
+_STILL_NEEDED = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/resolve")
+_HOMES = (("config", "XDG_CONFIG_HOME", ".config"), ("data", "XDG_DATA_HOME", ".local/share"))
+_SOCKETS = Path("/proc/net/unix")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in their order, the names that have to be there before (see `launch.placeholders`), and whether the top
+    of the work tree could not be made writable as a whole."""
+
+    steps: tuple[Step, ...]
+    missing: tuple[str, ...]
+    narrow: bool
+
+
+def writable_roots(policy: Policy) -> list[str]:
+    """The folders that may be written, without links in them; what is below one of `keep` is none."""
+    roots = [] if policy.read_only else [_real(policy.top)]
+    kept = kept_names(policy)
+    roots += [path for path in map(_real, policy.also_write) if not any(within(path, keep) for keep in kept)]
+    return [root for root in dict.fromkeys(roots) if os.path.exists(root)]  # noqa: PTH110
+
+
+def kept_names(policy: Policy) -> list[str]:
+    """The names that are never written: links above them are followed; of a link, it and what it leads to are kept."""
+    names = [os.path.join(_real(path.parent), path.name) for path in policy.keep]  # noqa: PTH118
+    return list(dict.fromkeys([*names, *(_real(Path(name)) for name in names)]))
+
+
+def shielded_names(policy: Policy) -> list[str]:
+    """The names of `shield` that are kept."""
+    allowed = [_real(path) for path in policy.also_write]
+    names = dict.fromkeys(map(_real, policy.shield))
+    return [name for name in names if not any(within(name, folder) for folder in allowed)]
+
+
+def prepare_scratch(policy: Policy) -> Path:
+    """Make the scratch folder, and in it those that programs have as XDG_CONFIG_HOME and XDG_DATA_HOME, with a link to
+    each entry of the user's own. Nothing in it is taken for anything: a command may have put a link there."""
+    scratch = Path(_real(policy.scratch))
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, variable, usual in _HOMES:
+        own = os.environ.get(variable) or Path.home() / usual
+        try:
+            (scratch / name).mkdir(mode=0o700)
+            folder = os.open(scratch / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:  # it is there
+            continue
+        try:
+            with suppress(OSError), os.scandir(own) as entries:
+                for entry in entries:
+                    os.symlink(entry.path, entry.name, dir_fd=folder)
+        finally:
+            os.close(folder)
+    return scratch
+
+
+def plan(policy: Policy) -> Plan:
+    """How `policy` is mounted. The scratch folder must be there, see `prepare_scratch`."""
+    scratch = _real(policy.scratch)
+    roots = writable_roots(policy)
+    kept = kept_names(policy)
+    links = [path for path in kept if os.path.islink(path)]  # noqa: PTH114
+    steps: dict[str, Step] = {}  # by target: the last one holds
+
+    def add(what: str, source: str, target: str) -> None:
+        steps[target] = (what, source, target)
+
+    for folder in {_real(Path(folder)) for folder in _SHARED}:
+        add("write", scratch, folder)
+    for folder in {_real(Path(_RUNNING)), _real(Path("/var/run"))}:
+        add("folder", "", folder)
+    hidden = [_real(path) for path in policy.hide]
+    data = [scratch, _real(policy.top), *map(_real, policy.also_write)]
+    needed = [*_STILL_NEEDED, *_tools(), *environments(os.environ, data, hidden)]
+    for path in [*needed, *map(str, policy.also_read), str(policy.top)]:
+        real = _real(Path(path))
+        if any(within(real, covered) and real != covered for covered in list(steps)) and os.path.exists(real):  # noqa: PTH110
+            add("keep", real, real)
+    narrow = False
+    for root in roots:
+        if any(
+            _parent(link) == root for link in links
+        ):  # a link can't be covered, so its folder stays read-only
+            narrow = True
+            add("keep", root, root)
+            for entry in around(root, links):
+                add("write", entry, entry)
+        else:
+            add("write", root, root)
+    add("write", scratch, scratch)
+    missing = []
+    for path in [scratch, *roots]:
+        for folder in _between(path, [root for root in roots if within(path, root) and path != root]):
+            what = "keep" if any(within(folder, keep) for keep in kept) else "pin"
+            steps.setdefault(folder, (what, folder, folder))
+    shielded = shielded_names(policy)
+    for path in dict.fromkeys([*kept, *shielded]):
+        if not os.path.lexists(path) or (path in shielded and _is_empty_folder(path)):
+            path = _first_missing(path)
+            if not any(within(path, root) for root in roots):
+                continue
+            missing.append(path)
+        if not os.path.islink(path):  # noqa: PTH114
+            add("keep", path, path)
+            for folder in _between(path, [root for root in roots if within(path, root)]):
+                steps.setdefault(folder, ("pin", folder, folder))
+    for path in [*hidden, *_open_sockets(roots)]:
+        if mode := _mode(path):
+            covered = max((target for target in steps if within(path, target)), key=len, default="/")
+            if steps.get(covered, ("", "", ""))[0] == "folder" or (covered in _SHARED and covered != path):
+                continue  # not to be seen anyway
+            add("folder", "", path) if stat.S_ISDIR(mode) else add("file", "", path)
+    ordered = sorted(steps.values(), key=lambda step: step[2].count("/") if step[2] != "/" else 0)
+    return Plan(tuple(ordered), tuple(dict.fromkeys(missing)), narrow)
+
+
+def _tools() -> Iterator[str]:
+    """Where the programs and their settings are, for those who have them in /tmp."""
+    yield from (sys.prefix, sys.base_prefix, os.path.expanduser("~"))  # noqa: PTH111
+    yield from (part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/"))
+
+
+def _open_sockets(roots: Iterable[str]) -> Iterator[str]:
+    """Sockets with a name in the file system that somebody holds open: a read-only mount does not keep from connecting.
+
+    Those in what is writable are the project's own.
+    """
+    try:
+        lines = _SOCKETS.read_bytes().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split(maxsplit=7)
+        if len(fields) == 8 and fields[7].startswith(b"/"):
+            path = _real(Path(os.fsdecode(fields[7])))
+            if not any(within(path, root) for root in roots):
+                yield path
+
+
+def _between(path: str, roots: Iterable[str]) -> Iterator[str]:
+    """The folders above `path` and below the deepest of `roots` that holds it."""
+    root = max(roots, key=len, default=path)
+    folder = _parent(path)
+    while within(folder, root) and folder != root:
+        yield folder
+        folder = _parent(folder)
+
+
+def _first_missing(path: str) -> str:
+    while not os.path.lexists(_parent(path)):
+        path = _parent(path)
+    return path
+
+
+def _is_empty_folder(path: str) -> bool:
+    """Such a folder is most likely a placeholder, of a command that runs or of one that was killed."""
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
 
 NARROW = (
     "A kept name at the top of the work tree is a symbolic link: new files can only be made in its folders."

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.program.command import Command
-from repoagent.cli.program.session import Session, json_option, pass_session
-from repoagent.cli.program.signals import Ended
-from repoagent.cli.run import options as run_options
+from repoagent.cli.click_commands import Command
+from repoagent.cli.commands import run_options
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.signals import Ended
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
     from repoagent.cli.chat.chat import Chat
-    from repoagent.cli.chat.reading import Reader
+    from repoagent.cli.chat.input import Reader
 
 EPILOG = """\b
 Examples:
@@ -59,8 +59,8 @@ def command(session: Session, /, **options: Any) -> Exit:
     The model looks around, changes files, runs commands, and commits what belongs together. The whole chat is recorded
     in a file of yours; resume it with --continue or --resume.
     """
-    from repoagent.llm import preload
-    from repoagent.repo import layout, open_worktree
+    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.llm.registry import preload
 
     given = SimpleNamespace(**options)
     preload(given.model or os.environ.get("REPOAGENT_MODEL"))
@@ -71,16 +71,16 @@ def command(session: Session, /, **options: Any) -> Exit:
     if given.json_stream:  # it is a program that is asked, wherever it stands
         terminal = terminal._replace(reads=False)
     _refuse(given, terminal.can_ask)
+    from repoagent.cli.app import settle
     from repoagent.cli.chat.chat import leave, open_chat
-    from repoagent.cli.program.settle import settle
-    from repoagent.cli.screen.hush import hushed
+    from repoagent.cli.ui.echo import hushed
 
     settle(worktree, terminal)
     try:
         with hushed(terminal):
             chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
             if given.json_stream:
-                from repoagent.cli.chat.stream import talk
+                from repoagent.cli.chat.chat import talk
 
                 code = talk(chat)
             else:
@@ -90,7 +90,7 @@ def command(session: Session, /, **options: Any) -> Exit:
             leave(chat, worktree)
     except RepoagentError as error:
         if given.json_stream:
-            from repoagent.cli.run.events import emit_error
+            from repoagent.cli.commands.run_output import emit_error
 
             emit_error(error)
             return error.exit_code
@@ -119,9 +119,9 @@ def _greet(chat: Chat) -> None:
     if not chat.person:
         return
     from repoagent.agent.state import open_state
-    from repoagent.cli.chat.show import recap, show_left
-    from repoagent.cli.chat.talking import unfinished
-    from repoagent.work.landing.left import left
+    from repoagent.cli.chat.chat import recap, show_left
+    from repoagent.cli.chat.slash_conversation import unfinished
+    from repoagent.tasks.finish import left
 
     turns = open_state(chat.home.conversation).turns
     if turns:
@@ -134,16 +134,13 @@ def _greet(chat: Chat) -> None:
 
 
 def _reader(chat: Chat) -> Reader:
-    from repoagent.cli.chat.reading import Lines
+    from repoagent.cli.chat.input import Lines
 
     if not (chat.person and chat.terminal.moves):
         return Lines(chat.terminal)
-    from repoagent.cli.chat.bar import bar
-    from repoagent.cli.chat.completing import Offered
-    from repoagent.cli.chat.editor import Editor
-    from repoagent.cli.chat.history import history_file
-    from repoagent.cli.chat.paths import Paths
-    from repoagent.cli.chat.slash import arguments, commands
+    from repoagent.cli.chat.chat import bar
+    from repoagent.cli.chat.input import Editor, Offered, Paths, history_file
+    from repoagent.cli.chat.slash_commands import arguments, commands
 
     paths = Paths(chat.worktree)
     offered = Offered(commands, lambda name, typed: arguments(chat, name, typed), paths)
@@ -180,18 +177,18 @@ def _talk(chat: Chat, reader: Reader) -> None:
 
 def heeded(chat: Chat, text: str) -> bool:
     """Do what was said; whether that ends the chat."""
-    from repoagent.cli.chat import shell, slash
+    from repoagent.cli.chat import slash_commands
     from repoagent.cli.chat.chat import turn
 
     words = text.strip()
     if not words:
         return False
     if words.startswith("!"):
-        shell.run(chat, words)
+        slash_commands.run(chat, words)
         return False
     said: str | None = words
-    if (found := slash.read(text)) is not None:
-        then = slash.perform(chat, *found)
+    if (found := slash_commands.read(text)) is not None:
+        then = slash_commands.perform(chat, *found)
         if then is None:
             return False
         if then.ends:
@@ -203,9 +200,9 @@ def heeded(chat: Chat, text: str) -> bool:
 
 
 def _stopped(chat: Chat) -> None:
-    from repoagent.cli.chat.show import show_left
-    from repoagent.cli.chat.talking import unfinished
-    from repoagent.work.landing.left import left
+    from repoagent.cli.chat.chat import show_left
+    from repoagent.cli.chat.slash_conversation import unfinished
+    from repoagent.tasks.finish import left
 
     kept = "; what was said and done is kept: say how to go on, or /continue" if unfinished(chat) else ""
     chat.terminal.note(f"\nstopped{kept}")
@@ -213,11 +210,11 @@ def _stopped(chat: Chat) -> None:
 
 
 def _failed(chat: Chat, error: RepoagentError) -> None:
-    from repoagent.cli.chat.show import show_left
-    from repoagent.cli.chat.talking import unfinished
+    from repoagent.cli.chat.chat import show_left
+    from repoagent.cli.chat.slash_conversation import unfinished
     from repoagent.errors import Busy, NothingDone, UsageError
-    from repoagent.work.home import Stopped
-    from repoagent.work.landing.left import left
+    from repoagent.tasks.finish import left
+    from repoagent.tasks.runs.live import Stopped
 
     chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
     if isinstance(

@@ -1,1 +1,1 @@
-"""Which files change together with others, out of a `View` of the history."""
+"""Score which files change together, from commits alone. Read score.py first."""

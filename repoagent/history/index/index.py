@@ -1,22 +1,47 @@
-"""The index of one repository: open it, bring it up to date, read it as a revision sees it."""
+"""The index of one repository: open it, bring it up to date, read it as a revision sees it.
+
+Bring the index up to date: its new commits, then the older ones that are still to be mined, then what is alive.
+
+Build the index while the person goes on.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from repoagent.errors import Busy, Refused, UsageError
-from repoagent.history.index.errors import NoCommits, NoIndex
-from repoagent.repo.run import git_output
-from repoagent.repo.worktree import WorkTree, is_full_id, layout
-from repoagent.store import Warn, ensure, locked, to_stderr
+from repoagent.git.process import git_output
+from repoagent.git.worktree import WorkTree, is_full_id, layout
+from repoagent.history.index import miner, tree_paths
+from repoagent.history.index.reader import reach
+from repoagent.history.index.schema import (
+    Broken,
+    NoCommits,
+    NoIndex,
+    alive_at,
+    get,
+    get_text,
+    lacks_blobs,
+    open_to_write,
+    put,
+    put_away,
+    shallow_edge,
+    signature,
+    whole,
+    wipe,
+)
+from repoagent.storage.layout import Warn, ensure, to_stderr
+from repoagent.storage.locks import locked
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from repoagent.history.index.reach import Reach
-    from repoagent.history.index.view import IndexView
+    from repoagent.history.index.reader import IndexView, Reach
 
 Progress = Callable[[int], None]
 LOCK = ".history.lock"
@@ -106,8 +131,6 @@ class Index:
         try:
             ensure(self._layout)
             with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
-                from repoagent.history.index.catch_up import Task, catch_up
-
                 self._idle = None  # it may be of a file that is put away
                 catch_up(self._worktree, self._warn, Task(tip, deadline, progress, since, rebuild, head))
         except Busy:
@@ -126,8 +149,8 @@ class Index:
         connection = self._reader()
         if connection is None:
             return State(0)
-        from repoagent.history.index.file import Broken, whole
-        from repoagent.history.index.reach import reach
+        from repoagent.history.index.reader import reach
+        from repoagent.history.index.schema import Broken, whole
 
         try:
             with whole(self._path):
@@ -145,10 +168,8 @@ class Index:
         if connection is None:
             raise NoIndex("the history has not been mined yet: run repoagent mine")
         self._idle = None
-        from repoagent.history.index.file import Broken, whole
-        from repoagent.history.index.reach import reach
-        from repoagent.history.index.schema import alive_at
-        from repoagent.history.index.view import IndexView
+        from repoagent.history.index.reader import IndexView, reach
+        from repoagent.history.index.schema import Broken, alive_at, whole
 
         try:
             with whole(self._path):
@@ -156,7 +177,7 @@ class Index:
                 found = reach(connection, self._top, tip)
                 if alive_at(connection) == tip:
                     return IndexView(connection, found.bounds, None, self._put_away)
-                from repoagent.history.index.alive import finder
+                from repoagent.history.index.tree_paths import finder
 
                 return IndexView(connection, found.bounds, finder(self._top, tip), self._put_away)
         except Broken as error:
@@ -164,7 +185,7 @@ class Index:
 
     def _put_away(self, error: Exception) -> NoReturn:
         """Make room for a new index when this one turns out to be damaged as it is read."""
-        from repoagent.history.index.file import put_away
+        from repoagent.history.index.schema import put_away
 
         try:
             with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
@@ -187,8 +208,7 @@ class Index:
 
     def _reader(self) -> sqlite3.Connection | None:
         """An index that something has been mined into, or None."""
-        from repoagent.history.index.file import Broken, open_to_read, whole
-        from repoagent.history.index.schema import get
+        from repoagent.history.index.schema import Broken, get, open_to_read, whole
 
         connection = self._idle or open_to_read(self._path)
         if connection is None:
@@ -204,10 +224,8 @@ class Index:
 
     def _current(self, tip: bytes) -> State | None:
         """The state, if there is nothing to do for `tip`. What is not there to be read is to be made, by who writes."""
-        from repoagent.history.index.file import Broken, whole
-        from repoagent.history.index.reach import known
-        from repoagent.history.index.schema import get, get_text
-        from repoagent.history.index.signature import signature
+        from repoagent.history.index.reader import known
+        from repoagent.history.index.schema import Broken, get, get_text, signature, whole
 
         connection = self._reader()
         if connection is None:
@@ -224,8 +242,7 @@ class Index:
 
     def _is_of_another_tree(self, tip: bytes) -> bool:
         """Whether the paths that are noted as alive are those of another commit than `tip`."""
-        from repoagent.history.index.file import Broken, whole
-        from repoagent.history.index.schema import alive_at
+        from repoagent.history.index.schema import Broken, alive_at, whole
 
         try:
             with whole(self._path):
@@ -248,3 +265,127 @@ def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
     `warn` is told in a sentence when the index had to be made anew.
     """
     return Index(worktree, warn)
+
+
+class Task(NamedTuple):
+    """What is to be done: bring the index to the commit `tip` until `deadline` (of time.monotonic), back to `since`
+    (seconds since 1970; None is as far as it was told before, 0 all), or anew (`rebuild`). `head`: it is HEAD, whose
+    tree is to be noted; that of another commit is asked of git each time."""
+
+    tip: bytes
+    deadline: float = float("inf")
+    progress: miner.Progress | None = None
+    since: int | None = None
+    rebuild: bool = False
+    head: bool = True
+
+
+def catch_up(worktree: WorkTree, warn: Warn, task: Task) -> None:
+    """Do it, on a new index where there is none or a broken one. The caller holds the lock.
+
+    Raises NoIndex where none can be written, UsageError for a tip that git can't walk from, GitError.
+    """
+    path = layout(worktree).history
+    for again in (False, True):
+        connection = open_to_write(path, warn)
+        try:
+            with whole(path):
+                _mine(connection, worktree, warn, task)
+            return
+        except Broken:
+            if again:
+                raise NoIndex(f"{path} breaks again and again: is the disk all right?") from None
+            connection.close()
+            put_away(path, warn)
+        finally:
+            connection.close()
+
+
+def _mine(connection: sqlite3.Connection, worktree: WorkTree, warn: Warn, task: Task) -> None:
+    top, tip, since, rebuild = worktree.top, task.tip, task.since, task.rebuild
+    mark = signature(worktree)
+    begun = get(connection, "high") > 0
+    if begun and not rebuild and get_text(connection, "signature") != mark:
+        warn("what git shows of the history has changed (shallow, grafts, replace): it is mined again")
+        rebuild = True
+    if begun and rebuild:
+        wipe(connection)
+    if not begun or rebuild:
+        miner.begin(connection, tip, mark)
+    walk = miner.Walk(top, task.deadline, not lacks_blobs(worktree), shallow_edge(worktree))
+    with ExitStack() as stack:
+        differs = stack.enter_context(tree_paths.difference(connection, top, tip)) if task.head else None
+        miner.go_forward(connection, walk, tip, reach(connection, top, tip))
+        if since is not None:
+            put(connection, since=since, ended=int(get(connection, "ended") == 1))
+        if not get(connection, "ended"):
+            miner.go_back(connection, walk, task.progress)
+        if get(connection, "ended") and (task.head or alive_at(connection) is None):
+            tree_paths.settle(connection, top, tip, differs)
+
+
+# The program itself, as arguments of Python. With -m, or -c alone, it would import what lies in the current folder: a
+# repository with a file click.py or repoagent.py would be run by being looked at.
+ITSELF = ("-c", "import sys; sys.path[:] = filter(None, sys.path); from repoagent.cli import main; main()")
+
+
+def mine_in_background(worktree: WorkTree) -> bool:
+    """Start `repoagent mine` for this repository, apart from us: in a session of its own, without our terminal, giving
+    way to everything else. Whether it was started: not while another process mines, nor in CI, where the machine is
+    gone soon, nor with `history.background` off, nor where no index can be kept.
+    """
+    if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
+        return False
+    from repoagent.config.layers import load
+
+    where = layout(worktree)
+    if not load(where, worktree.top).switch("history.background"):
+        return False
+    try:
+        ensure(where)
+        with locked(where.root / LOCK, timeout=0, what="the history index"):
+            pass
+    except (Busy, Refused):
+        return False
+    spawn_apart(["-C", str(worktree.top), "mine", "--quiet", "--background"], os.environ)
+    return True
+
+
+_started: list[int] = []
+
+
+def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
+    """Start a process of ours that nobody waits for and that holds nothing open: not our streams, nor a pipe that
+    whoever started us has left to us, whose reader would wait for the end of it."""
+    _started[:] = [pid for pid in _started if not _is_over(pid)]  # a server would gather them
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        streams = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
+        left = [(os.POSIX_SPAWN_CLOSE, number) for number in _inherited()]
+        command = [sys.executable, *ITSELF, *arguments]
+        _started.append(os.posix_spawn(sys.executable, command, env, file_actions=[*streams, *left]))
+    finally:
+        os.close(nothing)
+
+
+def _is_over(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) != (0, 0)
+    except ChildProcessError:  # somebody else has waited for it, or we are a fork of who started it
+        return True
+
+
+def _inherited() -> list[int]:
+    """The descriptors beside the three streams that a process which we start would get too."""
+    try:
+        every = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
+    except OSError:  # a system without it
+        return []
+    found = []
+    for number in every:
+        try:
+            if number > 2 and os.get_inheritable(number):
+                found.append(number)
+        except OSError:  # the one of the listing itself
+            continue
+    return found

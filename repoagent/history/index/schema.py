@@ -1,20 +1,45 @@
-"""The tables of the index, and opening the file that holds them.
+"""Why there is no index to ask.
+
+The tables of the index, and opening the file that holds them.
 
 A commit has a number, and a larger number is a newer commit: mining goes back from BASE, updates go up from it. Its row
 is found by its `age`, AGES - number: rows that are appended fill their pages, rows put in front of others half of them.
 A file has a number through all of its names. `touch` says which commits changed a file, a sorted array of numbers for
 each stretch; `name` says which file had a path, with the newest and the oldest commit that says so; `tip` which numbers
 a commit reaches.
+
+The file of the index: opened if it is ours and whole, else put out of the way, said in one line.
+
+What changes the history that git shows without changing a commit: a shallow boundary, grafts, replaced commits.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import sys
 from array import array
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+
+from repoagent.errors import Refused, UsageError
+from repoagent.git.process import git
+from repoagent.git.worktree import WorkTree
+from repoagent.storage.atomic import set_aside
+from repoagent.storage.folders import open_folder
+from repoagent.storage.layout import Warn
+
+
+class NoIndex(Refused):
+    """The index can't be used here: nothing may be written, or what is written can't be read. Whoever asks has to do
+    without it; the sentence says why."""
+
+
+class NoCommits(UsageError):
+    """There is no commit yet."""
+
 
 VERSION = 1
 APPLICATION = 0x72704869  # "rpHi", in the header of the file
@@ -117,3 +142,181 @@ def alive_at(connection: sqlite3.Connection) -> bytes | None:
 
 def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+
+# How messages begin that are about something else than the file's content.
+_OUTSIDE = (
+    "database is locked",
+    "attempt to write",
+    "disk I/O",
+    "database or disk is full",
+    "unable to open",
+)
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+class Broken(Exception):
+    """The file is no index that can be read."""
+
+
+def open_to_read(path: Path) -> sqlite3.Connection | None:
+    """None where there is no index yet, or one that has to be made anew. Raises NoIndex for a newer one, and where it
+    may not be read."""
+    try:
+        if not _is_there(path):
+            return None
+        connection = connect(path)
+        try:
+            if _version(connection, path) == VERSION:
+                return connection
+        except sqlite3.Error:
+            connection.close()
+            raise
+        connection.close()
+        return None
+    except sqlite3.OperationalError as error:
+        raise NoIndex(f"{path} can't be read: {error}") from error
+    except (Broken, sqlite3.DatabaseError):
+        return None
+
+
+def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
+    """The index, made where it is missing, and made anew where it is broken, foreign or of an older version.
+
+    The caller holds the lock. Raises NoIndex for a newer one, and where nothing may be written.
+    """
+    try:
+        if _is_there(path):
+            _check(path, warn)
+        return create(path)
+    except sqlite3.Error as error:
+        raise NoIndex(f"{path} can't be written: {error}") from error
+
+
+def put_away(path: Path, warn: Warn, why: str = "is damaged") -> None:
+    """Put a broken index out of the way. The caller holds the lock."""
+    with suppress(FileNotFoundError):
+        kept = set_aside(path)
+        warn(f"{path} {why}: it is kept as {kept.name}, and the history is mined again")
+    for ending in _BESIDE:
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def _check(path: Path, warn: Warn) -> None:
+    try:
+        with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as connection:
+            version = _version(connection, path)
+            if version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+                raise Broken
+            if 0 < version < VERSION or (version and not _same_machine(connection)):
+                wipe(connection)
+                warn(f"{path} is of an older repoagent: the history is mined again")
+    except sqlite3.OperationalError:
+        raise
+    except (Broken, sqlite3.DatabaseError):
+        put_away(path, warn, "is no index of repoagent's, or damaged")
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """Of the format; 0 for an empty file. Raises Broken for a foreign one, NoIndex for a newer one."""
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if application not in (0, APPLICATION) or (version and application != APPLICATION):
+        raise Broken
+    if version > VERSION:
+        raise NoIndex(
+            f"{path} has format version {version} and this repoagent knows up to {VERSION}: "
+            "update repoagent, or delete the file"
+        )
+    return version
+
+
+def _same_machine(connection: sqlite3.Connection) -> bool:
+    row = connection.execute("SELECT value FROM meta WHERE key = 'byteorder'").fetchone()
+    return row is not None and row[0] == sys.byteorder
+
+
+def _is_there(path: Path) -> bool:
+    """Whether the file is there. Raises NoIndex when it, or one that SQLite keeps beside it, is a link or no file, or
+    the folder is none of our own."""
+    try:
+        with open_folder(path.parent):
+            pass
+        for each in (path, *(path.with_name(path.name + ending) for ending in _BESIDE)):
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(each.lstat().st_mode):
+                    raise NoIndex(f"{each} is not a regular file: remove it or move it away")
+        return path.exists()
+    except FileNotFoundError:
+        return False
+    except NoIndex:
+        raise
+    except Refused as error:
+        raise NoIndex(str(error)) from error
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """What SQLite says of a damaged file becomes Broken, what it says of the disk or of other processes NoIndex."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if not str(error).startswith(_OUTSIDE):
+            raise Broken(str(error)) from error
+        raise NoIndex(f"{path} can't be used: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise Broken(str(error)) from error
+
+
+_ENVIRONMENT = ("GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE")
+
+
+def signature(worktree: WorkTree) -> str:
+    """A text that differs when one of them does; no git process where nothing is replaced."""
+    parts = [
+        _read(shallow_file(worktree)),
+        _read(_named("GIT_GRAFT_FILE", worktree.common_dir / "info/grafts")),
+    ]
+    if _may_replace(worktree.common_dir):
+        parts.append(git(worktree.top, "for-each-ref", "--format=%(refname) %(objectname)", "refs/replace/"))
+    parts += [os.fsencode(os.environ.get(name, "")) for name in _ENVIRONMENT]
+    if not any(parts):
+        return ""
+    import hashlib  # a tenth of what the index takes to open, and few repositories have such a thing
+
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def shallow_edge(worktree: WorkTree) -> frozenset[bytes]:
+    """The commits whose parents a shallow clone left out, as hexadecimal ids."""
+    return frozenset(_read(shallow_file(worktree)).split())
+
+
+def lacks_blobs(worktree: WorkTree) -> bool:
+    """Whether this is a partial clone: what it lacks would be fetched, object by object."""
+    config = _read(worktree.common_dir / "config") + _read(worktree.git_dir / "config.worktree")
+    return any(word in config.lower() for word in (b"promisor", b"partialclone"))
+
+
+def shallow_file(worktree: WorkTree) -> Path:
+    return _named("GIT_SHALLOW_FILE", worktree.common_dir / "shallow")
+
+
+def _named(variable: str, usual: Path) -> Path:
+    return Path(os.environ[variable]) if variable in os.environ else usual
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _may_replace(common_dir: Path) -> bool:
+    loose = common_dir / "refs" / "replace"
+    if (common_dir / "reftable").is_dir() or "GIT_REPLACE_REF_BASE" in os.environ:
+        return True
+    if loose.is_dir() and any(loose.iterdir()):
+        return True
+    return b" refs/replace/" in _read(common_dir / "packed-refs")

@@ -1,1 +1,1 @@
-"""What stands behind `llm.Model`: a module or three for each provider. Imported by `llm.select` alone."""
+"""One module, or one family of modules, per provider of models."""

@@ -1,24 +1,30 @@
-"""Which memories have lost their file: in this work tree and every other, and in what any branch has at its tip."""
+"""Which memories have lost their file: in this work tree and every other, and in what any branch has at its tip.
+
+What past runs of tasks have left, as far as it is too old to be kept: the words go, `run.json` says in a line each
+what was asked and how it ended. A run that is alive is left alone.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
-from repoagent.memory.identity import ancestry
-from repoagent.memory.identity.content import is_sample, last_contents, likeness
-from repoagent.memory.identity.index import Index
+from repoagent.errors import Busy, Refused
+from repoagent.git.files import blob_hash, read_source
+from repoagent.git.process import OFFLINE, GitError, git, git_stream
+from repoagent.git.worktree import WorkTree
+from repoagent.memory.file_state import Census
+from repoagent.memory.identity import resolve
+from repoagent.memory.identity.index import IdentityIndex
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.similar import RENAME, worked_over
-from repoagent.memory.overview.state import Census
-from repoagent.repo.run import OFFLINE, GitError, git, git_stream
-from repoagent.repo.source import blob_hash, read_source
-from repoagent.repo.worktree import WorkTree
-from repoagent.store import Layout
+from repoagent.memory.identity.similarity import RENAME, is_sample, last_contents, likeness, worked_over
+from repoagent.storage.folders import failed
+from repoagent.storage.layout import Layout
+from repoagent.storage.locks import held_by, locked
 
 _TREES = 300  # pairs of commits that git compares for renames
 _PAIRS = 20_000  # of a file that is new and a memory that are compared by content
@@ -30,7 +36,7 @@ class Orphans:
 
     layout: Layout
     worktree: WorkTree
-    index: Index
+    index: IdentityIndex
 
     def found(self) -> list[str]:
         """The folders of the memories that have no file in this work tree, by name."""
@@ -67,7 +73,7 @@ class Orphans:
 
     def _by_content(self, memories: Sequence[Memory]) -> dict[str, str]:
         """Files that are new or changed in any work tree: git does not have them at a tip yet."""
-        files = [(tree, path) for tree in self._trees for path in ancestry.changed_files(tree)]
+        files = [(tree, path) for tree in self._trees for path in resolve.changed_files(tree)]
         if len(files) * len(memories) > _PAIRS:
             return {
                 memory.folder.name: f"{len(files):,} new files are too many to compare" for memory in memories
@@ -230,3 +236,88 @@ def _stashed(lines: Iterable[str]) -> list[str]:
 
 def _is_like(kept: bytes, data: bytes) -> bool:
     return likeness(kept, data) >= RENAME or (not is_sample(kept) and worked_over(kept, data))
+
+
+_WORDS = ("output", "inbox", "checkpoint.md", "plan.md")
+_OURS = (
+    "run-",
+    "chat-",
+)  # how the names begin that the program gave; a conversation that a person named stays
+_GONE = ".gone-"  # a folder that was being removed when a kill came
+
+
+@dataclass(frozen=True)
+class OldRun:
+    """`paths` are what is to go: files, and folders with all that is in them. `lock` is that of the run, None where it
+    has no home."""
+
+    paths: tuple[Path, ...]
+    bytes: int
+    lock: Path | None = None
+
+
+def old_runs(layout: Layout, cutoff: float) -> Iterator[OldRun]:
+    """The past runs in which nothing has changed since `cutoff` (seconds since the epoch), and that have left words."""
+    homes = {path.name: path for path in _inside(layout.runs) if path.is_dir() and not path.is_symlink()}
+    for name, home in homes.items():
+        if name.startswith(_GONE):
+            yield OldRun((home,), _size(home))
+            continue
+        words = [home / each for each in _WORDS]
+        if name.casefold().startswith(_OURS):
+            words += _conversation(layout.conversations / f"{name}.md")
+        found = _there(words)
+        # the folder's own time changes with run.json, which is replaced at each step and at the end
+        if found and _is_old([home, *found], cutoff) and held_by(home / "lock") is None:
+            yield OldRun(tuple(found), sum(map(_size, found)), home / "lock")
+    for path in _inside(layout.conversations):
+        if path.suffix == ".md" and path.name.casefold().startswith(_OURS) and path.stem not in homes:
+            found = _there(_conversation(path))
+            if _is_old(found, cutoff):
+                yield OldRun(tuple(found), sum(map(_size, found)))
+
+
+def forget_run(run: OldRun) -> bool:
+    """Remove what is to go of it; False when it is alive by now. Raises Refused."""
+    try:
+        if run.lock is None:
+            _remove(run.paths)
+        else:
+            with locked(run.lock, timeout=0.0, what="the run"):
+                _remove(run.paths)
+    except Busy:
+        return False
+    return True
+
+
+def _inside(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
+
+
+def _conversation(path: Path) -> list[Path]:
+    return [path, path.with_name(f"{path.name}.lock")]
+
+
+def _there(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if path.is_symlink() or path.exists()]
+
+
+def _is_old(paths: Sequence[Path], cutoff: float) -> bool:
+    return all(path.lstat().st_mtime < cutoff for path in paths)
+
+
+def _size(path: Path) -> int:
+    if path.is_dir() and not path.is_symlink():
+        return sum(map(_size, path.iterdir()))
+    return path.lstat().st_size
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise failed("remove", path, error) from error

@@ -1,1 +1,1 @@
-"""Which file is which: device and inode are keys, content decides, and every re-keying is written down."""
+"""Which memory belongs to which file: path, device and inode, content. Read resolve.py first."""

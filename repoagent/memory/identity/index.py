@@ -22,8 +22,8 @@ from typing import Protocol
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import FILE, Identity, load
-from repoagent.store import Layout, Warn
-from repoagent.store.folders import folder
+from repoagent.storage.folders import open_folder
+from repoagent.storage.layout import Layout, Warn
 
 FEW = 8  # to read so many (1 ms) takes as long as to ask SQLite
 PATH, EARLIER, KEY, BLOB = "path", "earlier path", "key", "blob"
@@ -31,7 +31,7 @@ Hint = tuple[str, str]
 Change = tuple[str, "Identity | None", Identity]  # the folder, before, after
 
 
-class Index(Protocol):
+class IdentityIndex(Protocol):
     """Hints of all memories; a folder is named by its name inside the memory folder."""
 
     def names(self, kind: str, value: str) -> list[str]:
@@ -71,14 +71,14 @@ def hints(identity: Identity) -> set[Hint]:
 
 
 @contextmanager
-def open_index(layout: Layout, warn: Warn) -> Iterator[Index]:
+def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
     """The hints as the identity files have them now. No lock is needed; nothing but `memory.db` is written.
 
     Identity files that are broken, newer or no regular files are reported and left out. Raises Refused when the memory
     folder is no real folder.
     """
     try:
-        with folder(layout.memory):
+        with open_folder(layout.memory):
             pass
     except FileNotFoundError:
         yield Few(layout, warn)
@@ -88,7 +88,7 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[Index]:
             layout, warn
         )  # counting asks for many names at once, and takes longer than a look at one file
         return
-    from repoagent.memory.identity.shelf import opened  # SQLite takes a while to load
+    from repoagent.memory.identity.cache import opened  # SQLite takes a while to load
 
     with opened(layout, warn) as shelf:
         yield Few(layout, warn) if shelf is None else shelf

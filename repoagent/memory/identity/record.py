@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from repoagent.dataclass import dataclass
-from repoagent.repo.run import GitError, git
-from repoagent.store import Warn, document, to_stderr
+from repoagent.git.process import GitError, git
+from repoagent.storage import jsonl
+from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
 FILE = "identity.json"
@@ -171,17 +172,17 @@ def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
     Raises Refused for one of a newer format, or one that is no regular file.
     """
     path = identity_file(folder)
-    value = document.read(path, version=VERSION, warn=warn)
+    value = jsonl.read_document(path, version=VERSION, warn=warn)
     if value is None:
         return None
     identity = from_dict(value)
     if identity is None:
-        document.put_aside(path, "does not hold what it should", warn)
+        jsonl.put_aside(path, "does not hold what it should", warn)
     return identity
 
 
 def save(folder: Path, identity: Identity) -> None:
-    document.write(identity_file(folder), to_dict(identity), version=VERSION)
+    jsonl.write_document(identity_file(folder), to_dict(identity), version=VERSION)
 
 
 def to_dict(identity: Identity) -> dict[str, Any]:

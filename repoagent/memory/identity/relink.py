@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.memory.identity.content import is_sample, keep_content, last_contents, likeness
-from repoagent.memory.identity.index import Change, Index, open_index
-from repoagent.memory.identity.look import File, key_at
+from repoagent.git.files import read_source
+from repoagent.git.worktree import WorkTree
+from repoagent.memory.identity.index import Change, IdentityIndex, open_index
 from repoagent.memory.identity.record import (
     LINKED,
     LINKED_ANEW,
@@ -19,12 +19,17 @@ from repoagent.memory.identity.record import (
     Rekeying,
     Seen,
 )
-from repoagent.memory.identity.remember import freed, memory_lock, rekeying, save_all
-from repoagent.memory.identity.resolve import find
-from repoagent.memory.identity.similar import RENAME, worked_over
-from repoagent.repo.source import read_source
-from repoagent.repo.worktree import WorkTree
-from repoagent.store import Layout, Warn, to_stderr
+from repoagent.memory.identity.resolve import File, find, key_at
+from repoagent.memory.identity.similarity import (
+    RENAME,
+    is_sample,
+    keep_content,
+    last_contents,
+    likeness,
+    worked_over,
+)
+from repoagent.memory.identity.store import freed, memory_lock, rekeying, save_all
+from repoagent.storage.layout import Layout, Warn, to_stderr
 
 _BY_HAND = (LINKED, LINKED_ANEW, LINKED_BACK)
 
@@ -83,7 +88,7 @@ def _former(worktree: WorkTree, path: str) -> File:
         return File(worktree, path, b"", "")
 
 
-def _owner(layout: Layout, index: Index, file: File, memory: Memory) -> tuple[str, Identity] | None:
+def _owner(layout: Layout, index: IdentityIndex, file: File, memory: Memory) -> tuple[str, Identity] | None:
     """The memory that the file has now, other than `memory`."""
     found = find(layout, index, file) if file.key else None
     if found is None or found.folder == memory.folder.name:
@@ -157,7 +162,7 @@ def last_step(identity: Identity, worktree: WorkTree) -> Step | None:
     return next((step for step in reversed(steps(identity)) if step.after == path), None)
 
 
-def _write(layout: Layout, index: Index, changes: list[Change], files: list[File]) -> None:
+def _write(layout: Layout, index: IdentityIndex, changes: list[Change], files: list[File]) -> None:
     tied = {name for name, _, _ in changes}
     for file in files[: len(changes)]:
         others = freed(index, file, "")

@@ -1,21 +1,35 @@
-"""Hunks that fit at several places -> the one that the rest of the answer points to, or a refusal."""
+"""Hunks that fit at several places -> the one that the rest of the answer points to, or a refusal.
+
+All hunks of one file -> the one place of each, or every reason why some have none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from repoagent.patch.hunk import Hunk
-from repoagent.patch.locate.fit import Fit
-from repoagent.patch.locate.heading import under_heading
-from repoagent.patch.locate.match import FUZZY, FileIndex, is_blank
-from repoagent.patch.problems import Misfit
-from repoagent.patch.text import numbered
+from repoagent.patch.errors import PatchError, PatchErrors
+from repoagent.patch.locate.candidates import fits, fits_at
+from repoagent.patch.locate.exact import (
+    FUZZY,
+    LEVELS,
+    WHITESPACE,
+    FileIndex,
+    Match,
+    index_of,
+    is_blank,
+    under_heading,
+)
+from repoagent.patch.locate.explain import already, applied_rows, misfit
+from repoagent.patch.locate.unescape import undone
+from repoagent.patch.model import CONTEXT, Hunk, Text, numbered
 
 _EQUAL = 1e-6  # a difference between two scores that is none
 
 
-def choose(hunks: Sequence[Hunk], options: Sequence[Sequence[Fit]], index: FileIndex) -> list[Fit | Misfit]:
+def choose(
+    hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
+) -> list[Match | PatchError]:
     """One fit for each hunk, or why none could be chosen. Every hunk has at least one option.
 
     What decides, in this order: the newline mark at the end of the file; the heading after `@@`; the order of
@@ -23,7 +37,7 @@ def choose(hunks: Sequence[Hunk], options: Sequence[Sequence[Fit]], index: FileI
     does not decide, except that nothing overrules a heading. Between places that fit only loosely the order does
     not decide, and the number only between those that fit equally well.
     """
-    chosen: dict[int, Fit] = {number: some[0] for number, some in enumerate(options) if len(some) == 1}
+    chosen: dict[int, Match] = {number: some[0] for number, some in enumerate(options) if len(some) == 1}
     _assign_repeated(hunks, options, chosen)
     progress = True
     while progress:
@@ -40,7 +54,9 @@ def choose(hunks: Sequence[Hunk], options: Sequence[Sequence[Fit]], index: FileI
     ]
 
 
-def _assign_repeated(hunks: Sequence[Hunk], options: Sequence[Sequence[Fit]], chosen: dict[int, Fit]) -> None:
+def _assign_repeated(
+    hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], chosen: dict[int, Match]
+) -> None:
     """The same hunk as often as there are places for it: each place gets one, and which does not matter."""
     groups: dict[object, list[int]] = {}
     for number, hunk in enumerate(hunks):
@@ -53,8 +69,8 @@ def _assign_repeated(hunks: Sequence[Hunk], options: Sequence[Sequence[Fit]], ch
 
 
 def _narrowed(
-    number: int, hunk: Hunk, fits: Sequence[Fit], chosen: dict[int, Fit], index: FileIndex
-) -> Sequence[Fit]:
+    number: int, hunk: Hunk, fits: Sequence[Match], chosen: dict[int, Match], index: FileIndex
+) -> Sequence[Match]:
     if hunk.old_marker:
         fits = [fit for fit in fits if fit.last == len(index.lines) - 1] or fits
     for heading in hunk.headings[:-1]:
@@ -77,7 +93,7 @@ def _narrowed(
     return _at_number(number, hunk, fits, chosen)
 
 
-def _is_exact_alone(fits: Sequence[Fit], index: FileIndex) -> bool:
+def _is_exact_alone(fits: Sequence[Match], index: FileIndex) -> bool:
     """Is every line that the best loose fit finds in the file there to the byte, and of the others no fit so, nor with
     more lines found?"""
     found = [
@@ -88,7 +104,7 @@ def _is_exact_alone(fits: Sequence[Fit], index: FileIndex) -> bool:
     return exact[0] and not any(exact[1:]) and len(found[0]) == max(map(len, found))
 
 
-def _contradicted(hunk: Hunk, fits: Sequence[Fit], under: Sequence[Fit]) -> bool:
+def _contradicted(hunk: Hunk, fits: Sequence[Match], under: Sequence[Match]) -> bool:
     """Does a header that is right in its counts name a place by number which is none of those under its heading?"""
     if hunk.start is None or not hunk.exact_counts or not under:
         return False
@@ -96,7 +112,7 @@ def _contradicted(hunk: Hunk, fits: Sequence[Fit], under: Sequence[Fit]) -> bool
     return hunk.start - 1 in rows and hunk.start - 1 not in [fit.first for fit in under]
 
 
-def _in_order(number: int, fits: Sequence[Fit], chosen: dict[int, Fit]) -> Sequence[Fit]:
+def _in_order(number: int, fits: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
     """The fits between those of the hunks before and after, if all placed so far are in the file's order."""
     placed = [chosen[other].first for other in sorted(chosen)]
     if any(left > right for left, right in pairwise(placed)):
@@ -108,7 +124,7 @@ def _in_order(number: int, fits: Sequence[Fit], chosen: dict[int, Fit]) -> Seque
     ]
 
 
-def _at_number(number: int, hunk: Hunk, fits: Sequence[Fit], chosen: dict[int, Fit]) -> Sequence[Fit]:
+def _at_number(number: int, hunk: Hunk, fits: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
     """The fit at the header's line number. Alone, it counts only in a header that is right throughout."""
     if hunk.start is None:
         return fits
@@ -123,7 +139,7 @@ def _at_number(number: int, hunk: Hunk, fits: Sequence[Fit], chosen: dict[int, F
     return [fit for fit in fits if fit.first == row] or fits
 
 
-def _ambiguous(hunk: Hunk, fits: Sequence[Fit], index: FileIndex) -> Misfit:
+def _ambiguous(hunk: Hunk, fits: Sequence[Match], index: FileIndex) -> PatchError:
     rows = [fit.first for fit in fits]
     if len(set(rows)) < len(rows):  # one place for the hunk, and several for what it changes
         rows = sorted({row for fit in fits for row in _first_changed(fit)} or set(rows))
@@ -132,7 +148,7 @@ def _ambiguous(hunk: Hunk, fits: Sequence[Fit], index: FileIndex) -> Misfit:
     around = range(max(0, row - 2), min(len(index.lines), row + 3))
     where = f"at {len(rows)} places (lines {places})" if len(rows) > 1 else f"in two ways at line {places}"
     telling = next((line.text for line in hunk.old if not is_blank(line.text)), "")
-    return Misfit(
+    return PatchError(
         "ambiguous",
         f"the hunk fits equally well {where}, and nothing says which is "
         f"meant. Send it with more unchanged lines around `{telling.strip()[:60]}`, enough to tell its "
@@ -142,9 +158,70 @@ def _ambiguous(hunk: Hunk, fits: Sequence[Fit], index: FileIndex) -> Misfit:
     )
 
 
-def _first_changed(fit: Fit) -> list[int]:
+def _first_changed(fit: Match) -> list[int]:
     """The row of the first change; none for one that no line holds."""
     try:
         return [change.start for change in fit.changes()[:1]]
-    except Misfit:
+    except PatchError:
         return []
+
+
+EXPLAINED = 20  # hunks without a place; for further ones the nearest lines are not looked up
+
+
+def place(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
+    """The one place of each hunk that changes anything. Raises Misfit or Misfits, also where what a hunk deletes and
+    adds again is nowhere in the file."""
+    index = index_of(text.lines)
+    if not strict:
+        hunks = undone(hunks, text.lines)
+    wanted: list[Hunk] = []
+    options: list[list[Match]] = []
+    problems: list[PatchError] = []
+    for hunk in hunks:
+        if not hunk.changes and not any(line.held and not is_blank(line.text) for line in hunk.lines):
+            continue
+        try:
+            found = fits(hunk, index, strict=strict)
+        except PatchError as problem:
+            problems.append(problem)
+            continue
+        if not found:
+            problems.append(misfit(hunk, index, nearest=len(problems) < EXPLAINED))
+        elif not hunk.changes:
+            continue
+        elif rows := _repeated(hunk, found, index):
+            problems.append(already(hunk, rows))
+        else:
+            wanted.append(hunk)
+            options.append(found)
+    chosen = choose(wanted, _at_one_depth(wanted, options, index), index)
+    problems += [item for item in chosen if isinstance(item, PatchError)]
+    if problems:
+        raise PatchErrors(sorted(problems, key=lambda problem: problem.hunk))
+    return [item for item in chosen if isinstance(item, Match)]
+
+
+def _at_one_depth(
+    hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
+) -> list[list[Match]]:
+    """Where one hunk needs other white space, so may others: their exact place is one of several then."""
+    shifted = any(fit.level == WHITESPACE for found in options for fit in found)
+    result: list[list[Match]] = []
+    for hunk, found in zip(hunks, options, strict=True):
+        rows = {fit.rows for fit in found}
+        loose = fits_at(hunk, index, WHITESPACE) if shifted and found[0].level in LEVELS else []
+        result.append([*found, *(fit for fit in loose if fit.rows not in rows)])
+    return result
+
+
+def _repeated(hunk: Hunk, found: Sequence[Match], index: FileIndex) -> list[int]:
+    """Where an insertion without context on one side would put in again what stands right there.
+
+    A header that is right in every way (a tool's, not a model's) says that this is meant.
+    """
+    if len(found) != 1 or hunk.deleted or hunk.exact_counts or not hunk.lines:
+        return []
+    if CONTEXT == hunk.lines[0].kind == hunk.lines[-1].kind:
+        return []
+    return [row for row in applied_rows(hunk, index) if abs(row - found[0].first) <= len(hunk.added)]

@@ -1,4 +1,7 @@
-"""A hunk that fits nowhere: is it already there, and what does the file hold instead?"""
+"""Is a hunk in the file already?
+
+A hunk that fits nowhere: is it already there, and what does the file hold instead?
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,33 @@ import re
 from collections import Counter
 from difflib import SequenceMatcher
 
-from repoagent.patch.hunk import DELETE, Hunk, Line
-from repoagent.patch.locate.applied import applied_rows
-from repoagent.patch.locate.match import LEVELS, WHITESPACE, FileIndex, is_blank, weight
-from repoagent.patch.problems import Misfit
-from repoagent.patch.text import numbered
+from repoagent.patch.errors import PatchError
+from repoagent.patch.locate.exact import LEVELS, WHITESPACE, FileIndex, is_blank, weight
+from repoagent.patch.model import CONTEXT, DELETE, Hunk, Line, numbered
+
+
+def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
+    """The rows at which the file reads as it would after the hunk.
+
+    None for a hunk whose after-side says too little: a deletion needs a line on each side, an addition must
+    add more than brackets and blank lines.
+    """
+    if not any(weight(line.text) > 1 for line in hunk.added):
+        kinds = [line.kind for line in hunk.lines]
+        if hunk.added or not hunk.deleted or kinds[0] != CONTEXT or kinds[-1] != CONTEXT:
+            return []
+    texts = [line.text for line in hunk.new]
+    for level in LEVELS:
+        rows = index.find(texts, level)
+        if rows:
+            return rows
+    return []
+
 
 _ALIKE = 300  # characters of a line that are compared
 
 
-def misfit(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> Misfit:
+def misfit(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
     """Why `hunk` has no place, with the nearest lines of the file as they are unless `nearest` is False."""
     rows = applied_rows(hunk, index)
     if rows:
@@ -39,12 +59,12 @@ def misfit(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> Misfit:
             (number, index.lines[number]) for number in shown
         )
     advice = "\nSend the hunk again with its unchanged and deleted lines copied from the file exactly."
-    return Misfit(reason, what.rstrip() + advice, hunk.number)
+    return PatchError(reason, what.rstrip() + advice, hunk.number)
 
 
-def already(hunk: Hunk, rows: list[int]) -> Misfit:
+def already(hunk: Hunk, rows: list[int]) -> PatchError:
     places = ", ".join(str(row + 1) for row in rows[:5])
-    return Misfit(
+    return PatchError(
         "already-applied",
         f"these changes are already in the file, at line {places}. Leave this hunk out.",
         hunk.number,

@@ -1,136 +1,227 @@
-"""SEARCH/REPLACE blocks and whole-file fences."""
+"""Where in an answer the patches stand: fenced, bare, SEARCH/REPLACE, envelopes, whole files under a name.
+
+`blocks` is the first pass of the parser; `patch_spans` is what others need of it, to leave those characters
+alone.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
-from repoagent.patch.hunk import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line
-from repoagent.patch.linediff import differing
-from repoagent.patch.parse.marks import DIVIDER, REPLACE, SEARCH
-from repoagent.patch.parse.names import name_in_comment
-from repoagent.patch.parse.spans import Block
-from repoagent.patch.problems import Misfit
+from repoagent.dataclass import dataclass
+from repoagent.patch.parse.apply_patch import envelope_end
+from repoagent.patch.parse.cleanup import (
+    is_quoted,
+    number_before,
+    undecorated,
+    unquoted,
+    without_margin,
+    without_numbers,
+)
+from repoagent.patch.parse.fences import (
+    CODE,
+    DIFF,
+    ENVELOPE,
+    SEARCH_REPLACE,
+    fenced,
+    kind_and_name,
+    name_before,
+    name_leading,
+)
+from repoagent.patch.parse.markers import (
+    DIRECTIVE,
+    REPLACE,
+    SEARCH,
+    Fence,
+    fence_on,
+    interesting,
+    starts_diff,
+)
+from repoagent.patch.parse.unfenced import bare_diff_end
 
-_CONFLICT = re.compile(r"<{7} (?!SEARCH|ORIGINAL)\S|<{7}$")
-_CONFLICT_END = re.compile(r">{7} (?!REPLACE|UPDATED)\S|>{7}$")
-_START = re.compile(r":start_line:[ \t]*(\d{1,9})[ \t]*$")
-_END = re.compile(r":end_line:[ \t]*\d{1,9}[ \t]*$")
-_MOST_DIVIDERS = 40
+_DEPTH = 8  # quotations, lists and the like within each other
+_MOST_LINES = 4_000_000
+_MOST_BLOCKS = 20_000
 
 
-def parse_search_replace(block: Block, inherited: str | None, known: Collection[str] = ()) -> list[FilePatch]:
-    """The blocks in order, those of one file next to each other as one patch. A block without a name of its
-    own is for the file of the block before it (`inherited` for the first).
+@dataclass(frozen=True)
+class Span:
+    """The characters `answer[start:end]` are a patch of this kind: "diff", "envelope", "search-replace",
+    "whole-file", "shell", or "code" (see `patch_spans`)."""
 
-    A text that holds a divider of its own is read in every way that it can be; the file decides (see
-    `Hunk.otherwise`). Raises Misfit for markers out of order, and for a block without an end.
+    start: int
+    end: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A span with its lines (not the fences) as they read without what they were wrapped in, the file name that goes
+    with it, whether it was closed, what of the wrapping is a tolerance, and the words within its fence before it."""
+
+    span: Span
+    lines: tuple[str, ...]
+    name: str | None
+    fenced: bool
+    closed: bool
+    info: str = ""
+    tolerances: frozenset[str] = frozenset()
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class _Region:
+    """A block whose place is given in lines, of which the first may begin at a `column`."""
+
+    first: int
+    after: int
+    kind: str
+    lines: Sequence[str]
+    name: str | None
+    fence: Fence | None
+    closed: bool
+    tolerances: frozenset[str] = frozenset()
+
+
+def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
+    """The ranges of `answer` that are patches, in order, without overlap. Prose and other code are not.
+
+    `loose`: the model was asked for whole files or functions, so a fence that names no file may be one (its
+    kind is then "code"), and a fence may open at the end of a sentence.
     """
-    patches: list[FilePatch] = []
-    hunks: list[Hunk] = []
-    name = block.name or inherited
-    body: list[str] | None = None
-    opening = before = ""
-    current = name
-
-    def close() -> None:
-        if hunks:
-            patches.append(FilePatch(None, current, "search-replace", hunks=tuple(hunks)))
-            hunks.clear()
-
-    for line in (line.removesuffix("\r") for line in block.lines):
-        if SEARCH.match(line):
-            if body is not None:
-                raise _broken(name)
-            body, opening, name = [], line, name_in_comment(before, known) or name
-        elif REPLACE.match(line):
-            if body is None:
-                raise _broken(name)
-            if name != current:
-                close()
-            current = name
-            hunks.append(replace(_hunk(body, opening, name), number=len(hunks) + 1))
-            body = None
-        elif body is not None:
-            body.append(line)
-        before = line if line.strip() else before
-    if body is not None:
-        raise Misfit(
-            "cut-off", f"the SEARCH/REPLACE block for {name or 'a file'} has no end; send it again, complete."
-        )
-    close()
-    return patches
+    found = (block for block in blocks(answer, loose=loose) if block.lines or not loose)
+    return tuple(block.span for block in found if loose or block.span.kind != CODE or block.name)
 
 
-def _broken(name: str | None) -> Misfit:
-    return Misfit(
-        "malformed",
-        f"a SEARCH/REPLACE block for {name or 'a file'} has its markers out of order "
-        "(or its text holds such a marker); send that change as a unified diff instead.",
-    )
+def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
+    """All patches of an answer, and the fences of kind "code" which name no file. None of one that is too large (see
+    `too_large`). What is `known` to be a file is taken for its name wherever one can stand."""
+    if answer.count("\n") > _MOST_LINES:
+        return []
+    raw = answer.split("\n")
+    lines, decoration = undecorated(raw)
+    found: list[Block] = []
+    row = start = 0
+    for region in _regions(lines, loose, known):
+        start += sum(map(len, raw[row : region.first])) + region.first - row
+        end = start + sum(map(len, raw[region.first : region.after])) + region.after - region.first
+        column = region.fence.column if region.fence else 0
+        span = Span(start + column, min(end, len(answer)), region.kind)
+        info = region.fence.info if region.fence else ""
+        names = region.tolerances | decoration
+        name, is_fenced = region.name, region.fence is not None
+        found.append(Block(span, tuple(region.lines), name, is_fenced, region.closed, info, names))
+        row, start = region.after, end
+        if len(found) > _MOST_BLOCKS:
+            break
+    return found
 
 
-def _hunk(body: Sequence[str], opening: str, name: str | None) -> Hunk:
-    """The text between the markers as a hunk, with all its readings."""
-    start, body = _numbered(body)
-    dividers = _dividers(body, opening)
-    if not dividers or len(dividers) > _MOST_DIVIDERS:
-        raise _broken(name)
-    if len(dividers) == 1:
-        row = dividers[0]
-        return replace(_changed(body[:row], body[row + 1 :]), start=start)
-    # A divider that comes in anew is more likely a slip than meant.
-    rows = dividers[len(dividers) // 2 :]
-    hunks = [replace(_changed(body[:row], body[row + 1 :]), start=start) for row in rows]
-    return replace(hunks[0], otherwise=tuple(hunks))
+def too_large(answer: str, found: Sequence[Block]) -> bool:
+    """Has an answer more lines, or more patches in it (`found`), than are read? No answer has; junk can."""
+    return len(found) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
-def _numbered(body: Sequence[str]) -> tuple[int | None, Sequence[str]]:
-    """The line number that some tools have written first in a block, and the text after it."""
-    at, start = 0, None
-    while at < min(2, len(body)) and (_START.match(body[at]) or _END.match(body[at])):
-        found = _START.match(body[at])
-        start = int(found[1]) if found else start
-        at += 1
-    if at and at < len(body) and re.fullmatch(r"-{5,9}\s*", body[at]):
-        at += 1
-    return start, body[at:]
+def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[_Region]:
+    at = floor = 0  # what is above `floor` belongs to another patch
+    while at < len(lines):
+        line = lines[at]
+        if not interesting(line) and not (loose and "```" in line):
+            at += 1
+            continue
+        region = _fenced(lines, at, loose, known) or _unfenced(lines, at, known)
+        if region is not None:
+            yield region
+            at = floor = region.after
+            continue
+        inner, first, after, name = _unwrapped(lines, at, floor)
+        if inner is None or depth == _DEPTH:
+            at += 1
+            continue
+        for region in _regions(inner, loose, known, depth + 1):
+            start, end = first + region.first, first + region.after
+            beside = region.name or _name_beside(region.kind, region.lines, lines, start, known)
+            names = region.tolerances | {name}
+            yield replace(region, first=start, after=end, name=beside, tolerances=names)
+        at = floor = max(after, at + 1)
 
 
-def _dividers(body: Sequence[str], opening: str) -> list[int]:
-    """The rows that can part SEARCH from REPLACE: not those inside a conflict of the text's own, and those as long
-    as the opening marker before others."""
-    rows: list[int] = []
-    inner = 0
-    last = max((row for row, line in enumerate(body) if _CONFLICT_END.match(line)), default=-1)
-    for row, line in enumerate(body):
-        if row < last and _CONFLICT.match(line):
-            inner += 1
-        elif _CONFLICT_END.match(line) and inner:
-            inner -= 1
-        elif not inner and DIVIDER.match(line):
-            rows.append(row)
-    length = len(opening) - len(opening.lstrip(opening[0]))
-    same = [row for row in rows if len(body[row].rstrip()) == length]
-    return same or rows
+def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) -> _Region | None:
+    fence = fence_on(lines[at], late=loose)
+    if fence is None:
+        return None
+    body = fenced(lines, at, fence)
+    kind, name, inner, names = kind_and_name(fence.info, body.lines, lines, at, known)
+    forgiven = names | (body.tolerances if kind not in {CODE, "whole-file"} else frozenset[str]())
+    return _Region(at, body.after, kind, inner, name, fence, body.closed, forgiven)
 
 
-def _changed(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
-    """The same as a hunk: lines equal on both sides are context, so that they keep the file's bytes."""
-    lines: list[Line] = []
-    at = 0
-    for i1, i2, j1, j2 in differing(search, replacement):
-        lines += [Line(CONTEXT, text) for text in search[at:i1]]
-        lines += [Line(DELETE, text) for text in search[i1:i2]]
-        lines += [Line(ADD, text) for text in replacement[j1:j2]]
-        at = i2
-    lines += [Line(CONTEXT, text) for text in search[at:]]
-    return Hunk(tuple(lines))
+def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region | None:
+    """A patch that begins at line `at` and has no fence."""
+    if SEARCH.match(lines[at]):
+        after, closed = _search_replace_end(lines, at)
+        kind = SEARCH_REPLACE
+    elif DIRECTIVE.match(lines[at]):
+        after, closed = envelope_end(lines, at)
+        kind = ENVELOPE
+    elif starts_diff(lines, at):
+        after = bare_diff_end(lines, at)
+        closed = after < len(lines)
+        kind = DIFF
+    else:
+        return None
+    name = _name_beside(kind, lines[at : at + 1], lines, at, known)
+    return _Region(at, after, kind, lines[at:after], name, None, closed)
 
 
-def parse_whole(block: Block) -> FilePatch:
-    """A fence that holds a complete file."""
-    lines = [line.removesuffix("\r") for line in block.lines]
-    whole = "".join(f"{line}\n" for line in lines)
-    return FilePatch(None, block.name, "whole-file", whole=whole, cut=not block.closed)
+def _name_beside(
+    kind: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str]
+) -> str | None:
+    """The file that is named above line `at`, where a patch without a name of its own begins."""
+    if kind == SEARCH_REPLACE:
+        return name_before(lines, at, known)
+    if kind == DIFF and body[:1] and body[0].startswith("@@"):
+        return name_before(lines, at, known) or name_leading(lines, at, known)
+    return None
+
+
+def _search_replace_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
+    for number in range(at + 1, len(lines)):
+        if REPLACE.match(lines[number]):
+            return number + 1, True
+        if SEARCH.match(lines[number]):
+            return number, False
+    return len(lines), False
+
+
+def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str] | None, int, int, str]:
+    """The lines around `at` without the quotation, the margin or the numbers before them (None when they have
+    none), the first of them and the line after them, and what was taken off."""
+    line = lines[at]
+    if is_quoted(line):
+        first, after = _run(lines, at, floor, is_quoted)
+        return unquoted(lines[first:after]), first, after, "quoted"
+    margin = line[: len(line) - len(line.lstrip(" \t"))]
+    if margin and not number_before(line):
+        after = at + 1
+        while after < len(lines) and (lines[after].startswith(margin) or not lines[after].strip()):
+            after += 1
+        return without_margin(lines[at:after], margin), at, after, "indented"
+    if number_before(line):
+        _, after = _run(lines, at, at, number_before)
+        inner = without_numbers(lines[at:after])
+        return inner if inner is not None else [], at, after, "numbered"
+    return None, at, at + 1, ""
+
+
+def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool]) -> tuple[int, int]:
+    """The lines around `at`, from `floor` on, that are all of this kind, or blank between such."""
+    first = at
+    while first > floor and same(lines[first - 1]):
+        first -= 1
+    after = number = at + 1
+    while number < len(lines) and (same(lines[number]) or not lines[number].strip()):
+        number += 1
+        after = number if lines[number - 1].strip() else after
+    return first, after

@@ -1,12 +1,23 @@
-"""A fence's lines: where it ends, what stands in it, and which file it is for."""
+"""Files that are named beside a patch: on a line of its own, in a fence's info string, in a comment.
+
+A name is what looks like one, or is one: `known` are the files that there are, where that is known.
+
+What an answer shows as shell: whole files (`cat > path <<'EOF'`), and diffs (`git apply <<'EOF'`).
+
+A fence's lines: where it ends, what stands in it, and which file it is for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.parse.heredoc import is_heredoc
-from repoagent.patch.parse.marks import (
+from repoagent.patch.errors import PatchError
+from repoagent.patch.model import FilePatch
+from repoagent.patch.parse.cleanup import margin_of, unwrapped, without_margin
+from repoagent.patch.parse.markers import (
     DIFF_LANGUAGES,
     DIRECTIVE,
     INVISIBLE,
@@ -17,19 +28,295 @@ from repoagent.patch.parse.marks import (
     fence_on,
     starts_diff,
 )
-from repoagent.patch.parse.names import (
-    name_claimed_whole,
-    name_in_comment,
-    name_in_info,
-    name_in_lead,
-    name_on_line,
-    single_known,
+from repoagent.patch.parse.unified import parse_diff
+
+_FILE = re.compile(r"[\w@+~\[\](){}$.#-]+(?:/[\w@+~\[\](){}$.#-]+)*")
+_PLAIN_NAMES = {
+    "Makefile",
+    "Dockerfile",
+    "LICENSE",
+    "Jenkinsfile",
+    "Rakefile",
+    "Gemfile",
+    "Justfile",
+    "CODEOWNERS",
+}
+
+
+_MARKED_NAME = re.compile(r"[*_]*(?:`([^`]+)`|\*\*([^*`]+)\*\*)[*_]*\s*:?")
+_LEAD = re.compile(
+    r"(?:(?:and|then|now|next|also|first|finally|second|third|lastly),? )?"
+    r"(?:in|for|to|change[sd]? (?:to|in|for)|updates? (?:to|for|in)|edits? (?:to|for|in)|diff (?:for|of|to)"
+    r"|patch (?:for|of|to)|update|edit|modify|fix|change|patch)(?: the)?(?: file)?[ *_]+",
+    re.IGNORECASE,
 )
-from repoagent.patch.parse.wrapping import margin_of, unwrapped, without_margin
+
+
+def _is_name(word: str) -> bool:
+    if _FILE.fullmatch(word) is None or "://" in word:
+        return False
+    last = word.rsplit("/", 1)[-1]
+    return last in _PLAIN_NAMES or re.search(r"\w\.[A-Za-z]\w{0,11}$|^\.[A-Za-z][\w.-]+$", last) is not None
+
+
+def _is_known(text: str, known: Collection[str], *, marked: bool = False) -> bool:
+    """Is it the name of a known file? A single word that could be any other must be marked as a name."""
+    return text in known and (marked or "/" in text or "." in text or text.isupper())
+
+
+def name_on_line(line: str, known: Collection[str] = ()) -> str | None:
+    """The file that a line names and does nothing else: `src/a.py`, `### File: src/a.py`, **`src/a.py`**:"""
+    if len(line) > 400:
+        return None
+    whole = line.strip().strip(INVISIBLE)
+    text = re.sub(r"^[#>\s]*(?:[-*] +|\d+[.)] +)?", "", whole)
+    for name in (whole, text):
+        if _is_known(name, known):
+            return name
+    text = re.sub(
+        r"\s*\((?:new|updated|modified|complete|full|whole|entire)[^)]*\)\s*:?$",
+        "",
+        text,
+        flags=re.IGNORECASE,
+    )
+    if _MARKED_NAME.fullmatch(text) is None:
+        text = text.strip("*_ :")
+    text = re.sub(r"^(?:file ?name|file ?path|file|path)\**\s*:\**\s*", "", text, flags=re.IGNORECASE)
+    marked = _MARKED_NAME.fullmatch(text)
+    text = text.strip("*: ").strip("`\"'").strip("*: ")
+    if _is_known(text, known, marked=marked is not None):
+        return text
+    lead = _LEAD.match(text) if marked is not None and marked[2] else None
+    if lead is not None:  # **Then change src/a.py:**
+        return name_on_line(text[lead.end() :], known)
+    if marked is not None and _is_name(text.replace(" ", "_").lstrip("/")):
+        return text
+    return text if _is_name(text.lstrip("/")) else None
+
+
+def name_in_info(info: str, known: Collection[str] = ()) -> str | None:
+    """The file that a fence's info string names: ```python src/a.py, ```src/a.py, ```python
+    title="src/a.py"."""
+    for text in (info, *(info.partition(mark)[2] for mark in ": =")):
+        name = text.strip("\"'` ")
+        if _is_known(name, known, marked=text != info or " " in name):
+            return name
+    prefixed = re.fullmatch(r"\w[\w+#-]+:(?=[^/ ])(\S*/\S* .*)", info)
+    words = (prefixed[1] if prefixed else info).split()  # `java:src/my App.java`
+    for number, word in enumerate(words):
+        value = re.sub(r"^\{?(?:title|file|filename|path|name)=", "", word).rstrip("}").strip("\"'`")
+        language, colon, tail = value.partition(":")
+        drive = len(language) == 1 and tail.startswith("/")
+        if colon and not drive and re.fullmatch(r"\w[\w+#-]*", language) and _is_name(tail.lstrip("/")):
+            return tail
+        if _is_name(value.lstrip("/")) and (number or "/" in value or "." in value or value in _PLAIN_NAMES):
+            folder = next((at for at in range(number) if "/" in words[at]), number)
+            return " ".join([*words[folder:number], value])  # `src/my app.py`
+    return None
+
+
+_COMMENT = re.compile(r"[ \t]*(?:#+|//+|--|/\*+|<!--|;+|%)\s*(.*?)\s*(?:\*/|-->)?\s*$")
+
+
+def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
+    """The file that a comment, or the first line of a fence, names and nothing else: `# src/a.py`."""
+    if len(line) > 400:
+        return None
+    found = _COMMENT.match(line)
+    return name_on_line(found.group(1) if found else line, known)
+
+
+def name_in_lead(line: str, known: Collection[str] = ()) -> str | None:
+    """The file that the words before a diff name: `In src/a.py:`, `Then change **src/a.py**:`."""
+    text = line.strip().rstrip("*_")
+    if len(text) > 400 or not text.endswith(":"):
+        return None
+    text = text[:-1].rstrip("*_ ").lstrip("*_# >")
+    lead = _LEAD.match(text)
+    return name_on_line(text[lead.end() :], known) if lead is not None else None
+
+
+_WHOLE = "full|complete|entire|whole"
+_FRESH = "updated|new|fixed|corrected|revised|modified|final|rewritten|refactored|improved|cleaned-up"
+_CLAIM = re.compile(
+    r"(?:.*[.!]\s+)?(?:(?:here(?:['\u2019]?s| is| are)|this is|below is|the following is)\s+)?(?:(?:the|your|my|a)\s+)?"
+    rf"(?P<what>(?:(?:{_WHOLE}|{_FRESH}),?\s+(?:and\s+)?)+)"
+    r"(?:(?:file|contents?|version|source|code|text)\s+(?:(?:of|for)\s+)?(?:the\s+)?(?:file\s+)?)?"
+    r"(?:`(?P<ticked>[^`]+)`|\*\*(?P<bold>[^*`]+)\*\*)(?:\s+file)?"
+    r"(?P<more>\s+(?:with|including|incorporating)\s[^`]*)?:\**",
+    re.IGNORECASE,
+)
+_IN_PART = re.compile(
+    r"\b(?:only|just|parts?|snippets?|excerpts?|sections?|relevant|omitted|left out)\b", re.IGNORECASE
+)
+
+
+def name_claimed_whole(line: str) -> str | None:
+    """The file that words present as a whole: `Here's the full updated x.py:`, its name in back-ticks or bold."""
+    text = line.strip()
+    found = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
+    if found is None or not re.search(rf"\b(?:{_WHOLE})\b", found["what"], re.IGNORECASE):
+        return None
+    if found["more"] and _IN_PART.search(found["more"]):
+        return None
+    return (found["ticked"] or found["bold"]).strip().removeprefix("./")
+
+
+def single_known(name: str, known: Collection[str]) -> str | None:
+    """The known file of that name, or the only one whose path ends with it."""
+    if name in known:
+        return name
+    tails = [path for path in known if path.endswith(f"/{name}")]
+    return tails[0] if len(tails) == 1 else None
+
+
+_OPENS = r"<<(?P<dash>-?)[ \t]*(?P<quote>[\\'\"]?)(?P<word>\w{1,40})['\"]?"
+_CAT = re.compile(
+    r"[ \t]*\$?[ \t]*(?:sudo )?(?:cat[ \t]*>[ \t]*(?P<to>[^\s<>|;&]+)[ \t]*|cat[ \t]*"
+    r"|tee[ \t]+(?P<tee>[^\s<>|;&-][^\s<>|;&]*)[ \t]*(?:>[ \t]*/dev/null[ \t]*)?)"
+    rf"{_OPENS}[ \t]*(?:>[ \t]*(?P<after>[^\s<>|;&]+))?[ \t]*\r?$"
+)
+_COMMAND = r"(?P<tool>git[ \t]+apply|patch)(?P<options>(?:[ \t]+-[^\s<>|;&'\"]*)*)"
+_PIPED = re.compile(rf"cat[ \t]*{_OPENS}[ \t]*\|[ \t]*{_COMMAND}[ \t]*$")
+_FED = re.compile(rf"{_COMMAND}[ \t]*(?:<[ \t]*<\([ \t]*cat[ \t]*)?{_OPENS}[ \t]*$")
+_LINE = re.compile(
+    r"[ \t]*(?:\$[ \t]+)?(?:cd[ \t]+(?P<folder>[^\s<>|;&]+)[ \t]*(?:&&|;)[ \t]*)?(?P<rest>.*?)\r?$"
+)
+_CD = re.compile(r"[ \t]*(?:\$[ \t]+)?cd[ \t]+([^\s<>|;&]+)[ \t]*\r?$")
+_APPLIED = re.compile(
+    rf"{_COMMAND}[ \t]*(?:<[ \t]*|[ \t]-i[ \t]*)?[\"']?(?P<file>[^\s<>|;&\"']+)[\"']?[ \t]*$"
+)
+# Options with which the diff means what it says. Others reverse it, try it, or look for its files elsewhere.
+_PLAIN_OPTIONS = re.compile(
+    r"-|-p[01]|-v|-s|-N|-u|-3|-l|--verbose|--quiet|--index|--3way|--recount|--unidiff-zero|--forward|--unified"
+    r"|--strip=[01]|--ignore-whitespace|--ignore-space-change|--inaccurate-eof|--whitespace=\w+|--no-backup-if-mismatch"
+)
+_EXPANDED = re.compile(r"`|\$[\w{(\[*@#?$!-]|\\[$`\\\n]")
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """The line before a here-document: what ends it, and whether it is a `diff` or the text of the file `path`."""
+
+    path: str
+    diff: bool
+    dash: bool
+    quoted: bool
+    word: str
+    folder: str = ""
+
+
+def is_heredoc(lines: Sequence[str]) -> bool:
+    """Does a shell script write a file of the project with `cat` or `tee`, or give a diff to `git apply` or `patch`?"""
+    return any("<<" in line[:300] and _opening(line) for line in lines)
+
+
+def _opening(line: str) -> _Opening | None:
+    """What a line begins. Paths outside the project are none of ours."""
+    if len(line) >= 600:
+        return None
+    found = _CAT.match(line)
+    if found is not None:
+        path = (found["to"] or found["tee"] or found["after"] or "").strip("\"'")
+        if not path or path[0] in "/~$-" or "$" in path:
+            return None
+        return _Opening(path, False, bool(found["dash"]), bool(found["quote"]), found["word"])
+    whole = _LINE.match(line)
+    fed = (_PIPED.match(whole["rest"]) or _FED.match(whole["rest"])) if whole else None
+    if whole is None or fed is None or not _is_plain(fed["options"]):
+        return None
+    folder = whole["folder"] or ""
+    return _Opening("", True, bool(fed["dash"]), bool(fed["quote"]), fed["word"], folder)
+
+
+def _is_plain(options: str) -> bool:
+    return all(_PLAIN_OPTIONS.fullmatch(option) for option in options.split())
+
+
+def parse_heredocs(lines: Sequence[str], known: Collection[str] = ()) -> list[FilePatch]:
+    """The files that a script writes, and the patches that it applies. Raises Misfit for a text that the shell would
+    change, and for a diff in a file that the script does not plainly apply."""
+    patches: list[FilePatch] = []
+    folder = ""
+    scripts = _documents(lines)
+    applied = dict(_applied(scripts[1]))
+    for opening, body, ended in scripts[0]:
+        if opening is None:
+            folder = body[0]
+            continue
+        what = opening.path or "a diff"
+        whole = "".join(f"{line}\n" for line in body)
+        if not opening.quoted and _EXPANDED.search(whole):
+            raise PatchError(
+                "malformed",
+                f"the shell would replace some of the text that is meant for {what}. Send the file in a "
+                "fence that names it, or a unified diff.",
+            )
+        if opening.path in applied and not applied[opening.path]:
+            raise PatchError(
+                "malformed",
+                f"the script does not plainly apply {opening.path}: its options change what the diff means. Send the "
+                "diff by itself.",
+            )
+        if opening.diff or opening.path in applied:
+            some = [_in_folder(patch, opening.folder or folder, known) for patch in parse_diff(body)]
+            if some and not ended:
+                some[-1] = replace(some[-1], cut=True)
+            patches += some
+        else:
+            patches.append(FilePatch(None, opening.path, "whole-file", whole=whole, cut=not ended))
+    return patches
+
+
+def _documents(
+    lines: Sequence[str],
+) -> tuple[list[tuple[_Opening | None, list[str], bool]], list[str]]:
+    """The here-documents of a script with their lines, and whether they end; between them, with None, the folder that
+    a `cd` goes to. And the commands: all other lines."""
+    found: list[tuple[_Opening | None, list[str], bool]] = []
+    commands: list[str] = []
+    at = 0
+    while at < len(lines):
+        opening = _opening(lines[at])
+        at += 1
+        if opening is None:
+            line = lines[at - 1]
+            commands.append(line)
+            if len(line) < 600 and (gone := _CD.match(line)):
+                found.append((None, [gone[1].strip("\"'")], True))
+            continue
+        first, ended = at, False
+        while at < len(lines) and not ended:
+            line = lines[at].removesuffix("\r")
+            ended = (line.lstrip("\t") if opening.dash else line) == opening.word
+            at += 1
+        body = [line.removesuffix("\r") for line in lines[first : at - ended]]
+        found.append((opening, [line.lstrip("\t") for line in body] if opening.dash else body, ended))
+    return found, commands
+
+
+def _applied(commands: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The files of which a script says that they are diffs to apply, and whether it says so plainly."""
+    for line in commands:
+        whole = _LINE.match(line) if len(line) < 600 else None
+        found = _APPLIED.match(whole["rest"]) if whole else None
+        if found is not None:
+            yield found["file"].removeprefix("./"), _is_plain(found["options"])
+
+
+def _in_folder(patch: FilePatch, folder: str, known: Collection[str]) -> FilePatch:
+    """The patch with its names below the folder that the script went to, where such a file is known."""
+    base = folder.strip("/").removeprefix("./")
+    names = [re.sub(r"^[ab]/", "", name) for name in (patch.old, patch.new) if name]
+    if base and names and all(f"{base}/{name}" in known for name in names):
+        old, new = (f"{base}/{name}" for name in (names[0], names[-1]))
+        return replace(patch, old=f"a/{old}", new=f"b/{new}")
+    return patch
+
 
 DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file", "code"
 ENVELOPE, SHELL = "envelope", "shell"
-_MARKED = frozenset("<>+-")
+_DIFF_MARKS = frozenset("<>+-")
 _SHELLS = {
     "",
     "sh",
@@ -90,7 +377,7 @@ def _end(lines: Sequence[str], at: int, fence: Fence, name: str) -> int | None:
     opened = marker = 0  # the SEARCH line that is open, and the marker that follows it
     for number in range(at + 1, len(lines)):
         line = lines[number]
-        if line[:1] in _MARKED and _marker(line):
+        if line[:1] in _DIFF_MARKS and _marker(line):
             opened = number if SEARCH.match(line) else 0
         elif patched and line.startswith("+++ "):
             nests = line.rstrip().lower().endswith(_MARKDOWN)
@@ -163,7 +450,7 @@ def _next_marker(lines: Sequence[str], at: int) -> int:
 
 
 def _marker(line: str) -> bool:
-    return line[:1] in _MARKED and (SEARCH.match(line) or REPLACE.match(line)) is not None
+    return line[:1] in _DIFF_MARKS and (SEARCH.match(line) or REPLACE.match(line)) is not None
 
 
 def _at_margin(inner: str, margin: str) -> bool:

@@ -6,8 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repoagent.patch.hunk import ADD, CONTEXT, DELETE, Hunk, Line, settle
-from repoagent.patch.parse.marks import (
+from repoagent.patch.errors import PatchError
+from repoagent.patch.files import NO_FILE, is_no_file, plain_name
+from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, settle
+from repoagent.patch.parse.cleanup import without_inner_numbers, without_numbers
+from repoagent.patch.parse.markers import (
     COMBINED,
     COMMAND,
     DIRECTIVE,
@@ -19,9 +22,6 @@ from repoagent.patch.parse.marks import (
     is_mail,
     is_signature,
 )
-from repoagent.patch.parse.numbering import without_inner_numbers, without_numbers
-from repoagent.patch.paths import NO_FILE, is_no_file, plain_name
-from repoagent.patch.problems import Misfit
 
 _MOST_HEADINGS = 16
 _OLD_NUMBER = re.compile(r"@@+[ \t]*-(\d{1,9})(?:,\d{1,9})?[ \t]*@@+(.*)$")
@@ -70,8 +70,8 @@ def _last_of_empty(lines: Sequence[str], at: int) -> int:
     return max([at, *(row for row in range(at, end) if NUMBERS.match(lines[row]))])
 
 
-def combined() -> Misfit:
-    return Misfit(
+def combined() -> PatchError:
+    return PatchError(
         "combined",
         "a combined diff (of a merge) can't be taken. Send a plain diff against the file as it is.",
     )

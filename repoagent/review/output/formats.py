@@ -1,19 +1,31 @@
-"""The formats by name, and the one function that renders them."""
+"""The formats by name, and the one function that renders them.
+
+A report as JSON of our own: everything there is, for programs that know repoagent.
+
+Text that goes into a document: harmless characters only, always writable as UTF-8.
+
+The lines of a text that a finding speaks of, and the text with its suggestion in it.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import unicodedata
 from importlib import import_module
 from pathlib import Path
 
+from repoagent import display_text
 from repoagent.review.change import Change
-from repoagent.review.finding import Report
+from repoagent.review.finding import Finding, Place, Report, Suggestion
 
 _RENDERERS = {
-    "json": "repoagent.review.output.data:render",
+    "json": "repoagent.review.output.formats:render_json",
     "sarif": "repoagent.review.output.sarif:render",
-    "github": "repoagent.review.output.github:render",
-    "gitlab": "repoagent.review.output.gitlab:render",
-    "rdjson": "repoagent.review.output.rdjson:render",
+    "github": "repoagent.review.output.ci:render_github",
+    "gitlab": "repoagent.review.output.ci:render_gitlab",
+    "rdjson": "repoagent.review.output.ci:render_rdjson",
     "markdown": "repoagent.review.output.markdown:render",
 }
 FORMATS = tuple(_RENDERERS)
@@ -30,3 +42,156 @@ def render(report: Report, format: str, *, top: Path, change: Change | None = No
     module, _, function = _RENDERERS[format].partition(":")
     text: str = getattr(import_module(module), function)(report, change=change)
     return text.encode("utf-8")
+
+
+VERSION = 1
+
+
+def render_json(report: Report, *, change: Change | None = None) -> str:
+    """Bytes of a path that are no UTF-8 are surrogate escapes, as in the other documents of ours."""
+    return json.dumps(content(report), indent=2) + "\n"
+
+
+def content(report: Report) -> dict[str, object]:
+    """The same as data."""
+    worst = report.worst()
+    return {
+        "version": VERSION,
+        "title": report.title,
+        "base": report.base or None,
+        "head": report.head or None,
+        "files": report.files,
+        "rules": list(report.rules),
+        "worst": None if worst is None else worst.word,
+        "findings": [_finding(finding) for finding in report.findings],
+        "dismissed": [_finding(finding) for finding in report.dismissed],
+        "dropped": report.dropped,
+        "unseen": list(report.unseen),
+        "notes": list(report.notes),
+        "model": report.model or None,
+        "tokens": report.tokens,
+        "cost": report.cost,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    place, suggestion = finding.place, finding.suggestion
+    return {
+        "id": finding.id,
+        "rule": finding.rule,
+        "level": finding.level.word,
+        "title": finding.title,
+        "body": finding.body,
+        "path": place.path,
+        "start": place.start or None,
+        "end": place.end or None,
+        "old": place.old,
+        "key": finding.key,
+        "quote": finding.quote,
+        "evidence": [
+            {"commit": one.commit, "time": one.time, "subject": one.subject} for one in finding.evidence
+        ],
+        "suggestion": None
+        if suggestion is None
+        else {
+            "path": suggestion.place.path,
+            "start": suggestion.place.start,
+            "end": suggestion.place.end,
+            "text": suggestion.text,
+        },
+        "confidence": finding.confidence,
+    }
+
+
+_KEPT = "\t\n\u200c\u200d"  # white space, and what joins the parts of a letter or an emoji
+
+
+def plain(text: str) -> str:
+    """`text` with what acts on a terminal or turns text around made visible; newlines and tabs stay, CRLF is one."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n")
+    return "".join(display_text.visible(one) if _acts(one) else one for one in text)
+
+
+def plain_line(text: str) -> str:
+    """The same on one line, its parts joined by single spaces."""
+    return " ".join(plain(text).split())
+
+
+def writable(text: str) -> str:
+    """`text` as it is, but for what UTF-8 can't say: bytes that were no UTF-8 are U+FFFD."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def shortened(text: str, room: int) -> str:
+    """At most `room` characters of `text`, an ellipsis where it was cut."""
+    return text if len(text) <= room else text[: room - 1].rstrip() + "…"
+
+
+def count(number: int, one: str, several: str = "") -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def _acts(character: str) -> bool:
+    return character not in _KEPT and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def split_lines(text: bytes) -> list[bytes]:
+    """Lines with their ending; only a line feed ends one, as for git."""
+    return io.BytesIO(text).readlines()
+
+
+def shown(line: bytes) -> str:
+    """A line as text without its ending; what is no UTF-8 as surrogates."""
+    return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+
+
+def text_lines(text: str) -> list[str]:
+    """The lines of a text without their endings; none of an empty one."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def lines_of(report: Report, place: Place) -> list[str]:
+    """The lines of the new text at `place`; [] when it is not at hand, or the place is not in it."""
+    text = report.by_file.get(place.path)
+    if text is None or place.old or place.start < 1:
+        return []
+    return [shown(line) for line in split_lines(text)[place.start - 1 : place.end]]
+
+
+def before_and_after(report: Report, suggestion: Suggestion) -> tuple[bytes, bytes] | None:
+    """The text, and the text with the suggestion in it; None when it does not fit what is at hand."""
+    place, text = suggestion.place, report.by_file.get(suggestion.place.path)
+    if text is None or place.old or not 1 <= place.start <= place.end:
+        return None
+    lines = split_lines(text)
+    if place.end > len(lines):
+        return None
+    new = suggestion.text.encode("utf-8", "surrogateescape")
+    if new and not new.endswith(b"\n") and place.end < len(lines):
+        new += b"\n"
+    return text, b"".join(lines[: place.start - 1]) + new + b"".join(lines[place.end :])
+
+
+def added_lines(change: Change | None, path: str) -> frozenset[int]:
+    """The numbers of the lines of `path` that the change adds or rewrites."""
+    if change is None:
+        return frozenset()
+    return frozenset(
+        number
+        for file in change.files
+        if file.path == path and file.status != "deleted"
+        for lines in change.read_lines(file)
+        for number in range(lines.new, lines.new + len(lines.added))
+    )
+
+
+def region(finding: Finding) -> tuple[int, int] | None:
+    """The first and the last line of a finding in the text that the change leaves; None for the whole file, and for
+    lines that are gone."""
+    place = finding.place
+    if place.old or place.start < 1:
+        return None
+    return place.start, max(place.start, place.end)

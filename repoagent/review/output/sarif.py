@@ -1,19 +1,121 @@
-"""A report as SARIF 2.1.0 (OASIS), within what GitHub's code scanning takes of it."""
+"""Places and fixes as SARIF has them.
+
+The hash by which code scanning knows a line again when others were put above it.
+
+For each line a polynomial hash (Karp and Rabin 1987) of the hundred characters from its start on, without spaces and
+tabs, line ends all as a line feed: base 37, modulo 2^64, of UTF-16 code units, the end of the file as 65535 and zeros
+after it. Equal hashes in a file are numbered. GitHub's upload action computes the same and says so when ours differ.
+
+A report as SARIF 2.1.0 (OASIS), within what GitHub's code scanning takes of it.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
+from urllib.parse import quote_from_bytes
 
 from repoagent import __version__
 from repoagent.review.change import Change
-from repoagent.review.finding import Finding, Level, Report
-from repoagent.review.output.line_hash import line_hashes
-from repoagent.review.output.lines import region
-from repoagent.review.output.plain import count, plain, plain_line, shortened, writable
-from repoagent.review.output.sarif_parts import fix, location
+from repoagent.review.finding import Finding, Level, Report, Suggestion
+from repoagent.review.output.formats import (
+    count,
+    plain,
+    plain_line,
+    region,
+    shortened,
+    shown,
+    split_lines,
+    writable,
+)
 from repoagent.review.rules import RULES, Rule
+
+
+def uri(path: str) -> str:
+    """A path as a relative reference (RFC 3986): its bytes, all but the unreserved ones and the slash in percent."""
+    return quote_from_bytes(os.fsencode(path), safe="/")
+
+
+def location(path: str, lines: tuple[int, int] | None) -> dict[str, object]:
+    """Lines of a file, counted from 1, or all of it."""
+    place: dict[str, object] = {"artifactLocation": _artifact(path)}
+    if lines is not None:
+        place["region"] = {"startLine": lines[0], "endLine": lines[1]}
+    return {"physicalLocation": place}
+
+
+def fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
+    """The suggestion, when it can be said in Unicode and in lines of the text at hand.
+
+    The region goes from the start of the first line to the start of the line after the last one; where there is none,
+    to its end, in UTF-16 code units.
+    """
+    place, text = suggestion.place, suggestion.text
+    source = report.by_file.get(place.path)
+    if source is None or place.old or any("\ud800" <= one <= "\udfff" for one in text):
+        return None
+    lines = split_lines(source)
+    if not 1 <= place.start <= place.end <= len(lines):
+        return None
+    deleted = {"startLine": place.start, "startColumn": 1, "endLine": place.end + 1, "endColumn": 1}
+    if not lines[place.end - 1].endswith(b"\n"):
+        units = len(shown(lines[place.end - 1]).encode("utf-16-le", "surrogatepass")) // 2
+        deleted |= {"endLine": place.end, "endColumn": units + 1}
+        text = text.removesuffix("\n")
+    return {
+        "description": {"text": "The lines as repoagent suggests them."},
+        "artifactChanges": [
+            {
+                "artifactLocation": _artifact(place.path),
+                "replacements": [{"deletedRegion": deleted, "insertedContent": {"text": text}}],
+            }
+        ],
+    }
+
+
+def _artifact(path: str) -> dict[str, object]:
+    return {"uri": uri(path), "uriBaseId": "%SRCROOT%"}
+
+
+_WINDOW = 100
+_BASE = 37
+_MODULUS = 1 << 64
+_MOST = 400_000  # bytes: what is larger is left to whoever uploads it
+_END = 0xFFFF
+
+
+def line_hashes(text: bytes, lines: Collection[int]) -> dict[int, str]:
+    """The hash of each of `lines` (from 1) with its number, "1a2b:1"; {} for a long text."""
+    if len(text) > _MOST:
+        return {}
+    units, starts = _units(text)
+    wanted = set(lines)
+    last = max(wanted, default=0)
+    units += [0] * _WINDOW
+    powers = [pow(_BASE, _WINDOW - 1 - place, _MODULUS) for place in range(_WINDOW)]
+    seen: Counter[int] = Counter()
+    found = {}
+    for number, start in enumerate(starts[:last], 1):
+        window = units[start : start + _WINDOW]
+        value = sum(unit * power for unit, power in zip(window, powers, strict=True)) % _MODULUS
+        seen[value] += 1
+        if number in wanted:
+            found[number] = f"{value:x}:{seen[value]}"
+    return found
+
+
+def _units(text: bytes) -> tuple[list[int], list[int]]:
+    """The code units that count, and where among them each line starts."""
+    decoded = text.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    kept = decoded.replace(" ", "").replace("\t", "")
+    data = kept.encode("utf-16-le", "surrogatepass")
+    units = [*memoryview(data).cast("H"), _END]
+    starts = [0, *(place + 1 for place, unit in enumerate(units[:-1]) if unit == 0x0A)]
+    return units, starts
+
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 RESULTS = 5_000  # of a run are shown; up to 25,000 would be taken

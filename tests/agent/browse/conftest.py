@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from repoagent.agent import Action, Observation
-from repoagent.agent.approval import Asked, Gate, Verdict
-from repoagent.agent.browse import Net, Window, browse_tool
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Asked, Gate, Verdict
+from repoagent.agent.web_client import Net
+from repoagent.agent.web_fetch import Window, browse_tool
 
 Answer = bytes | Callable[[socket.socket], None]
 

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approval import Rule, Verdict
-from repoagent.agent.browse.address import is_public
-from repoagent.agent.browse.fetch import Page
-from repoagent.agent.browse.readable import decoded
-from repoagent.agent.browse.url import read_url
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.approvals.rules import Rule
+from repoagent.agent.web_client import Page, is_public, read_url
+from repoagent.agent.web_fetch import decoded
 from repoagent.errors import UsageError
 from tests.agent.browse.conftest import Bench, Site, answer
 
@@ -125,7 +124,7 @@ def test_a_name_that_leads_inside_is_refused(bench: Bench, addresses: list[str])
 
 
 def test_this_machine_is_refused_where_nothing_else_is_said(bench: Bench) -> None:
-    from repoagent.agent.browse import Net
+    from repoagent.agent.web_client import Net
 
     for host in ("127.0.0.1", "2130706433", "0x7f.1", "localhost"):
         seen = bench(f"http://{host}:port/", may=Net().may, resolve=Net().resolve)
@@ -310,7 +309,7 @@ def test_the_interrupt_of_a_person_leaves_at_once(bench: Bench, monkeypatch: pyt
 
     bench.site.pages = {"/": _slowly}
     with monkeypatch.context() as patched:
-        patched.setattr("repoagent.agent.browse.fetch.threading.Thread.join", interrupted)
+        patched.setattr("repoagent.agent.web_client.threading.Thread.join", interrupted)
         with pytest.raises(KeyboardInterrupt):
             bench("http://one.test:port/")
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent import Action, Observation
-from repoagent.agent.approval import Gate, Verdict
-from repoagent.agent.commands import Shop
-from repoagent.agent.kernel import Room, python_tool
-from repoagent.agent.sandbox import Policy, Sandbox, scrubbed, unconfined, why_ended
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Gate, Verdict
+from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.python_kernel import KernelSession, python_tool
+from repoagent.agent.sandbox.backends import Sandbox
+from repoagent.agent.sandbox.bubblewrap import unconfined, why_ended
+from repoagent.agent.sandbox.policy import Policy, scrubbed
 
 
 class Desk:
@@ -34,11 +36,11 @@ class Desk:
         env.pop(
             "PYTEST_CURRENT_TEST", None
         )  # where it is set, ipykernel leaves what programs print to pytest
-        self.shop = Shop(
+        self.shop = CommandRunner(
             self.top, base / "output", env, gate, wrap=wrap,
             why_ended=why_ended, audit=self.events.append, shown_as=lambda path: f"output/{path.name}",
         )  # fmt: skip
-        self.room = Room(self.shop, self.scratch, sys.executable)
+        self.room = KernelSession(self.shop, self.scratch, sys.executable)
         self.tool = python_tool(self.room)
 
     def run(self, code: str, **args: str) -> Observation:

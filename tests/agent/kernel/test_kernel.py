@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approval import Verdict
-from repoagent.agent.kernel import GONE, interpreter
-from repoagent.agent.kernel.cell import Output, _Course, _heed
-from repoagent.agent.kernel.wire import CONNECTION, LARGEST, Message
-from repoagent.agent.sandbox import find
-from repoagent.agent.sandbox.landlock import Landlock
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.kernel_client import CONNECTION, LARGEST, Message, Output, _Course, _heed
+from repoagent.agent.python_kernel import GONE, interpreter
+from repoagent.agent.sandbox.backends import Landlock, find
 from repoagent.agent.sandbox.launch.landlock import abi
 from tests.agent.kernel.conftest import Desk
 

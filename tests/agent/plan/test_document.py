@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent.plan import Plan, Task
-from repoagent.agent.plan.changes import added, changed, moved, noted, numbered
-from repoagent.agent.plan.lines import MARKS, TaskState
-from repoagent.agent.plan.rules import below
+from repoagent.agent.plan.document import MARKS, Plan, Task, TaskState
+from repoagent.agent.plan.tool import added, below, changed, moved, noted, numbered
 
 WHOLE = """# Plan
 

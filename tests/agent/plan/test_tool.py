@@ -10,20 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent import Action, Observation, State, parse
-from repoagent.agent.plan import (
-    Plan,
-    again,
-    open_tasks,
-    plan_from,
-    plan_news,
-    read_plan,
-    task_tool,
-    update_plan,
-)
-from repoagent.agent.plan.action import performed
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.plan import file
+from repoagent.agent.plan.document import Plan
+from repoagent.agent.plan.file import open_tasks, plan_from, plan_news, read_plan, task_tool, update_plan
+from repoagent.agent.plan.tool import performed
+from repoagent.agent.protocol import parse
+from repoagent.agent.state import State
 from repoagent.errors import Refused, UsageError
-from repoagent.llm import Turn
+from repoagent.llm.conversation import Turn
 
 TOOLS = ("task", "read")
 THREE = "- [ ] 1. A\n  - [ ] 1.1. B\n- [ ] 2. C (after 1)\n"
@@ -221,7 +216,7 @@ def test_the_plan_of_a_long_conversation_is_not_made_again_from_its_start(
         done.append(action)
         return performed(plan, action)
 
-    monkeypatch.setattr(again, "performed", counted)
+    monkeypatch.setattr(file, "performed", counted)
     turns: list[Turn] = []
     for number in range(20):
         turns.append(Turn("assistant", f'<task add="of a long plan {number}"/>'))

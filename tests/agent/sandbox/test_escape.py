@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox import Sandbox, scrubbed, unconfined
+from repoagent.agent.sandbox.backends import Sandbox
+from repoagent.agent.sandbox.bubblewrap import unconfined
+from repoagent.agent.sandbox.policy import scrubbed
 
 from . import attempts
 from .world import SECRET, WORKING, World, label, params
@@ -116,7 +118,7 @@ def test_killing_all_that_it_can_kill(sandbox: Sandbox, tmp_path: Path) -> None:
 @best_sandbox
 def test_a_sandbox_in_a_sandbox_widens_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
     script = (
-        "import subprocess, sys\nfrom pathlib import Path\nfrom repoagent.agent.sandbox import Policy, find\n"
+        "import subprocess, sys\nfrom pathlib import Path\nfrom repoagent.agent.sandbox.policy import Policy; from repoagent.agent.sandbox.backends import find\n"
         "top, outside = map(Path, sys.argv[1:])\ninner = find()\n"
         "wrap = inner.wrap if inner else lambda argv, policy: argv\n"
         "argv = wrap(['touch', str(outside / 'new'), str(top / '.git' / 'new'), str(top / 'src' / 'new')], Policy(top / 'src', "

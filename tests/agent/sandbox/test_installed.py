@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox import Policy, Sandbox, scrubbed
-from repoagent.agent.sandbox.installed import environments
+from repoagent.agent.sandbox.backends import Sandbox
+from repoagent.agent.sandbox.policy import Policy, environments, scrubbed
 
 from .world import params
 

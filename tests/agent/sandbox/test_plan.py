@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox import Policy, default_hidden
+from repoagent.agent.sandbox.bubblewrap import Step, plan, prepare_scratch, writable_roots
 from repoagent.agent.sandbox.launch.paths import around
-from repoagent.agent.sandbox.plan import Step, plan, prepare_scratch, writable_roots
+from repoagent.agent.sandbox.policy import Policy, default_hidden
 
 
 @pytest.fixture

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox import find, finding, likely, tried
-from repoagent.agent.sandbox.landlock import Landlock
+from repoagent.agent.sandbox import backends
+from repoagent.agent.sandbox.backends import Landlock, find, likely, tried
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.errors import Refused
-from repoagent.work.tools.confinement import Confinement
-from repoagent.work.tools.withheld import Withheld
+from repoagent.tasks.hidden_files import Withheld
+from repoagent.tasks.sandbox import Confinement
 
 pytestmark = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 
 
 def _next_process() -> None:
-    finding.find.cache_clear()
-    finding._guess.cache_clear()
+    backends.find.cache_clear()
+    backends._guess.cache_clear()
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def kept(clean_environment: Path) -> Iterator[Path]:
 @pytest.fixture
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
-    works = finding.works
-    monkeypatch.setattr(finding, "works", lambda sandbox: names.append(sandbox.name) or works(sandbox))
+    works = backends.works
+    monkeypatch.setattr(backends, "works", lambda sandbox: names.append(sandbox.name) or works(sandbox))
     return names
 
 
@@ -56,7 +56,7 @@ def test_nothing_runs_where_what_worked_works_no_more(
     kept: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sandbox = likely()
-    monkeypatch.setattr(finding, "works", lambda _: False)
+    monkeypatch.setattr(backends, "works", lambda _: False)
     place = Confinement(Policy(tmp_path, tmp_path / "scratch"), Withheld.__new__(Withheld), sandbox)
     with pytest.raises(
         Refused, match=r"no command was run: the sandbox .* worked here before and does not now"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent.sandbox import Policy, scrubbed
+from repoagent.agent.sandbox.policy import Policy, scrubbed
 
 POLICY = Policy(Path("/work/tree"), Path("/work/scratch"))
 

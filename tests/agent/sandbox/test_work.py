@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox import Policy, Sandbox, scrubbed
-from repoagent.agent.sandbox.landlock import Landlock
+from repoagent.agent.sandbox.backends import Landlock, Sandbox
+from repoagent.agent.sandbox.policy import Policy, scrubbed
 from tests.conftest import GitRepo
 
 from .world import WORKING, params

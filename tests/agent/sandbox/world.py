@@ -19,8 +19,8 @@ from uuid import uuid4
 import pytest
 from _pytest.mark import ParameterSet
 
-from repoagent.agent.sandbox import Policy
-from repoagent.agent.sandbox.finding import candidates, works
+from repoagent.agent.sandbox.backends import candidates, works
+from repoagent.agent.sandbox.policy import Policy
 
 from . import attempts
 

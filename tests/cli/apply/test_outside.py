@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.apply import outside
-from repoagent.repo.write.steps import Step
+from repoagent.edit import apply_patch
+from repoagent.git.file_writer import Step
 from tests.cli.applying import TWO, Here, apply, diff, made, snapshot
 
 EVERY_KIND = (
@@ -95,12 +95,12 @@ def test_a_write_that_fails_puts_the_others_back(
 
     def take(top: Path, step: Step) -> None:
         if len(done) == number:
-            raise outside.Refused(f"{step.path} could not be written: No space left on device")
+            raise apply_patch.Refused(f"{step.path} could not be written: No space left on device")
         done.append(step)
         real(top, step)
 
-    real = outside.take
-    monkeypatch.setattr(outside, "take", take)
+    real = apply_patch.take
+    monkeypatch.setattr(apply_patch, "take", take)
     before = snapshot(folder)
     failed = here(EVERY_KIND, "-y", cwd=folder)
     assert failed.code == 3 and "No space left" in failed.err, failed.err

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.ask import input as text_input
-from repoagent.cli.ask.stream import Stream
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run
-from repoagent.cli.screen.terminal import Terminal
+from repoagent.cli.app import cli
+from repoagent.cli.commands import ask as text_input
+from repoagent.cli.commands.ask import Stream
+from repoagent.cli.exit import run
+from repoagent.cli.ui.terminal import Terminal
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo

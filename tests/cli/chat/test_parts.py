@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.chat import history, slash
-from repoagent.cli.chat.paths import MOST, Paths, below
-from repoagent.cli.chat.reading import goes_on
-from repoagent.cli.chat.show import words_of
+from repoagent.cli.chat import input, slash_commands
+from repoagent.cli.chat.chat import words_of
+from repoagent.cli.chat.input import MOST_PATHS, Paths, below, goes_on
 from repoagent.errors import UsageError
-from repoagent.repo import open_worktree
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
 NAMES = st.text(alphabet="ab0-./é", min_size=1, max_size=8)
@@ -34,7 +33,7 @@ NAMES = st.text(alphabet="ab0-./é", min_size=1, max_size=8)
     ],
 )
 def test_what_is_a_command(text: str, expected: tuple[str, str] | None) -> None:
-    assert slash.read(text) == expected
+    assert slash_commands.read(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,8 +69,8 @@ def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
 def test_of_a_hundred_thousand_files_a_few_are_offered(repo: GitRepo) -> None:
     paths = Paths(open_worktree(repo.top))
     paths._found = sorted(f"d{n // 1000}/f{n}.py" for n in range(100_000))
-    assert len(paths.candidates("f")) == MOST
-    assert len(paths.candidates("d")) == MOST
+    assert len(paths.candidates("f")) == MOST_PATHS
+    assert len(paths.candidates("d")) == MOST_PATHS
     assert paths.candidates("d42/f42000.p") == ["d42/f42000.py"]
 
 
@@ -79,25 +78,27 @@ def test_what_was_typed_is_kept_for_its_owner_alone(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    file = history.history_file(open_worktree(repo.top))
-    assert history.entries(file, print) == []
-    history.add(file, "two\nlines")
-    history.add(file, "key sk-ant-REDACTED")
-    history.add(file, "x" * 20_000)
-    one, two = history.entries(file, print)
+    file = input.history_file(open_worktree(repo.top))
+    assert input.entries(file, print) == []
+    input.add(file, "two\nlines")
+    input.add(file, "key sk-ant-REDACTED")
+    input.add(file, "x" * 20_000)
+    one, two = input.entries(file, print)
     assert one == "two\nlines" and "abcdefghij" not in two
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    file.write_text("".join('{"text":"a' + str(n) + '"}\n' for n in range(3 * history.MOST)) + "broken\n")
-    assert history.entries(file, lambda said: None)[-1] == f"a{3 * history.MOST - 1}"
-    assert len(file.read_text().splitlines()) == history.MOST
+    file.write_text(
+        "".join('{"text":"a' + str(n) + '"}\n' for n in range(3 * input.MOST_ENTRIES)) + "broken\n"
+    )
+    assert input.entries(file, lambda said: None)[-1] == f"a{3 * input.MOST_ENTRIES - 1}"
+    assert len(file.read_text().splitlines()) == input.MOST_ENTRIES
 
 
 def test_every_command_is_explained_and_named_once(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, one in slash.TABLE.items():
+    for name, one in slash_commands.TABLE.items():
         assert name.isalpha() and one.line.endswith(".") and one.line[0].isupper()
-    assert "/undo" in slash.unknown("un")
+    assert "/undo" in slash_commands.unknown("un")
     with pytest.raises(UsageError, match="no command /bogus"):
-        slash.perform(None, "bogus", "")  # type: ignore[arg-type]
+        slash_commands.perform(None, "bogus", "")  # type: ignore[arg-type]
 
 
 def test_the_words_of_a_reply_are_without_its_actions() -> None:

@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import pytest
 
 from repoagent.agent.state import State
-from repoagent.cli.chat import slash
+from repoagent.cli.chat import slash_commands
 from repoagent.cli.chat.chat import Chat, open_chat
 from repoagent.cli.chat.command import _failed, command, heeded
-from repoagent.cli.program.session import Session
+from repoagent.cli.session import Session
 from repoagent.errors import Busy, NothingDone, UsageError
-from repoagent.llm import Turn
-from repoagent.repo import layout, open_worktree
-from repoagent.work.home.process import host
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.conversation import Turn
+from repoagent.tasks.runs.live import host
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff
@@ -104,7 +104,11 @@ def test_what_is_shown_without_a_word_to_the_model(chat: Chat, capfd: pytest.Cap
     for line in ("", "  ", "/help", "/model", "/mode", "/cost"):
         assert heeded(chat, line) is False
     out = capfd.readouterr().out
-    assert all(f"/{name}" in out for name in slash.TABLE) and "ask: each change" in out and "0 calls" in out
+    assert (
+        all(f"/{name}" in out for name in slash_commands.TABLE)
+        and "ask: each change" in out
+        and "0 calls" in out
+    )
     assert heeded(chat, "/exit") is True
 
 

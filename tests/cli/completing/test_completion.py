@@ -16,9 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.cli.completing.answer import after_program
-from repoagent.cli.completing.kinds import kind_of
-from repoagent.cli.completing.words import Typed, quoted, read
+from repoagent.cli.completion import Typed, after_program, kind_of, quoted, read
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -172,7 +170,7 @@ def test_an_unknown_instruction_is_refused(tmp_path: Path) -> None:
 
 def test_every_command_s_files_revisions_and_models_are_completed() -> None:
     """By the word in the help, whatever the command: a new one gets them for nothing."""
-    from repoagent.cli.program.app import cli
+    from repoagent.cli.app import cli
 
     found: set[str] = set()
 
@@ -195,8 +193,7 @@ def test_every_command_s_files_revisions_and_models_are_completed() -> None:
 
 
 def test_model_names_are_those_of_the_catalogue() -> None:
-    from repoagent.llm.catalogue import _data, aliases
-    from repoagent.llm.listed import names
+    from repoagent.llm.catalog import _data, aliases, names
 
     assert names() == {**aliases(), **dict.fromkeys(_data()["models"], "")}
 

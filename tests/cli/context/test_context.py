@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.ui.sanitize import display_width
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, run, script
 
@@ -56,7 +56,7 @@ def test_a_merge_in_progress_does_not_matter(repo: GitRepo, run: Run) -> None:
     repo.write(".git/MERGE_HEAD", repo.head() + "\n")
     done = run("context", "src/app.py")
     assert done.code == 0, done.err
-    assert all(columns(line) < 100 for line in done.out.splitlines())
+    assert all(display_width(line) < 100 for line in done.out.splitlines())
 
 
 @pytest.mark.soak

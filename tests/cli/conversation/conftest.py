@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run
+from repoagent.cli.app import cli
+from repoagent.cli.exit import run
+from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import append, dumps
-from repoagent.memory import remember
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.memory.identity.store import remember
 from tests.cli.applying import Done
 from tests.conftest import GitRepo
 from tests.memory.conversations.conftest import TALK

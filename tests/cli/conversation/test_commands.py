@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.conversation import COMMANDS
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.commands.conversation import COMMANDS
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.applying import program
 from tests.cli.conversation.conftest import Talk, texts
 from tests.cli.screens import PROGRAM, Screen
@@ -160,7 +160,7 @@ def test_the_list_fits_a_terminal(talked: GitRepo, width: int) -> None:
         assert window.end() == 0
     shown = re.sub(r"\x1b\[[0-9;]*m", "", window.seen)
     lines = [line for line in shown.split("\n") if line and not line.startswith("warning: ")]
-    assert len(lines) == 6 and max(map(columns, lines)) <= width
+    assert len(lines) == 6 and max(map(display_width, lines)) <= width
     assert any(line.startswith("short ") for line in lines)
 
 

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append, loads
-from repoagent.store.masking import mask
+from repoagent.llm.conversation import Turn, append, loads
+from repoagent.storage.secrets import mask
 from tests.cli.conversation.conftest import Script, Talk, diff, texts
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.edit.briefing.test_masking import made
+from tests.edit.prompt.test_masking import made
 from tests.memory.conversations.conftest import TALK
 
 SHORTER = diff(" Because all readers see the same file.", " ", "-- first", "-- second")

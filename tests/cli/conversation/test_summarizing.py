@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append
-from repoagent.store.masking import mask
+from repoagent.llm.conversation import Turn, append
+from repoagent.storage.secrets import mask
 from tests.cli.conversation.conftest import Script, Talk
 from tests.conftest import GitRepo
-from tests.edit.briefing.test_masking import made
+from tests.edit.prompt.test_masking import made
 
 
 @pytest.fixture

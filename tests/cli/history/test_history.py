@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.app import cli
+from repoagent.cli.exit import run
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -80,7 +80,7 @@ def test_every_width_is_kept(repo: GitRepo, ask: Ask, width: int) -> None:
     with Screen([*PROGRAM, "history", "src/app.py"], repo.top, width=width) as window:
         assert window.end() == 0
         lines = re.sub(r"\x1b\[[0-9;]*m", "", window.seen).splitlines()
-    assert max(map(columns, lines)) <= max(60, min(width, 200))
+    assert max(map(display_width, lines)) <= max(60, min(width, 200))
     assert any("adds greet, main" in line for line in lines)
 
 
@@ -235,7 +235,7 @@ def test_a_linked_work_tree(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
 
 def test_quick_path_loads_little(repo: GitRepo) -> None:
     code = (
-        "import sys; from repoagent.cli.program.app import cli; from repoagent.cli.program.exits import run;"
+        "import sys; from repoagent.cli.app import cli; from repoagent.cli.exit import run;"
         "run(cli, 'repoagent', ['history', 'a.txt']);"
         "print([m for m in ('git', 'rich', 'anthropic', 'sqlite3', 'unidiff', 'repoagent.llm') if m in sys.modules])"
     )
@@ -332,7 +332,7 @@ def test_garbled_lines_are_said(repo: GitRepo, ask: Ask, model: Program) -> None
     assert done.code == 0 and "of 1 commit the lines were missing or garbled" in done.err
     model.answers("lines = ['I am sorry.']")
     done = ask("a.txt", "--model", model.spec)
-    assert done.code == 4 and "gave no line that could be used" in done.err
+    assert done.code == 4 and "gave no usable line" in done.err
 
 
 @pytest.mark.soak

@@ -10,10 +10,10 @@ from tests.cli.screens import Screen, python
 
 CODE = r"""
 import sys
-from repoagent.cli.landing.choose_hunks import choose_hunks
-from repoagent.cli.screen.terminal import Terminal
+from repoagent.cli.ui.confirm import choose_hunks
+from repoagent.cli.ui.terminal import Terminal
 from repoagent.errors import RepoagentError
-from repoagent.repo.change import FileChange
+from repoagent.git.files import FileChange
 
 def text(**changed):
     return "".join(changed.get(f"l{n}", str(n)) + "\n" for n in range(1, 31)).encode()

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append
-from repoagent.memory import EditRecord, Memory, append_edit, remember
+from repoagent.cli.app import cli
+from repoagent.cli.exit import run
+from repoagent.llm.conversation import Turn, append
+from repoagent.memory.edit_records import EditRecord, append_edit
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import remember
 from tests.cli.applying import Done
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, desk_at, text

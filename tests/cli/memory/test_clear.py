@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import add_note, read_edits, read_notes
+from repoagent.memory.edit_records import read_edits
+from repoagent.memory.notes import add_note, read_notes
 from tests.cli.memory.conftest import Ask, known, talked
 from tests.cli.screens import PROGRAM, Screen
 from tests.memory.conftest import Desk

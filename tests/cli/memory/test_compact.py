@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import read_notes
+from repoagent.memory.notes import read_notes
 from tests.cli.memory.conftest import Ask, known, talked
 from tests.memory.conftest import Desk
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.ui.sanitize import display_width
 from repoagent.memory.identity.record import identity_file
 from tests.cli.applying import program
 from tests.cli.memory.conftest import Ask, known, talked
@@ -159,7 +159,7 @@ def test_on_a_terminal_it_fits(desk: Desk, width: int) -> None:
     ) as screen:
         assert screen.end() == 0
     lines = re.sub("\x1b\\[[0-9;]*m", "", screen.seen).splitlines()
-    assert len(lines) == 4 and max(map(columns, lines)) <= width
+    assert len(lines) == 4 and max(map(display_width, lines)) <= width
     assert "→" in screen.seen and "…" in screen.seen
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import add_note, read_notes
+from repoagent.memory.notes import add_note, read_notes
 from tests.cli.applying import program
 from tests.cli.memory.conftest import Ask, known
 from tests.memory.conftest import Desk, edited, text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from repoagent.memory import add_note
+from repoagent.memory.notes import add_note
 from tests.cli.memory.conftest import Ask, known
 from tests.memory.conftest import Desk, text
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from repoagent.cli.screen.clean import columns
-from repoagent.memory import add_note
+from repoagent.cli.ui.sanitize import display_width
 from repoagent.memory.identity.record import identity_file
+from repoagent.memory.notes import add_note
 from tests.cli.memory.conftest import Ask, known, talked
 from tests.cli.screens import PROGRAM, Screen
 from tests.memory.conftest import Desk, text
@@ -111,4 +111,4 @@ def test_on_a_terminal_it_fits(desk: Desk, width: int) -> None:
         assert screen.end() == 0
     lines = re.sub("\x1b\\[[0-9;]*m", "", screen.seen).splitlines()
     notes = lines[lines.index("notes (1)") : lines.index("how it was recognized")]
-    assert max(map(columns, notes)) <= width and len(notes) > 3
+    assert max(map(display_width, notes)) <= width and len(notes) > 3

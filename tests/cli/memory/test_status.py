@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from repoagent.memory import add_note
-from repoagent.store import locked
+from repoagent.memory.notes import add_note
+from repoagent.storage.locks import locked
 from tests.cli.applying import program
 from tests.cli.memory.conftest import Ask, known, talked
 from tests.conftest import GitRepo

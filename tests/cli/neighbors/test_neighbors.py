@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
@@ -249,7 +249,7 @@ def test_it_fits_the_terminal_whatever_the_names(pair: GitRepo, width: int) -> N
     with Screen(command, pair.top, width=width, env={"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}) as screen:
         assert screen.end() == 0
     lines = screen.seen.split("\n")
-    assert max(columns(line) for line in lines) <= width
+    assert max(display_width(line) for line in lines) <= width
     assert any("…" in line and "deep.py" in line for line in lines)
     assert any("文件.md" in line for line in lines)
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.cli.neighbors.table import Style, table
-from repoagent.cli.screen.clean import clean, columns
-from repoagent.cli.screen.glance import ago, bar, shorten
+from repoagent.cli.commands.neighbors import Style, table
+from repoagent.cli.ui.sanitize import clean, display_width
+from repoagent.cli.ui.table import ago, bar, shorten
 from repoagent.history.cochange.score import Neighbor
-from repoagent.history.evidence import Told
 from repoagent.history.neighbors import Neighborhood
+from repoagent.history.render import Told
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -66,8 +66,8 @@ def test_a_bar_grows_with_the_score_and_is_never_empty_for_something() -> None:
 def test_a_shortened_path_fits_and_keeps_its_end(text: str, room: int) -> None:
     path = clean(text).replace("\n", "^J").replace("\t", "^I")
     short = shorten(path, room)
-    assert columns(short) <= room
-    if columns(path) <= room:
+    assert display_width(short) <= room
+    if display_width(path) <= room:
         assert short == path
     else:
         assert path.endswith(short.rpartition("…")[2])
@@ -91,7 +91,7 @@ def test_any_names_fit_any_width_and_nothing_acts_on_the_terminal(
 ) -> None:
     text = table(neighborhood(*names), TOLD if behind else {}, plain(width, only_ascii=only_ascii), NOW)
     lines = text.split("\n")
-    assert max(map(columns, lines)) <= width
+    assert max(map(display_width, lines)) <= width
     assert text == clean(text) and "\t" not in text
     assert sum("3 of 300" in line for line in lines) == len(names)
 
@@ -102,7 +102,7 @@ def test_columns_stand_under_each_other() -> None:
     end = head.index("together") + len("together")
     assert len(rows) == 3
     for row in rows:
-        assert columns(row[: row.index("3 of 300") + len("3 of 300")]) == end
+        assert display_width(row[: row.index("3 of 300") + len("3 of 300")]) == end
 
 
 def test_in_a_pipe_names_are_whole_and_numbers_are_there() -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.app import cli
+from repoagent.cli.exit import run
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -275,7 +275,7 @@ def test_a_person_reads_folded_lines(repo: GitRepo, model: Program) -> None:
         assert window.end() == 0
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", window.seen)
     lines = [line for line in shown.split("\n") if "word" in line or "名前" in line]
-    assert len(lines) > 6 and max(map(columns, lines)) <= 40
+    assert len(lines) > 6 and max(map(display_width, lines)) <= 40
     assert any(line.startswith("  word") for line in lines) and "[31m" not in shown.replace("^[[31m", "")
     assert "\nsrc/app.py\n\n" in shown and "\na.txt\n\n" in shown
 

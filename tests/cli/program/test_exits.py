@@ -13,7 +13,7 @@ import click
 import pytest
 
 from repoagent import errors
-from repoagent.cli.program.exits import called_as, run
+from repoagent.cli.exit import called_as, run
 from repoagent.errors import Exit
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
@@ -217,7 +217,7 @@ def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
 
 def test_a_reader_that_has_gone_for_sure(capfd: pytest.CaptureFixture[str]) -> None:
     code = (
-        "import os, sys, click; from repoagent.cli.program.exits import run\n"
+        "import os, sys, click; from repoagent.cli.exit import run\n"
         "r, w = os.pipe(); os.dup2(w, 1); os.close(w); os.close(r)\n"
         "sys.exit(run(click.Command('it', callback=lambda: click.echo('x' * 100000)), 'repoagent', []))"
     )
@@ -246,7 +246,7 @@ def test_a_full_disk_is_said_and_fails() -> None:
 
 
 def test_closed_standard_streams_are_not_reused_for_files() -> None:
-    code = "import os, sys; from repoagent.cli.program.exits import run; import click\n" + (
+    code = "import os, sys; from repoagent.cli.exit import run; import click\n" + (
         "run(click.Command('it', callback=lambda: None), 'repoagent', [])\n"
         "files = [os.fstat(n).st_rdev for n in (0, 1, 2)]; null = os.stat(os.devnull).st_rdev\n"
         "os._exit(0 if files == [null] * 3 and all((sys.stdin, sys.stdout, sys.stderr)) else 9)"
@@ -257,7 +257,7 @@ def test_closed_standard_streams_are_not_reused_for_files() -> None:
 
 def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
     code = (
-        "import click, sys, time; from repoagent.cli.program.exits import run\n"
+        "import click, sys, time; from repoagent.cli.exit import run\n"
         "def wait(): print('ready', flush=True); time.sleep(60)\n"
         "sys.exit(run(click.Command('it', callback=wait), 'repoagent', []))"
     )
@@ -279,7 +279,7 @@ def test_python_dash_m_is_the_same_program() -> None:
 
 
 def test_every_command_of_the_table_can_be_loaded() -> None:
-    from repoagent.cli.program.app import COMMANDS, cli
+    from repoagent.cli.app import COMMANDS, cli
 
     with cli.make_context("repoagent", ["config"]) as ctx:
         for name in COMMANDS:

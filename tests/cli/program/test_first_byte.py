@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.agent.sandbox import find
+from repoagent.agent.sandbox.backends import find
 from tests.conftest import GitRepo
 
 # Prints what was done up to the request, and ends there.
@@ -25,7 +25,7 @@ def heard(name, arguments):
     if name == "subprocess.Popen":
         events.append(" ".join(map(str, arguments[1])))
 sys.addaudithook(heard)
-from repoagent.llm.providers.anthropic.api import AnthropicModel
+from repoagent.llm.providers.anthropic import AnthropicModel
 def complete(*arguments):
     loaded = [name for name in list(sys.modules) if name.startswith("repoagent.")]
     slow = [name for name in loaded if getattr(sys.modules[name], "dataclass", None) is dataclasses.dataclass]
@@ -43,7 +43,7 @@ COMMANDS = {
 }
 # 328 and 359 in November 2026.
 MOST_PROCESSES, MOST_MODULES = 19, {"edit": 340, "run": 375}
-OF_ANSWERS = ("repoagent.patch.parse.answer", "repoagent.patch.locate.fits", "repoagent.patch.splice")
+OF_ANSWERS = ("repoagent.patch.parse.answer", "repoagent.patch.locate.candidates", "repoagent.patch.splice")
 
 
 def before_request(command: str, repo: GitRepo) -> Any:

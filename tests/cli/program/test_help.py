@@ -8,8 +8,8 @@ import re
 import click
 import pytest
 
-from repoagent.cli.program.app import COMMANDS, GROUPS, HIDDEN, cli
-from repoagent.cli.program.command import LONG, Command, show_all_options
+from repoagent.cli.app import COMMANDS, GROUPS, HIDDEN, cli
+from repoagent.cli.click_commands import LONG, Command, show_all_options
 from repoagent.errors import Exit
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo

@@ -37,7 +37,7 @@ def modules(*arguments: str) -> set[str]:
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], ["edt"], []])
 def test_what_needs_no_command_imports_none(arguments: list[str]) -> None:
     loaded = modules(*arguments)
-    assert "repoagent.cli.program.app" in loaded
+    assert "repoagent.cli.app" in loaded
     assert not loaded & HEAVY
     commands = {
         f"repoagent.cli.{name}"
@@ -48,10 +48,10 @@ def test_what_needs_no_command_imports_none(arguments: list[str]) -> None:
 
 def test_a_command_imports_itself_only() -> None:
     loaded = modules("config", "--help")
-    assert "repoagent.cli.config" in loaded
+    assert "repoagent.cli.commands.config" in loaded
     assert not loaded & {
-        "repoagent.cli.program.help",
-        "repoagent.cli.edit.command",
+        "repoagent.cli.commands.help",
+        "repoagent.cli.commands.edit",
         "anthropic",
         "git",
         "rich",

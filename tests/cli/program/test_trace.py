@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent import trace
+from repoagent import tracing
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -39,7 +39,7 @@ def test_each_git_process_stands_there_with_its_time(repo: GitRepo) -> None:
 def test_off_is_off(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "0", "false", "OFF"):
         monkeypatch.setenv("REPOAGENT_TRACE", value)
-        assert not trace.is_on()
+        assert not tracing.is_on()
     done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": "0"})
     assert (done.stdout, done.stderr) == (b"10\n", b"")
 
@@ -91,6 +91,6 @@ def test_a_failing_command_says_so(repo: GitRepo) -> None:
 
 def test_a_line_stays_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPOAGENT_TRACE", str(tmp_path / "trace"))
-    trace.line("git", trace.quoted(["log", "a\nb\x1b[2J", b"\xff", "x" * 500]))
+    tracing.line("git", tracing.quoted(["log", "a\nb\x1b[2J", b"\xff", "x" * 500]))
     (only,) = (tmp_path / "trace").read_text().splitlines()
     assert "\x1b" not in only and len(only) < 300

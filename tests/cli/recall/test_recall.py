@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
@@ -107,4 +107,4 @@ def test_on_a_terminal_it_fits_and_shows_what_fits(remembered: GitRepo, width: i
     text = screen.seen
     assert "\x1b[1;31mreadConfig\x1b[m" in text
     lines = re.sub("\x1b\\[[0-9;]*m", "", text).splitlines()
-    assert max(map(columns, lines)) <= max(40, width)
+    assert max(map(display_width, lines)) <= max(40, width)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from repoagent.cli.review.report import Brief, Page, lines, show
-from repoagent.cli.screen.clean import clean, columns
-from repoagent.cli.screen.terminal import Terminal
+from repoagent.cli.commands.review_report import Brief, Page, lines, show
+from repoagent.cli.ui.sanitize import clean, display_width
+from repoagent.cli.ui.terminal import Terminal
 from repoagent.review.finding import Evidence, Level, Place, Report, Suggestion
 from tests.review.output.samples import HOSTILE, finding, report, reports
 
@@ -124,7 +124,7 @@ def test_any_text_is_harmless_and_fits(given: Report) -> None:
             bare = PAINT.sub("", line) if color else line
             assert clean(bare) == bare and "\n" not in bare and "\t" not in bare
             of_a_path = any(bare.endswith(f"[{one.id}]") for one in given.findings)
-            assert columns(bare) <= width or of_a_path
+            assert display_width(bare) <= width or of_a_path
     piped = list(lines(given, page()))
     assert not any("\x1b" in line for line in piped)
 
@@ -148,7 +148,7 @@ def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: i
     one = finding(place=Place("a.py", 1, 1), suggestion=None)
     shown = text(Report("it", 1, [one], by_file={"a.py": long}), page(width))
     (code,) = [line for line in shown.splitlines() if line.startswith(" > 1")]
-    assert columns(code) == width and code.endswith("…")
+    assert display_width(code) == width and code.endswith("…")
     assert "   2 │         z<FF> = 1" in shown.splitlines()
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.screens import PROGRAM
 from tests.conftest import GitRepo
 from tests.program import run
-from tests.review.history.conftest import Files, Made, made, mixed, noise, stage
+from tests.review.checks.conftest import Files, Made, made, mixed, noise, stage
 
 __all__ = ["made"]
 

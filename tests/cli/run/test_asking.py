@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent.approval import Asked
-from repoagent.cli.run.asking import folded, nobody
-from repoagent.cli.screen.clean import columns
+from repoagent.agent.approvals.policy import Asked
+from repoagent.cli.commands.run_ui import folded, nobody
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.screens import Screen
 
 CODE = """
 import sys
-from repoagent.agent.approval import Asked
-from repoagent.cli.run.asking import person
-from repoagent.cli.screen.terminal import Terminal
+from repoagent.agent.approvals.policy import Asked
+from repoagent.cli.commands.run_ui import person
+from repoagent.cli.ui.terminal import Terminal
 from repoagent.errors import RepoagentError
 try:
     print(person(Terminal.open())({asked}))
@@ -97,6 +97,6 @@ def test_where_nobody_is_it_says_how_it_can_be_allowed(asked: Asked, said: str) 
 @given(st.text(st.sampled_from("ab  €\t漢\x1b\u202e-"), max_size=200), st.integers(20, 60))
 def test_nothing_is_left_out_of_what_is_folded(text: str, width: int) -> None:
     lines = folded(text, width)
-    assert all(columns(line) <= width for line in lines)
+    assert all(display_width(line) <= width for line in lines)
     whole = "".join(line[:-2] if line.endswith((" ↩", " \\")) else line for line in lines)
     assert whole == folded(text, 10_000)[0]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.run.kept import hold_on, said
-from repoagent.config import load
-from repoagent.repo import layout, open_worktree
-from repoagent.work.home import Home
-from repoagent.work.home.process import host
+from repoagent.cli.commands.run_options import hold_on, said
+from repoagent.config.layers import load
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.live import host
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 
@@ -26,9 +26,9 @@ def given(**options: Any) -> SimpleNamespace:
     )
 
 
-def told(repo: GitRepo, said: object, of: str = "") -> Home:
+def told(repo: GitRepo, said: object, of: str = "") -> RunDirectory:
     """A run that was told this, on the machine `of`."""
-    home = Home(layout(open_worktree(repo.top)), NAME)
+    home = RunDirectory(layout(open_worktree(repo.top)), NAME)
     home.folder.mkdir(parents=True, exist_ok=True)
     home.record.write_text(json.dumps({"version": 1, "state": "killed", "host": of or host(), "said": said}))
     return home

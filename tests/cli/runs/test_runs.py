@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.completing.values import runs as completed
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run as run_here
-from repoagent.cli.runs.table import lines
-from repoagent.cli.screen.clean import columns
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append
-from repoagent.store import Layout
-from repoagent.work.home import Home, Record, Run, runs, tree
-from repoagent.work.home.record import moment, to_dict
+from repoagent.cli.app import cli
+from repoagent.cli.commands.runs import lines
+from repoagent.cli.completion import runs as completed
+from repoagent.cli.exit import run as run_here
+from repoagent.cli.ui.sanitize import display_width
+from repoagent.llm.conversation import Turn, append
+from repoagent.storage.layout import Layout
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.list import Run, runs, tree
+from repoagent.tasks.runs.record import Record, moment, to_dict
 from tests.cli.applying import Done
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -31,10 +31,10 @@ Ask = Callable[..., Done]
 ALIVE = """
 import sys
 from pathlib import Path
-from repoagent.cli.program.signals import listen
+from repoagent.cli.signals import listen
 from repoagent.llm.model import Usage
-from repoagent.store import Layout
-from repoagent.work.home import About, Home, living
+from repoagent.storage.layout import Layout
+from repoagent.tasks.runs.record import About; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.live import living
 listen()
 top = Path(sys.argv[1])
 with living(Home(Layout(top / ".repoagent", top / ".git"), "alive"), About("work on it")) as live:
@@ -85,8 +85,8 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def past(layout: Layout, name: str, **more: Any) -> Home:
-    home = Home(layout, name)
+def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
+    home = RunDirectory(layout, name)
     home.folder.mkdir(parents=True)
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
     record = Record(
@@ -141,7 +141,7 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
               "elsewhere", "conversation", "unreadable")  # fmt: skip
     found = [
         Run(
-            Home(layout, "日本語" * 9 + str(number)),
+            RunDirectory(layout, "日本語" * 9 + str(number)),
             Record(
                 prompt="words\x1b[31m " * number * 4, text="ended\n" * 9, doing="does " * 30, turns=10**number,
                 cost=10.0**number, tokens=1, host="h" * 60, parent="日本語" * 9 + str(number - 1),
@@ -153,7 +153,7 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
     shown = list(lines(tree(found[:4]) + [(0, run) for run in found[4:]], width, color=False, utf8=utf8))
     assert len(shown) == 13 and all("\x1b" not in line for line in shown)
     if width >= 80:  # dollars by the billion take their room
-        assert max(map(columns, shown)) <= width, shown
+        assert max(map(display_width, shown)) <= width, shown
     plain = [*lines([(0, run) for run in found[:4]], None, color=True, utf8=utf8)]
     assert all(line.count("\x1b[m") == 1 for line in plain)
 

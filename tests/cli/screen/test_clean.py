@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.screen.clean import clean, columns, fold, paint
+from repoagent.cli.ui.sanitize import clean, display_width, fold, paint
 
 ANY = st.text(st.characters())  # surrogates too
 
@@ -63,7 +63,7 @@ def test_how_it_is_shown(text: str, shown: str) -> None:
     ("text", "start", "wide"), [("abc", 0, 3), ("\t", 1, 7), ("你好", 0, 4), ("e\u0301", 0, 1), ("", 5, 0)]
 )
 def test_columns(text: str, start: int, wide: int) -> None:
-    assert columns(text, start) == wide
+    assert display_width(text, start) == wide
 
 
 def test_paint_ends_what_it_begins() -> None:

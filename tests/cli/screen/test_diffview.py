@@ -7,10 +7,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.screen.clean import columns
-from repoagent.cli.screen.diffview import render
-from repoagent.patch import canonical_diff
-from repoagent.repo.change import REGULAR, FileChange
+from repoagent.cli.ui.diff import render
+from repoagent.cli.ui.sanitize import display_width
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.patch.render import canonical_diff
 
 HEAD = "diff --git a/f b/f\n--- a/f\n+++ b/f\n"
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -96,7 +96,7 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(
     sides = ["".join(f"{line}\n" for line in lines).encode("utf-8", "replace") for lines in (before, after)]
     diff = changed(*sides)
     narrow, whole = render(diff, color=color, columns=wide), render(diff, color=color)
-    assert all(columns(SGR.sub("", line)) <= wide for line in narrow.split("\n"))
+    assert all(display_width(SGR.sub("", line)) <= wide for line in narrow.split("\n"))
     assert SGR.sub("", narrow).replace("\n> ", "") == SGR.sub("", whole).replace("\n> ", "")
     assert SGR.sub("", whole) == render(diff, color=False)
     assert color or "\x1b" not in narrow

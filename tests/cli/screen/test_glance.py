@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.screen.clean import columns
-from repoagent.cli.screen.glance import Column, folded, table
+from repoagent.cli.ui.sanitize import display_width
+from repoagent.cli.ui.table import Column, folded, table
 
 HEADS = (
     Column("file", cut="middle", least=20),
@@ -37,12 +37,12 @@ def test_a_table_fits_and_its_columns_stand_under_each_other(
         for line in table(HEADS, cells, width, color=color, below={0: ["  x"]})
     ]
     assert len(shown) == len(rows) + 2 and shown[2] == "  x"
-    assert max(map(columns, shown)) <= width
+    assert max(map(display_width, shown)) <= width
     assert "empty" not in shown[0]
-    end = columns(shown[0][: shown[0].index("lines") + 5])
+    end = display_width(shown[0][: shown[0].index("lines") + 5])
     for (_, number, _), line in zip(rows, [shown[1], *shown[3:]], strict=True):
         ends = [found.end() for found in re.finditer(f"{number:,}", line)]
-        assert end in [columns(line[:at]) for at in ends]  # whole, and where the head ends
+        assert end in [display_width(line[:at]) for at in ends]  # whole, and where the head ends
 
 
 def test_what_says_least_is_left_out_before_the_others_are_cut() -> None:
@@ -66,5 +66,5 @@ def test_a_pipe_gets_the_whole_values_and_the_head_is_dim_on_a_terminal() -> Non
 @pytest.mark.parametrize("width", [20, 60, 120])
 def test_a_sentence_is_folded_between_words(width: int) -> None:
     lines = list(folded("a sentence of words " * 9 + "src/" + "x" * 200, width))
-    assert all(columns(line) <= width for line in lines)
+    assert all(display_width(line) <= width for line in lines)
     assert [line for line in lines if "…" in line] == lines[-1:]

@@ -13,9 +13,9 @@ from tests.cli.screens import Screen, python
 
 HEAD = """
 import os, signal, sys
-from repoagent.cli.program.signals import listen
-from repoagent.cli.screen.hush import collect, hushed, typed
-from repoagent.cli.screen.terminal import Terminal
+from repoagent.cli.signals import listen
+from repoagent.cli.ui.echo import collect, hushed, typed
+from repoagent.cli.ui.terminal import Terminal
 terminal = Terminal.open()
 listen()
 def say(text):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.screen.clean import columns
-from repoagent.cli.screen.markdown import Markdown
+from repoagent.cli.ui.markdown import Markdown
+from repoagent.cli.ui.sanitize import display_width
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 PARTS = st.sampled_from(
@@ -60,7 +60,7 @@ def test_each_word_is_printed_and_nothing_acts_on_the_terminal(
 )  # fmt: skip
 def test_prose_is_folded_between_words(words: list[str], width: int, start: str) -> None:
     for line in render(start + " ".join(words), width=width).splitlines():
-        assert columns(line) <= width
+        assert display_width(line) <= width
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.screen.pager import choose
+from repoagent.cli.ui.pager import choose
 from tests.cli.screens import PROGRAM, Screen, python
 from tests.conftest import GitRepo
 from tests.program import run
@@ -120,9 +120,9 @@ def test_control_c_is_the_pager_s_and_it_is_waited_for(repo: GitRepo) -> None:
 @pytest.mark.soak
 def test_a_question_is_asked_after_the_pager(repo: GitRepo) -> None:
     code = (
-        "from repoagent.cli.screen.terminal import Terminal; t = Terminal.open(pages='x')\n"
+        "from repoagent.cli.ui.terminal import Terminal; t = Terminal.open(pages='x')\n"
         "t.result('one\\n'); print(t.ask('Go on', {'y': 'do'})); t.styled('two\\n')\n"
-        "from repoagent.cli.screen.pager import finish; finish()"
+        "from repoagent.cli.ui.pager import finish; finish()"
     )
     with Screen(python(code), repo.top, env={"GIT_PAGER": MARK}) as screen:
         screen.expect("P:one")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.screen.clean import columns
-from repoagent.cli.screen.reply import Fold, Words
+from repoagent.cli.ui.progress import Fold, Words
+from repoagent.cli.ui.sanitize import display_width
 
 PARTS = st.sampled_from(
     [
@@ -96,4 +96,4 @@ def test_a_fold_keeps_all_words_within_the_width(text: str, sizes: list[int], wi
     out += fold.rest()
     assert out.split() == text.split()
     for line in out.replace("\x1b", "^[").split("\n"):
-        assert columns(line) <= width or len(line.split()) <= 1
+        assert display_width(line) <= width or len(line.split()) <= 1

@@ -7,7 +7,7 @@ from shutil import rmtree
 
 import pytest
 
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
@@ -46,7 +46,7 @@ def test_no_table_is_wider_than_its_terminal(repo: GitRepo, run: Run, script: Sc
             rows = shown[shown.index(head) :]
             rows = rows[: rows.index("")]
             assert len(rows) > 1
-            assert max(map(columns, rows)) <= width, (command, width)
+            assert max(map(display_width, rows)) <= width, (command, width)
 
 
 @pytest.mark.parametrize("color", [{}, {"NO_COLOR": "1"}])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.screen.terminal import Terminal
+from repoagent.cli.ui.terminal import Terminal
 from repoagent.errors import UsageError
 from tests.cli.screens import Screen, python
 
-OPEN = "from repoagent.cli.screen.terminal import Terminal; import sys; t = Terminal.open()\n"
+OPEN = "from repoagent.cli.ui.terminal import Terminal; import sys; t = Terminal.open()\n"
 ASK = OPEN + (
     "from repoagent.errors import RepoagentError\n"
     "try: print('got', t.ask('Apply this change', {'y': 'do it', 'n': 'leave it', 'X': 'explain'}))\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.screen.clean import columns
+from repoagent.cli.ui.sanitize import display_width
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
@@ -217,5 +217,5 @@ def test_the_table_fits_the_terminal(code: GitRepo, width: int) -> None:
         assert "segments of" in shown and "\x1b" not in shown
         *table, command = shown.splitlines()
         for line in table:
-            assert columns(line.rpartition("\r")[2]) <= width, line
+            assert display_width(line.rpartition("\r")[2]) <= width, line
         assert "repoagent split --join .repoagent/splits/" in command  # whole, so that it can be copied

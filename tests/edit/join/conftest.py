@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.program.app import cli
-from repoagent.cli.program.exits import run
+from repoagent.cli.app import cli
+from repoagent.cli.exit import run
 from tests.cli.applying import Done
 from tests.conftest import GitRepo
 

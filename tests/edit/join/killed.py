@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from repoagent.split.artifact import edited, read_index
+from repoagent.split.folder_index import edited, read_index
 from tests.conftest import GitRepo
 from tests.crash.machine import ALL, COUNT, SELF, Faults
 from tests.crash.scenes import in_child, run

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.artifact import base_bytes, edited, read_index
+from repoagent.split.folder_index import base_bytes, edited, read_index
 from tests.cli.applying import Done, program
 from tests.conftest import GitRepo
 from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split

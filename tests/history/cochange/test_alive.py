@@ -8,8 +8,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history.cochange.alive import Alive
-from repoagent.history.cochange.view import View
+from repoagent.history.cochange.score import Alive, View
 
 
 class _View:

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from bench.cochange.load import Change
 from bench.cochange.memory import MemoryView
-from repoagent.history.cochange.calibrate import FEWEST, FLOOR, NEVER, calibrate, surest
-from repoagent.history.cochange.missing import FURTHER, Missing, missing
+from repoagent.history.cochange.missing import (
+    FEWEST,
+    FLOOR,
+    FURTHER,
+    NEVER,
+    Missing,
+    calibrate,
+    missing,
+    surest,
+)
 
 DAY = 86400
 

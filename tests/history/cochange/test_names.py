@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history.cochange.names import alike, stem, words
+from repoagent.history.cochange.score import alike, stem, words
 
 PATHS = st.lists(
     st.sampled_from(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from repoagent.history.index import open_index
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.history.index.index import open_index
 from tests.conftest import GitRepo
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from repoagent.history.index.background import spawn_apart
+from repoagent.history.index.index import spawn_apart
 
 
 def test_what_a_server_starts_does_not_gather(monkeypatch: pytest.MonkeyPatch) -> None:

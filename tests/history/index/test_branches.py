@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.index import IndexView, open_index
-from repoagent.repo.worktree import open_worktree
+from repoagent.git.worktree import open_worktree
+from repoagent.history.index.index import open_index
+from repoagent.history.index.reader import IndexView
 from tests.history.index.histories import Operation, branching, make_branching, run
 
 _SETTINGS = settings(

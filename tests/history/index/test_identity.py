@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.index import mine, open_index
-from repoagent.repo.worktree import open_worktree
+from repoagent.git.worktree import open_worktree
+from repoagent.history.index import miner
+from repoagent.history.index.index import open_index
 from tests.history.index.histories import History, Operation, linear, make, run
 
 _SETTINGS = settings(
@@ -64,7 +65,7 @@ def test_mining_that_is_ended_again_and_again_gives_the_same(
     clean_environment: Path, commits: list[list[Operation]], start: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mine, "_LOOK", 1)
+        patch.setattr(miner, "_LOOK", 1)
         top = Path(folder).resolve() / "repo"
         history, ids = make(top, commits)
         with open_index(open_worktree(top)) as index:

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Busy, UsageError
-from repoagent.history.index import NoCommits, NoIndex, State, mine_in_background, open_index
-from repoagent.history.index.index import LOCK
-from repoagent.history.index.mine import transaction
-from repoagent.repo.worktree import open_worktree
-from repoagent.store import locked
+from repoagent.git.worktree import open_worktree
+from repoagent.history.index.index import LOCK, State, mine_in_background, open_index
+from repoagent.history.index.miner import transaction
+from repoagent.history.index.schema import NoCommits, NoIndex
+from repoagent.storage.locks import locked
 from tests.conftest import GitRepo
 
-MINE = "import sys; from pathlib import Path; from repoagent.repo.worktree import open_worktree as w; from repoagent.history.index import open_index as o; i = o(w(Path(sys.argv[1]))); print(i.update(insist=False).commits)"
+MINE = "import sys; from pathlib import Path; from repoagent.git.worktree import open_worktree as w; from repoagent.history.index.index import open_index as o; i = o(w(Path(sys.argv[1]))); print(i.update(insist=False).commits)"
 
 
 def update(top: Path, revision: str = "HEAD") -> tuple[State, list[str]]:

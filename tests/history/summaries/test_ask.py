@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history.parse import FileCommit
-from repoagent.history.steps import Step
-from repoagent.history.summaries.ask import Answer, Question, answers, question, request
-from repoagent.history.summaries.patches import Patch
+from repoagent.history.commit_details import Step
+from repoagent.history.commit_summaries import Answer, Patch, Question, answers, question, request
+from repoagent.history.log import FileCommit
 
 ONE = Question("a" * 40, "a.py", ("a.py", "b.py"), "subject: one")
 TWO = Question("b" * 40, "", (), "subject: two")

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.history.past import past
-from repoagent.history.steps import Step
-from repoagent.history.summaries import Outcome, Plan, find_known, jobs, plan, summarize
-from repoagent.llm import Limits, Meter, Price
-from repoagent.llm.providers.command.model import CommandModel
-from repoagent.repo import layout, open_worktree
-from repoagent.store import Layout
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.history import commit_summaries
+from repoagent.history.commit_details import Step
+from repoagent.history.commit_summaries import Outcome, Plan, find_known, plan, summarize
+from repoagent.history.file_history import past
+from repoagent.llm.providers.command import CommandModel
+from repoagent.llm.usage import Limits, Meter, Price
+from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
 from tests.history.summaries.conftest import Program
 
@@ -25,7 +26,7 @@ GONE = CommandModel("false")
 @pytest.fixture
 def small_calls(monkeypatch: pytest.MonkeyPatch) -> int:
     """A call is about 2 commits."""
-    monkeypatch.setattr(jobs, "COMMITS", 2)
+    monkeypatch.setattr(commit_summaries, "COMMITS", 2)
     return 2
 
 
@@ -100,7 +101,7 @@ def test_a_rebase_that_kept_the_patch_is_not_paid_again(repo: GitRepo, model: Pr
 
 @pytest.mark.soak
 def test_a_new_clone_has_them_from_the_notes(repo: GitRepo, model: Program, tmp_path: Path) -> None:
-    from repoagent.history.summaries import write_notes
+    from repoagent.history.summary_store import write_notes
 
     grow(repo, 2)
     paid = pay(repo, model)

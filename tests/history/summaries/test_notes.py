@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.history.summaries.notes import REF, merge_fetched, read_notes, write_notes
-from repoagent.history.summaries.store import Summary
+from repoagent.history.summary_store import REF, Summary, merge_fetched, read_notes, write_notes
 from tests.conftest import GitRepo
 
 NAMES = "+refs/notes/repoagent:refs/notes/remotes/origin/repoagent"
@@ -78,8 +77,8 @@ def test_two_people_merge_without_a_conflict(repo: GitRepo, tmp_path: Path) -> N
 def test_two_processes_at_once_lose_nothing(repo: GitRepo) -> None:
     ids = commits(repo, 3)
     code = (
-        "import sys; from pathlib import Path; from repoagent.history.summaries.notes import write_notes;"
-        "from repoagent.history.summaries.store import Summary;"
+        "import sys; from pathlib import Path; from repoagent.history.summary_store import write_notes;"
+        "from repoagent.history.summary_store import Summary;"
         "[write_notes(Path('.'), [Summary(c, sys.argv[1])]) for c in sys.argv[2:]]"
     )
     running = [

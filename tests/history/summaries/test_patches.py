@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from repoagent.history.summaries.patches import bodies, patch_ids, patches
+from repoagent.history.commit_summaries import bodies, patch_ids, patches
 from tests.conftest import GitRepo
 
 

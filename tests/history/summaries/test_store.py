@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.history.parse import FileCommit
-from repoagent.history.steps import Step
-from repoagent.history.summaries.store import (
+from repoagent.history.commit_details import Step
+from repoagent.history.log import FileCommit
+from repoagent.history.summary_store import (
     Summary,
     from_dict,
     line_of,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 
-from repoagent.llm import Message, Part, Request
-from repoagent.llm.media import Media, media_of
+from repoagent.llm.attachments import media_of
+from repoagent.llm.media import Media
+from repoagent.llm.model import Message, Part, Request
 
 
 def png(width: int = 30, height: int = 20, *, noise: int = 0) -> bytes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from repoagent.config import load
-from repoagent.llm import Turn, to_messages
-from repoagent.llm.attached import why_not
-from repoagent.llm.media import Attachments, Media
-from repoagent.store import Layout
+from repoagent.config.layers import load
+from repoagent.llm.attachments import Attachments
+from repoagent.llm.availability import why_not
+from repoagent.llm.conversation import Turn, to_messages
+from repoagent.llm.media import Media
+from repoagent.storage.layout import Layout
 from tests.llm.media.files import media, pdf, png
 
 

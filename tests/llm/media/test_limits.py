@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config import load
+from repoagent.config.layers import load
 from repoagent.errors import LimitReached, UsageError
-from repoagent.llm import Limits, Meter, Model, Reply, complete, estimate, render
-from repoagent.llm.attached import look
+from repoagent.llm.availability import look
+from repoagent.llm.cassettes import Recorder, Replay
+from repoagent.llm.client import complete
 from repoagent.llm.media import Media, MediaLimits, refuse_over
-from repoagent.llm.providers.anthropic.media import media_limits
-from repoagent.llm.providers.command.model import CommandModel
-from repoagent.llm.providers.local.model import LocalModel
-from repoagent.llm.providers.manual.model import ManualModel
-from repoagent.llm.replay import Recorder, Replay
+from repoagent.llm.model import Model, Reply, render
+from repoagent.llm.providers.anthropic import media_limits
+from repoagent.llm.providers.command import CommandModel
+from repoagent.llm.providers.llamacpp import LocalModel
+from repoagent.llm.providers.manual import ManualModel
+from repoagent.llm.usage import Limits, Meter, estimate
 from tests.llm.ask import Scripted
 from tests.llm.media.files import gif, media, pdf, png, showing, webp
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from repoagent.llm.providers.endpoint import Endpoint
+from repoagent.llm.providers.endpoints import Endpoint
 from tests.llm.providers import streaming_server
 from tests.llm.providers.streaming_server import Behaviour, hang_up, running
 

@@ -15,14 +15,11 @@ from typing import Any
 import pytest
 
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm import Message, Part, Reply, Request, Retryable, Usage
-from repoagent.llm.model import Wishes
-from repoagent.llm.providers.anthropic import api as anthropic_api
-from repoagent.llm.providers.anthropic.api import AnthropicModel, count_tokens, family_name, thinks
-from repoagent.llm.providers.anthropic.errors import retry_after
-from repoagent.llm.providers.anthropic.names import EFFORTS
-from repoagent.llm.providers.anthropic.reach import KEYS
-from repoagent.llm.providers.anthropic.signs import any_sign, has_profile
+from repoagent.llm.catalog import EFFORTS, family_name, thinks
+from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
+from repoagent.llm.providers import anthropic as anthropic_api
+from repoagent.llm.providers.anthropic import KEYS, AnthropicModel, any_sign, count_tokens, has_profile
+from repoagent.llm.providers.errors import retry_after
 from tests.llm.ask import ask
 from tests.llm.providers.messages_server import (
     KEY,
@@ -306,7 +303,7 @@ def run_python(script: str, **environment: str) -> str:
 
 NO_SIGN = (
     "import sys\n"
-    "from repoagent.llm.providers.anthropic.client import connect\n"
+    "from repoagent.llm.providers.anthropic import connect\n"
     "try:\n    connect()\nexcept Exception as error:\n    print(error)\n"
     "assert not {'anthropic', 'httpx2', 'ssl'} & {*sys.modules}\n"
 )
@@ -372,8 +369,8 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
     server = server_with("ok")
     script = (
         "import sys, threading, time\n"
-        "from repoagent.llm.providers.anthropic.api import AnthropicModel\n"
-        "from repoagent.llm.providers.anthropic.client import preload\n"
+        "from repoagent.llm.providers.anthropic import AnthropicModel\n"
+        "from repoagent.llm.providers.anthropic import preload\n"
         "from tests.llm.ask import ask\n"
         "assert 'anthropic' not in sys.modules\n"
         "started = time.perf_counter(); preload()\n"
@@ -392,8 +389,7 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
 @pytest.mark.soak
 def test_a_preload_that_fails_is_silent(key: str) -> None:
     script = (
-        "import threading\nfrom repoagent.llm.providers.anthropic.client import preload\npreload()\n"
-        + WAIT_FOR_IT
+        "import threading\nfrom repoagent.llm.providers.anthropic import preload\npreload()\n" + WAIT_FOR_IT
     )
     assert run_python(script, ANTHROPIC_API_KEY=key, ANTHROPIC_BASE_URL="http://127.0.0.1:9") == ""
 
@@ -403,7 +399,7 @@ def test_the_end_of_the_program_waits_for_an_import_that_is_under_way() -> None:
     """An interpreter that ends under it can crash."""
     script = (
         "import atexit, threading\n"
-        "from repoagent.llm.providers.anthropic.client import preload\n"
+        "from repoagent.llm.providers.anthropic import preload\n"
         "atexit.register(lambda: print([t.name for t in threading.enumerate()]))\npreload()\n"
     )
     found = run_python(script, ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
@@ -412,9 +408,8 @@ def test_the_end_of_the_program_waits_for_an_import_that_is_under_way() -> None:
 
 def test_importing_the_package_loads_no_provider() -> None:
     script = (
-        "import sys, repoagent.llm as llm\n"
-        "assert all(type(getattr(llm, name)).__name__ != 'module' for name in llm.__all__)\n"
-        "from repoagent.llm.providers.anthropic.api import AnthropicModel\n"
+        "import sys\n"
+        "from repoagent.llm.providers.anthropic import AnthropicModel\n"
         "model = AnthropicModel('claude-opus-5-5')\n"
         "assert model.spec == 'anthropic/claude-opus-5-5' and model.context_tokens == 1_000_000\n"
         "print(sorted({'anthropic', 'boto3', 'google', 'httpx2', 'pydantic', 'asyncio', 'ssl'} & sys.modules.keys()))\n"

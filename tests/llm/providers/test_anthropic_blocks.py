@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from repoagent.agent.native import schemas
-from repoagent.agent.tool import Tool
-from repoagent.llm import Blocks, Message, Meter, Part, Reply, Request, Retryable, complete
-from repoagent.llm.providers.anthropic.api import AnthropicModel
+from repoagent.agent.native_tools import schemas
+from repoagent.agent.state import Tool
+from repoagent.llm.client import complete
+from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable
+from repoagent.llm.providers.anthropic import AnthropicModel
+from repoagent.llm.usage import Meter
 from tests.llm.ask import ask
 from tests.llm.providers.messages_server import Script, Server, blocks, text
 

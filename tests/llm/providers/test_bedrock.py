@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Reply, Retryable, Usage
-from repoagent.llm.model import Wishes
-from repoagent.llm.providers.anthropic import clouds as anthropic_clouds
-from repoagent.llm.providers.anthropic.api import AnthropicModel, count_tokens
-from repoagent.llm.providers.anthropic.client import door_of, preload
+from repoagent.llm.model import Reply, Retryable, Usage, Wishes
+from repoagent.llm.providers import anthropic_clouds
+from repoagent.llm.providers.anthropic import AnthropicModel, count_tokens, door_of, preload
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     ACCESS_KEY,

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Message, Part, Request, Retryable
-from repoagent.llm.providers.command import model as command_module
-from repoagent.llm.providers.command.model import CommandModel
+from repoagent.llm.model import Message, Part, Request, Retryable
+from repoagent.llm.providers import command as command_module
+from repoagent.llm.providers.command import CommandModel
 from tests.llm.ask import ask
 
 
@@ -234,7 +234,7 @@ def test_one_that_closes_its_output_and_lingers(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_command_that_runs_repoagent_on_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "from repoagent.llm.providers.command.model import CommandModel; from tests.llm.ask import ask; import os; "
+        "from repoagent.llm.providers.command import CommandModel; from tests.llm.ask import ask; import os; "
         "print(CommandModel(os.environ['LOOP']).complete(ask(), lambda piece: None).text)"
     )
     monkeypatch.setenv("LOOP", f'{sys.executable} -c "$CODE"')

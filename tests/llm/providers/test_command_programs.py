@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Reply, Retryable, Usage
-from repoagent.llm.providers.command.model import CommandModel
-from repoagent.llm.providers.command.programs import apart, completed, named
+from repoagent.llm.model import Reply, Retryable, Usage
+from repoagent.llm.providers.command import CommandModel
+from repoagent.llm.providers.command_agents import apart, completed, named
 from tests.conftest import GitRepo
 from tests.llm.ask import ask
 

@@ -10,8 +10,16 @@ import pytest
 
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.providers import endpoints
-from repoagent.llm.providers.endpoint import Endpoint, Key
-from repoagent.llm.providers.endpoints import TRAITS, endpoint, find_key, names, needs_key, shown
+from repoagent.llm.providers.endpoints import (
+    TRAITS,
+    Endpoint,
+    Key,
+    endpoint,
+    find_key,
+    names,
+    needs_key,
+    shown,
+)
 
 SECRET = "sk-secret-42"
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.local.gguf import ModelFile, read
+from repoagent.llm.providers.gguf import ModelFile, read
 from tests.llm.providers.tiny_model import write_tiny_model
 
 

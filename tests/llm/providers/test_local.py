@@ -17,12 +17,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm import Request
-from repoagent.llm.model import Retryable, Wishes
-from repoagent.llm.providers.local import engine as local_engine
-from repoagent.llm.providers.local.machine import available_memory, cores
-from repoagent.llm.providers.local.model import LocalModel
-from repoagent.llm.providers.local.plan import DEFAULT_WINDOW, find, make_plan
+from repoagent.llm.model import Request, Retryable, Wishes
+from repoagent.llm.providers import llamacpp as local_engine
+from repoagent.llm.providers.gguf import DEFAULT_WINDOW, available_memory, cores, find, make_plan
+from repoagent.llm.providers.llamacpp import LocalModel
 from tests.llm.ask import ask
 from tests.llm.providers.tiny_model import write_tiny_model
 
@@ -281,8 +279,8 @@ def test_an_interrupt_ends_the_generation(model: Path) -> None:
 SCRIPT = """
 import signal, sys
 from dataclasses import replace
-from repoagent.llm.providers.local import engine as local_engine
-from repoagent.llm.providers.local.model import LocalModel
+from repoagent.llm.providers import llamacpp as local_engine
+from repoagent.llm.providers.llamacpp import LocalModel
 from tests.llm.ask import ask
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

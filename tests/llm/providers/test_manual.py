@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Reply, render
-from repoagent.llm.providers.manual.model import ManualModel
+from repoagent.llm.model import Reply, render
+from repoagent.llm.providers.manual import ManualModel
 from tests.cli.screens import Screen, python
 from tests.llm.ask import ask
 
@@ -97,7 +97,7 @@ import json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from repoagent.errors import ModelError
-from repoagent.llm.providers.manual.model import ManualModel
+from repoagent.llm.providers.manual import ManualModel
 from tests.llm.ask import ask
 model = ManualModel(Path(sys.argv[2]), Path(sys.argv[3]) if sys.argv[3:] else None)
 try:

@@ -8,11 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm import Message, Part, Request, Retryable
 from repoagent.llm.media import Media
-from repoagent.llm.model import Wishes
-from repoagent.llm.providers.anthropic.api import AnthropicModel
-from repoagent.llm.providers.openai.api import OpenAIModel
+from repoagent.llm.model import Message, Part, Request, Retryable, Wishes
+from repoagent.llm.providers.anthropic import AnthropicModel
+from repoagent.llm.providers.openai import OpenAIModel
 from tests.llm.media.files import jpeg, media, pdf, png, showing
 from tests.llm.providers import openai_server
 from tests.llm.providers.messages_server import Script, Server, error_event, status

@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Message, Part, Reply, Request, Retryable, Usage
-from repoagent.llm.model import Wishes
-from repoagent.llm.providers.endpoint import Endpoint
-from repoagent.llm.providers.endpoints import endpoint
-from repoagent.llm.providers.openai.api import OpenAIModel
+from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
+from repoagent.llm.providers.endpoints import Endpoint, endpoint
+from repoagent.llm.providers.openai import OpenAIModel
 from tests.llm.ask import ask
 from tests.llm.providers.openai_server import (
     KEY,
@@ -656,9 +654,9 @@ def test_preload_imports_and_connects_in_the_background(serve: Start, wait: str)
     server = serve("ok")
     output = run_python(
         "import sys, threading, time\n"
-        "from repoagent.llm.providers.endpoint import Endpoint\n"
-        "from repoagent.llm.providers.openai.api import OpenAIModel\n"
-        "from repoagent.llm.providers.openai.client import preload\n"
+        "from repoagent.llm.providers.endpoints import Endpoint\n"
+        "from repoagent.llm.providers.openai import OpenAIModel\n"
+        "from repoagent.llm.providers.openai import preload\n"
         "from tests.llm.ask import ask\n"
         "assert not {'openai', 'httpx2', 'pydantic', 'ssl'} & sys.modules.keys()\n"
         f"endpoint = {server.endpoint()!r}\n"
@@ -676,8 +674,8 @@ def test_the_package_that_is_not_installed() -> None:
     output = run_python(
         "import sys; sys.modules['openai'] = None\n"
         "from repoagent.errors import ModelError\n"
-        "from repoagent.llm.providers.endpoint import Endpoint\n"
-        "from repoagent.llm.providers.openai.api import OpenAIModel\n"
+        "from repoagent.llm.providers.endpoints import Endpoint\n"
+        "from repoagent.llm.providers.openai import OpenAIModel\n"
         "from tests.llm.ask import ask\n"
         "try: OpenAIModel(Endpoint('groq', 'http://127.0.0.1:9/v1'), 'm').complete(ask(), print)\n"
         "except ModelError as error: print(error)\n"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.endpoint import Endpoint, Key
-from repoagent.llm.providers.openai.catalogue import Served, context_of, reach, served
+from repoagent.llm.providers.endpoints import Endpoint, Key
+from repoagent.llm.providers.openai_models import Served, context_of, reach, served
 from repoagent.llm.usage import Price
 from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, openai_server, raw, status
 

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import ModelError
-from repoagent.llm import Message, Part, Request
-from repoagent.llm.model import Retryable, Wishes
-from repoagent.llm.providers.openai.api import OpenAIModel
-from repoagent.llm.providers.openai.errors import told
-from repoagent.llm.providers.openai.parameters import Learned, learn
+from repoagent.llm.model import Message, Part, Request, Retryable, Wishes
+from repoagent.llm.providers.openai import OpenAIModel
+from repoagent.llm.providers.openai_errors import told
+from repoagent.llm.providers.openai_parameters import Learned, learn
 from tests.llm.ask import ask
 from tests.llm.providers.openai_server import Behaviour, openai_server, raw, status, text
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.llm.model import Usage
-from repoagent.llm.providers.openai.stream import Received
+from repoagent.llm.providers.openai_stream import Received
 from tests.llm.ask import ask
 
 WORDS = st.text(st.sampled_from("ab<>/think \n\r\u2028é\U0001f600"), max_size=30)

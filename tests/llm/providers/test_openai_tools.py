@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Blocks, Message, Meter, Part, Reply, Request, Retryable, Usage, complete
-from repoagent.llm.model import Wishes
+from repoagent.llm.client import complete
+from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.endpoints import endpoint
-from repoagent.llm.providers.openai.api import OpenAIModel
+from repoagent.llm.providers.openai import OpenAIModel
+from repoagent.llm.usage import Meter
 from tests.llm.ask import ask
 from tests.llm.media.files import media, png
 from tests.llm.providers.openai_server import (

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm import Reply, Retryable, Usage
-from repoagent.llm.model import Wishes
-from repoagent.llm.providers.anthropic import clouds as anthropic_clouds
-from repoagent.llm.providers.anthropic.api import AnthropicModel, count_tokens
+from repoagent.llm.model import Reply, Retryable, Usage, Wishes
+from repoagent.llm.providers import anthropic_clouds
+from repoagent.llm.providers.anthropic import AnthropicModel, count_tokens
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     SECRETS,

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from repoagent.agent.actions import Action
-from repoagent.agent.pieces import pieces
-from repoagent.agent.tags import render
+from repoagent.agent.actions import Action, render
+from repoagent.agent.reply_parser import pieces
 from repoagent.llm.model import strings
 from tests.llm.providers.messages_server import Behaviour, Received, blocks, status
 

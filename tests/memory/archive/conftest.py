@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.llm.conversation import Turn, append
-from repoagent.memory import EditRecord, Memory, add_note, append_edit, memories, read_edits, read_notes
-from repoagent.memory.archive import Arrival, Import, bring, export, read_archive
-from repoagent.memory.archive.unite import turns_of
+from repoagent.memory.archive.export import export
+from repoagent.memory.archive.format import read_archive
+from repoagent.memory.archive.import_archive import Arrival, Import, bring
+from repoagent.memory.archive.merge import turns_of
+from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import memories
+from repoagent.memory.notes import add_note, read_notes
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, desk_at, text
 

@@ -13,11 +13,12 @@ from dataclasses import replace
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory import append_edit
-from repoagent.memory.archive import export, form
-from repoagent.memory.archive.form import KIND, dumps, of_parcels, read_archive
-from repoagent.store import document
-from repoagent.store.document import Newer
+from repoagent.memory.archive import format
+from repoagent.memory.archive.export import export
+from repoagent.memory.archive.format import KIND, dumps, of_parcels, read_archive
+from repoagent.memory.edit_records import append_edit
+from repoagent.storage import jsonl
+from repoagent.storage.jsonl import Newer
 from tests.memory.archive.conftest import Pair, edit_of, fail, fill, state
 
 IDENTITY = json.dumps({"version": 1, "path": "a.py", "blobs": ["1" * 40]}).encode()
@@ -49,7 +50,7 @@ def one(path: str, data: bytes, **other: object) -> bytes:
     )
 
 
-def read(data: bytes) -> form.Archive:
+def read(data: bytes) -> format.Archive:
     return read_archive(io.BytesIO(data), "x.tar.gz")
 
 
@@ -140,8 +141,8 @@ def test_a_newer_one_says_so() -> None:
 
 
 def test_what_unpacks_to_too_much_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form, "LARGEST", 2**20)
-    monkeypatch.setattr(form, "LARGEST_FILE", 2**19)
+    monkeypatch.setattr(format, "LARGEST", 2**20)
+    monkeypatch.setattr(format, "LARGEST_FILE", 2**19)
     with pytest.raises(Refused, match="524,289 bytes, which is too much"):
         read(one("notes.md", b"a" * (2**19 + 1)))
     many = [(f"memory/a-{number}/notes.md", b"a" * 2**18) for number in range(5)]
@@ -161,7 +162,7 @@ def test_any_damage_is_refused_or_does_no_harm(seed: int) -> None:
         found = read(gzip.compress(bytes(data)))
     except Refused:
         return
-    assert all(form.fits(path, whole=False) for parcel in found.parcels for path in parcel.files)
+    assert all(format.fits(path, whole=False) for parcel in found.parcels for path in parcel.files)
 
 
 def test_the_same_memories_make_the_same_bytes(pair: Pair) -> None:
@@ -187,7 +188,7 @@ def test_keys_and_tokens_are_masked_on_their_way_out_and_in(pair: Pair) -> None:
     assert token.encode() not in gzip.decompress(found.data)
     assert sum(one.masked for one in found.packed) == 3
     parcel = read(found.data).parcels[0]
-    line = document.dumps({**replace(edit_of("two"), request=f"use {token}").to_dict()})
+    line = jsonl.dumps({**replace(edit_of("two"), request=f"use {token}").to_dict()})
     forged = {
         "notes.md": f"- {token}\n".encode(),
         "edits.jsonl": line,

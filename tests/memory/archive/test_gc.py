@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import Memory, memories
-from repoagent.memory.archive import Arrival, Import, bring, collect, read_archive
-from repoagent.memory.archive.gc import Collected
-from repoagent.store import locked
+from repoagent.memory.archive.format import read_archive
+from repoagent.memory.archive.gc import Collected, collect
+from repoagent.memory.archive.import_archive import Arrival, Import, bring
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import memories
+from repoagent.storage.locks import locked
 from tests.memory.archive.conftest import fail, fill, state, told
 from tests.memory.conftest import Desk, edited, text
 
@@ -157,7 +159,7 @@ def test_what_is_locked_or_strange_stays(desk: Desk) -> None:
 
 
 def test_cleared_parts_and_the_archive_go_with_it(desk: Desk) -> None:
-    from repoagent.memory.care.clear import clear
+    from repoagent.memory.editing import clear
 
     memory = gone(desk)
     clear(memory, ["notes"])
@@ -173,8 +175,8 @@ def test_cleared_parts_and_the_archive_go_with_it(desk: Desk) -> None:
 _COLLECT = """
 import sys, time
 from pathlib import Path
-from repoagent.memory.archive import collect
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.memory.archive.gc import collect
+from repoagent.git.worktree import layout, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
 print("ready", flush=True)
 collect(layout(worktree), worktree, apply=True, now=time.time() + 10**7)

@@ -16,13 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.llm.conversation import Turn, append, dumps
-from repoagent.memory import EditRecord, add_note, append_edit, memories, read_edits, read_notes, resolve
-from repoagent.memory.archive import Import, read_archive
-from repoagent.memory.archive.form import dumps as packed
-from repoagent.memory.archive.form import of_parcels
-from repoagent.memory.archive.unite import turns_of, with_edits, with_turns
-from repoagent.memory.notes.file import LIMIT, Note, add_notes, made_note
-from repoagent.memory.turns import compact
+from repoagent.memory.archive.format import dumps as packed
+from repoagent.memory.archive.format import of_parcels, read_archive
+from repoagent.memory.archive.import_archive import Import
+from repoagent.memory.archive.merge import turns_of, with_edits, with_turns
+from repoagent.memory.compaction import compact
+from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
+from repoagent.memory.identity.store import memories, resolve
+from repoagent.memory.notes import LIMIT, Note, add_note, add_notes, made_note, read_notes
 from tests.conftest import GitRepo
 from tests.memory.archive.conftest import SOURCE, Pair, edit_of, fail, fill, state, told, turns
 from tests.memory.conftest import desk_at, edited, text
@@ -262,7 +263,7 @@ def test_a_mangled_conversation_here_is_left_as_it_is(pair: Pair) -> None:
     ours.conversation.write_text("mangled\n")
     fill(pair.there.remember("a.py"), "theirs")
     said: list[str] = []
-    from repoagent.memory.archive import bring
+    from repoagent.memory.archive.import_archive import bring
 
     archive = read_archive(io.BytesIO(pair.packed("a.py")), "x")
     found = bring(pair.here.layout, pair.here.worktree, archive, Import(SOURCE), warn=said.append)
@@ -313,9 +314,9 @@ EDIT = st.builds(
 def test_any_memory_makes_the_round_trip(
     tmp_path_factory: pytest.TempPathFactory, notes: list[Note], said: list[Turn], edits: list[EditRecord]
 ) -> None:
-    from repoagent.memory.archive.arriving import fresh_files
-    from repoagent.memory.archive.pack import pack
-    from repoagent.memory.archive.unite import arriving_notes, called
+    from repoagent.memory.archive.format import pack
+    from repoagent.memory.archive.import_archive import fresh_files
+    from repoagent.memory.archive.merge import arriving_notes, called
     from repoagent.memory.identity.record import Identity, Memory, save
 
     folder = tmp_path_factory.mktemp("memory") / "a-1"
@@ -342,7 +343,7 @@ def test_any_memory_makes_the_round_trip(
 
 
 def _once(said: tuple[Turn, ...]) -> list[Turn]:
-    from repoagent.memory.archive.unite import new_turns
+    from repoagent.memory.archive.merge import new_turns
 
     return new_turns(said, set(), "")
 
@@ -372,8 +373,8 @@ def test_turns_are_put_before_ours(ours: list[Turn], theirs: list[Turn]) -> None
 _TAKE = """
 import io, sys
 from pathlib import Path
-from repoagent.memory.archive import Import, bring, read_archive
-from repoagent.repo.worktree import layout, open_worktree
+from repoagent.memory.archive.import_archive import Import, bring; from repoagent.memory.archive.format import read_archive
+from repoagent.git.worktree import layout, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
 archive = read_archive(io.BytesIO(Path(sys.argv[2]).read_bytes()), "x")
 print("ready", flush=True)
@@ -443,7 +444,7 @@ def test_a_link_in_the_way_is_not_followed(pair: Pair, tmp_path: Path) -> None:
 
 
 def test_turns_of_one_exchange_are_told_apart_by_the_edit() -> None:
-    from repoagent.memory.archive.unite import new_turns, said
+    from repoagent.memory.archive.merge import new_turns, said
 
     known = said(turns("one", "done"))
     assert new_turns(turns("one", "done otherwise"), known, "") == []

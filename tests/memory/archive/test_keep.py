@@ -8,10 +8,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from repoagent.llm.conversation import append
-from repoagent.memory import Memory, read_edits, read_notes
-from repoagent.memory.archive import forget_conversations, forget_daily
-from repoagent.memory.turns import compact
-from repoagent.store import locked
+from repoagent.memory.archive.gc import forget_conversations, forget_daily
+from repoagent.memory.compaction import compact
+from repoagent.memory.edit_records import read_edits
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.notes import read_notes
+from repoagent.storage.locks import locked
 from tests.memory.archive.conftest import edit_of, fail, turns
 from tests.memory.conftest import Desk
 
@@ -37,7 +39,7 @@ def everything(folder: Path) -> str:
 
 def test_what_is_too_old_goes_and_a_line_of_it_stays(desk: Desk) -> None:
     memory = spoken(desk, 50, 40, 3)
-    from repoagent.memory import append_edit
+    from repoagent.memory.edit_records import append_edit
 
     append_edit(memory.edits, edit_of("of-50", time=ago(50)))
     before = everything(desk.layout.root)

@@ -6,10 +6,10 @@ import os
 import time
 from pathlib import Path
 
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append
-from repoagent.memory.archive import forget_conversations
-from repoagent.store import locked, write_whole
+from repoagent.llm.conversation import Turn, append
+from repoagent.memory.archive.gc import forget_conversations
+from repoagent.storage.atomic import write_whole
+from repoagent.storage.locks import locked
 from tests.memory.archive.conftest import fail
 from tests.memory.conftest import Desk
 

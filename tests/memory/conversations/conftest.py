@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append, dumps
-from repoagent.memory.conversations.places import Held, Here, Place, find, here, named
-from repoagent.store import write_whole
+from repoagent.llm.conversation import Turn, append, dumps
+from repoagent.memory.conversations import Held, Here, Place, find, here, named
+from repoagent.storage.atomic import write_whole
 from tests.memory.conftest import Desk
 
 TALK = (

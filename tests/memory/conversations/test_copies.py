@@ -9,27 +9,15 @@ import random
 import pytest
 
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.llm import Turn
-from repoagent.llm.conversation import append, loads, read
-from repoagent.memory import add_note, read_notes, remember, resolve
-from repoagent.memory.conversations import (
-    Place,
-    branch,
-    change,
-    entries,
-    entries_of_files,
-    load,
-    redo,
-    save,
-    undo,
-)
-from repoagent.memory.conversations.changing import Overtaken
-from repoagent.memory.conversations.origin import about_of
-from repoagent.memory.conversations.past import changes, file_of, past_folder
-from repoagent.memory.conversations.places import last_spoken
-from repoagent.memory.turns import compact
-from repoagent.store.masking import mask
-from tests.edit.briefing.test_masking import made
+from repoagent.llm.conversation import Turn, append, loads, read
+from repoagent.memory.compaction import compact
+from repoagent.memory.conversation_changes import Overtaken, branch, change, load, redo, save, undo
+from repoagent.memory.conversation_log import changes, file_of, past_folder
+from repoagent.memory.conversations import Place, about_of, entries, entries_of_files, last_spoken
+from repoagent.memory.identity.store import remember, resolve
+from repoagent.memory.notes import add_note, read_notes
+from repoagent.storage.secrets import mask
+from tests.edit.prompt.test_masking import made
 from tests.memory.conftest import text
 from tests.memory.conversations.conftest import TALK, Talks
 

@@ -13,18 +13,18 @@ import pytest
 
 from repoagent.errors import RepoagentError
 from repoagent.llm.conversation import loads
-from repoagent.memory.conversations import change, undo
+from repoagent.memory.conversation_changes import change, undo
 from tests.memory.conversations.conftest import Talks
 
 _WORKER = """
 import sys
 from pathlib import Path
-from repoagent.llm import Turn
+from repoagent.llm.conversation import Turn
 from repoagent.llm.conversation import append
-from repoagent.memory.conversations import change, named
-from repoagent.memory.conversations.changing import Overtaken
-from repoagent.repo.worktree import layout, open_worktree
-from repoagent.store import read_regular
+from repoagent.memory.conversation_changes import change; from repoagent.memory.conversations import named
+from repoagent.memory.conversation_changes import Overtaken
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.storage.atomic import read_regular
 
 place_of_all = layout(open_worktree(Path(sys.argv[1])))
 who, steps = sys.argv[2], int(sys.argv[3])

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.llm import Turn
-from repoagent.llm.conversation import BrokenConversation, dumps, loads
-from repoagent.memory.conversations.origin import about_of, with_about
-from repoagent.memory.conversations.rules import check
+from repoagent.llm.conversation import BrokenConversation, Turn, dumps, loads
+from repoagent.memory.conversation_changes import check
+from repoagent.memory.conversations import about_of, with_about
 from tests.memory.conversations.conftest import TALK
 
 BEFORE = dumps(TALK, "aaaaaaaa")

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.memory import Memory, memories, remember, resolve
-from repoagent.repo.source import read_source
-from repoagent.repo.worktree import WorkTree, layout, open_worktree
-from repoagent.store import Layout
+from repoagent.git.files import read_source
+from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import memories, remember, resolve
+from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import listing, memories, remember, resolve
 from repoagent.memory.identity import index as hints
 from repoagent.memory.identity.record import Identity, identity_file, load, save
-from repoagent.store import Layout
+from repoagent.memory.identity.store import listing, memories, remember, resolve
+from repoagent.storage.layout import Layout
 from tests.memory.conftest import Desk, atomic_save, edited, text
 
 
@@ -50,7 +50,7 @@ def test_few_memories_need_no_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     file_of(desk).unlink()
     atomic_save(desk.worktree.top / "a.py", edited(text("a"), 12))
     assert desk.folder("a.py") and not file_of(desk).exists()
-    code = "import sys; import repoagent.memory; print('repoagent.memory.identity.shelf' in sys.modules)"
+    code = "import sys; import repoagent.memory.identity.store; print('repoagent.memory.identity.cache' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -107,9 +107,9 @@ def test_a_newer_file_is_left_alone_and_work_goes_on(desk: Desk) -> None:
 def test_a_file_that_is_locked_or_read_only_costs_time_only(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from repoagent.memory.identity import shelf_file
+    from repoagent.memory.identity import cache
 
-    monkeypatch.setattr(shelf_file, "_WAIT", 0.01)
+    monkeypatch.setattr(cache, "_WAIT", 0.01)
     a = desk.folder("a.py")
     holder = sqlite3.connect(file_of(desk), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
@@ -120,7 +120,7 @@ def test_a_file_that_is_locked_or_read_only_costs_time_only(
 
 
 def test_damage_that_shows_late_is_noticed(desk: Desk) -> None:
-    from repoagent.memory.identity.shelf import opened
+    from repoagent.memory.identity.cache import opened
 
     warnings: list[str] = []
     with opened(desk.layout, warnings.append) as shelf:
@@ -216,7 +216,7 @@ def test_kills_while_it_is_made_and_written(desk: Desk) -> None:
         save(desk.layout.memory / name, memory)
     code = (
         "import sys, os; from pathlib import Path; import repoagent.memory.identity.index as i; i.FEW = 0\n"
-        "from repoagent.memory import remember; from repoagent.repo.worktree import layout, open_worktree\n"
+        "from repoagent.memory.identity.store import remember; from repoagent.git.worktree import layout, open_worktree\n"
         "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
         "while True:\n"
         "    for n in range(15):\n"

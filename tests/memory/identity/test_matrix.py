@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.identity import content
+from repoagent.memory.identity import similarity
 from tests.conftest import GitRepo
 from tests.memory.conftest import edited, text
 from tests.memory.identity.matrix import Stage
@@ -481,8 +481,8 @@ def test_a_stub_that_has_grown(stage: Stage) -> None:
 
 def test_a_huge_file(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one that is larger than the limit a sample is kept."""
-    monkeypatch.setattr(content, "_LIMIT", 100_000)
-    monkeypatch.setattr(content, "_SAMPLE", 20_000)
+    monkeypatch.setattr(similarity, "_LIMIT", 100_000)
+    monkeypatch.setattr(similarity, "_SAMPLE", 20_000)
     data = text("huge", 8000)
     stage.write("h.txt", data)
     stage.know("h", "h.txt")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import memories, read_edits
+from repoagent.memory.edit_records import read_edits
+from repoagent.memory.identity.store import memories
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff, run, script

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory import Memory, copy_of, memories, relink
-from repoagent.memory.identity.record import identity_file
+from repoagent.memory.identity.record import Memory, identity_file
+from repoagent.memory.identity.relink import relink
+from repoagent.memory.identity.store import copy_of, memories
 from tests.memory.conftest import Desk, atomic_save, edited, text
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory import copy_of, memories, orphans, remember, resolve
+from repoagent.memory.identity.store import copy_of, memories, orphans, remember, resolve
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, atomic_save, desk_at, edited, text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from repoagent.memory.identity.shelf_file import connect
+from repoagent.memory.identity.cache import connect
 
 
 def test_one_who_opens_it_while_another_makes_it_does_not_take_it_for_a_stranger(tmp_path: Path) -> None:

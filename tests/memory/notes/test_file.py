@@ -16,22 +16,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy
-from repoagent.memory import add_note, read_notes
-from repoagent.memory.notes import file as notes_module
-from repoagent.memory.notes.file import (
+from repoagent.memory import notes as notes_module
+from repoagent.memory.notes import (
     COMPACTED,
     LIMIT,
     PERSON,
     PROGRAM,
     Note,
+    add_note,
     add_notes,
     drop_note,
     entries,
+    gone,
     made_note,
+    names,
+    older_texts,
+    read_notes,
+    says_nothing_new,
     shortened,
+    staleness,
 )
-from repoagent.memory.notes.same import says_nothing_new
-from repoagent.memory.notes.stale import gone, names, older_texts, staleness
 from repoagent.memory.prompt import notes_block
 from tests.memory.conftest import Desk, edited, text
 
@@ -199,7 +203,7 @@ def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_a_kill_leaves_the_notes_whole(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     code = (
-        "import sys; from pathlib import Path; from repoagent.memory.notes.file import add_note\n"
+        "import sys; from pathlib import Path; from repoagent.memory.notes import add_note\n"
         "for n in range(1_000): add_note(Path(sys.argv[1]), f'number {n} of it', source='m')\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(path)])

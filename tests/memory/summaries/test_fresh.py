@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repoagent.memory.summaries import purpose, summary_block
+from repoagent.memory.file_summaries import purpose, summary_block
 from tests.memory.summaries.conftest import Desk, large
 
 SMALL = b"def f():\n    return 1\n"

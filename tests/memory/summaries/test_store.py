@@ -12,11 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.llm.quoting import printable
-from repoagent.memory.summaries import Shelf
-from repoagent.memory.summaries.parts import Part, Record, read_record, unchanged, write_record
-from repoagent.memory.summaries.store import Summary, place_of, read_summary, write_summary
-from repoagent.store import Layout
+from repoagent.llm.model import printable
+from repoagent.memory.file_summary_store import (
+    Record,
+    Summary,
+    SummaryCache,
+    SummaryPart,
+    place_of,
+    read_record,
+    read_summary,
+    unchanged,
+    write_record,
+    write_summary,
+)
+from repoagent.storage.layout import Layout
 
 KEY = "0123456789abcdef" * 4
 SAID = Summary(
@@ -99,20 +108,20 @@ def test_a_newer_one_and_a_link_are_refused(tmp_path: Path) -> None:
 
 def test_what_another_process_or_a_person_has_put_there_meanwhile_stays(tmp_path: Path) -> None:
     layout = Layout(tmp_path / ".repoagent", tmp_path / ".git")
-    mine, theirs = Shelf(layout), Shelf(layout)
+    mine, theirs = SummaryCache(layout), SummaryCache(layout)
     assert mine.known(KEY) is None and theirs.known(KEY) is None
     theirs.keep(KEY, SAID)
     assert mine.keep(KEY, Summary("It is another.")).text == SAID.text
     assert mine.known(KEY) == theirs.known(KEY)
     place = place_of(layout.summaries / "files", KEY)
     place.write_text(place.read_text().replace("one", "corrected"))
-    anew = Shelf(layout, refresh=True)
+    anew = SummaryCache(layout, refresh=True)
     assert anew.keep(KEY, Summary("It is another.")).text.startswith("It is corrected.")
 
 
-def part(start: int, end: int, data: bytes) -> Part:
+def part(start: int, end: int, data: bytes) -> SummaryPart:
     head = crc32(data[start : start + 64])
-    return Part(start, end, 1, 1, ("a",), sha256(data[start:end]).hexdigest(), head)
+    return SummaryPart(start, end, 1, 1, ("a",), sha256(data[start:end]).hexdigest(), head)
 
 
 LINES = st.lists(st.sampled_from([b"a", b"bb", b"c c", b"", b"d" * 70]), min_size=1, max_size=4)

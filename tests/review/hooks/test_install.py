@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.repo.worktree import open_worktree
-from repoagent.review.hooks import HOOKS, install, look, uninstall
-from repoagent.review.hooks.script import hook_of, is_unchanged, script
-from repoagent.review.read import open_repository
+from repoagent.git.worktree import open_worktree
+from repoagent.review.diff.select import open_repository
+from repoagent.review.hooks.install import HOOKS, hook_of, install, is_unchanged, look, script, uninstall
 from tests.conftest import GitRepo
 
 GENERATED_BY_PRE_COMMIT = (

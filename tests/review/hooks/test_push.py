@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.repo.worktree import open_worktree
-from repoagent.review.hooks.push import Pushed, _refs, pushed
+from repoagent.git.worktree import open_worktree
+from repoagent.review.hooks.run import Pushed, _refs, pushed
 from tests.conftest import GitRepo
 
 ZERO = "0" * 40

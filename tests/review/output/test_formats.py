@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from repoagent.review.finding import Level, Place, Report, Suggestion
-from repoagent.review.output import FORMATS, render
+from repoagent.review.output.formats import FORMATS, render
 from tests.review.output import sarif_shape
 from tests.review.output.samples import HOSTILE, finding, report, reports
 from tests.review.output.test_markdown import a_comment_has_only_our_own_markup

@@ -12,9 +12,9 @@ from markdown_it.token import Token
 
 from repoagent.review.change import Change
 from repoagent.review.finding import Level, Place, Report, Suggestion
-from repoagent.review.output import markdown, render
-from repoagent.review.output.markdown_text import as_code, as_text, fenced
-from repoagent.review.output.plain import plain, plain_line
+from repoagent.review.output import markdown
+from repoagent.review.output.formats import plain, plain_line, render
+from repoagent.review.output.markdown import as_code, as_text, fenced
 from tests.review.output.samples import HOSTILE, change, finding, report, texts
 
 TOP = Path("/nowhere")

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 
 from repoagent.review.finding import Level, Place, Report, Suggestion
-from repoagent.review.output import render, sarif
-from repoagent.review.output.line_hash import line_hashes
+from repoagent.review.output import sarif
+from repoagent.review.output.formats import render
+from repoagent.review.output.sarif import line_hashes
 from repoagent.review.rules import RULES
 from tests.review.output.samples import HOSTILE, finding, report, reports
 

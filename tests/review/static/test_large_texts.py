@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from repoagent.review.static import imports
-from repoagent.review.static.imports import Use
+from repoagent.review.checks import removed_symbol
+from repoagent.review.checks.removed_symbol import Use
 from tests.conftest import GitRepo
 from tests.review.static.test_static import found, told
 
@@ -17,11 +17,11 @@ DEEP = b"import m\nif m.gone0: pass\n" + b"elif m.gone0: pass\n" * 2_500
 
 
 def test_a_long_chain_of_elif_and_of_attributes_is_read() -> None:
-    tree = imports.python_tree(b"a = 1\n" + DEEP + b"else: b = 1\n")
-    assert tree is not None and {"a", "b", "m"} == imports.python_names(tree).keys()
-    assert len(imports.python_uses("a.py", DEEP, "m.py", NAMES)) == 2_501
+    tree = removed_symbol.python_tree(b"a = 1\n" + DEEP + b"else: b = 1\n")
+    assert tree is not None and {"a", "b", "m"} == removed_symbol.python_names(tree).keys()
+    assert len(removed_symbol.python_uses("a.py", DEEP, "m.py", NAMES)) == 2_501
     chain = b"import m\nx = m.gone0" + b".b" * 900 + b"\n"
-    assert imports.python_uses("a.py", chain, "m.py", NAMES) == [Use("gone0", 2, imported=False)]
+    assert removed_symbol.python_uses("a.py", chain, "m.py", NAMES) == [Use("gone0", 2, imported=False)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_long_chain_of_elif_and_of_attributes_is_read() -> None:
 )
 @pytest.mark.parametrize(
     "read",
-    [imports.script_names, lambda text: imports.script_uses("a.js", text, "m.js", NAMES)],
+    [removed_symbol.script_names, lambda text: removed_symbol.script_uses("a.js", text, "m.js", NAMES)],
     ids=["names", "uses"],
 )
 def test_a_large_script_is_read_in_time(read: Callable[[bytes], object], text: bytes) -> None:
@@ -56,4 +56,4 @@ def test_a_line_of_generated_code_is_no_debugging_call(repo: GitRepo) -> None:
 
 def test_except_star_is_read_where_python_has_it() -> None:
     text = b"try:\n    from m import gone0\nexcept* ImportError:\n    gone0 = None\n"
-    assert imports.python_uses("a.py", text, "m.py", NAMES) == []
+    assert removed_symbol.python_uses("a.py", text, "m.py", NAMES) == []

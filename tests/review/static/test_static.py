@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config import load
-from repoagent.repo.worktree import layout
+from repoagent.config.layers import load
+from repoagent.git.worktree import layout
+from repoagent.review.checks.static import StaticAnswer, static_findings
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import Wanted, open_repository
 from repoagent.review.finding import Finding
-from repoagent.review.output import FORMATS, render
-from repoagent.review.read import Wanted, open_repository, read_change
-from repoagent.review.run import Asked, review
-from repoagent.review.static import StaticAnswer, static_findings
+from repoagent.review.output.formats import FORMATS, render
+from repoagent.review.review import Asked, review
 from tests.conftest import GitRepo
 
 TOKEN = "ghp_" + "9aB3kQ7xZ2mN5vL8pR4tW6yC1dF0gH3jK5sE"

@@ -1,0 +1,307 @@
+"""A question of the program, and its answer.
+
+The gate that every command, edit and call of a tool passes: by a rule, by the mode, or by a person.
+
+The rules of the user's own configuration, which hold in every repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from repoagent.agent.approvals.read_only_commands import (
+    Blobs,
+    Known,
+    can_do_no_harm,
+    git_names,
+    may_show,
+    names_off_limits,
+    only_reads,
+)
+from repoagent.agent.approvals.rules import Rule, ignores_case, propose, sets_harmlessly
+from repoagent.agent.approvals.shell_ast import Reading, Simple, Word
+from repoagent.agent.approvals.shell_parser import read_command
+from repoagent.config.settings import from_user_file
+from repoagent.dataclass import dataclass
+
+Mode = Literal["ask", "auto-edit", "auto", "read-only"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+# What a command may touch: all that its sandbox lets it; not what no model is to see; nor write anything either.
+May = Literal["all", "shown", "read"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What wants to be done.
+
+    kind: "command", "edit", "write", "browse", "python", "tool" or "delegate"; of what a command has done already,
+    "delete" or "sensitive". what: shown to the person: the command,
+    the summary of a diff, the URL. patterns: the rules that "always" would add, one for each simple command; none when
+    there is no "always". why: why it has to be asked. sandbox: in what it would run, "" for none. cwd: the folder
+    below the top in which a command would run.
+    """
+
+    kind: str
+    what: str
+    patterns: tuple[str, ...] = ()
+    why: str = ""
+    sandbox: str = ""
+    cwd: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether it may be done. always: its patterns hold for the rest of the run; keep: and in this repository from now
+    on. reason: of a no, goes to the model. by: who or what decided, for the audit. may: less than "all" where no person
+    has spoken, by an answer or a rule."""
+
+    allowed: bool
+    always: bool = False
+    reason: str = ""
+    by: str = ""
+    may: May = "all"
+    keep: bool = False
+
+
+Asker = Callable[[Asked], Verdict]  # a person at a terminal, a stream of JSON, or nobody
+
+Audit = Callable[[Mapping[str, object]], None]
+
+_CHANGES = {"edit", "write"}
+_CONFINED = {"command", "python"}
+_NOWHERE = {"/dev/null", "/dev/stdout", "/dev/stderr"}
+_OURS = {".git", ".repoagent"}
+_READS = "reads only"
+
+
+def _nobody(asked: Asked) -> Verdict:
+    return Verdict(False, reason="there is nobody to ask", by="nobody")
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+@dataclass
+class Gate:
+    """Decides what may be done.
+
+    allow, deny: rules, of which `allow` grows with each "always". asker: who is asked. remember: keeps the patterns of
+    an "always" for later runs in this repository. audit: is told each decision. sandbox: the name of what commands run
+    in, "" for none; why_none: then a sentence that says why. top, writable: the work tree, and other folders that a
+    command may write to; kept: what it may not write, wherever that is. path: the PATH of commands. off_limits: why a
+    path of the work tree is not to be shown, None when it may be. withheld: the files that are not, and what git knows.
+    blobs: whether one of some names of git's objects is that of a file's content.
+    """
+
+    mode: Mode
+    asker: Asker = _nobody
+    allow: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    remember: Callable[[Sequence[str]], None] = _nothing
+    audit: Audit = _nothing
+    sandbox: str = ""
+    why_none: str = ""
+    top: Path = field(default_factory=Path)
+    writable: tuple[Path, ...] = ()
+    kept: tuple[Path, ...] = ()
+    path: str | None = None
+    off_limits: Callable[[str], str | None] = lambda _: None
+    withheld: Callable[[], Mapping[str, Known]] = dict
+    blobs: Blobs = lambda _: False
+    _unseen_now: Callable[[], Mapping[str, Known]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._unseen_now = self.withheld
+
+    def decide(self, asked: Asked) -> Verdict:
+        """Whether it may be done, and by whose word. Deny rules win in every mode. A person's "always" is kept.
+
+        Raises what the asker raises (a person who stops the run), and what `remember` does.
+        """
+        reading = read_command(asked.what) if asked.kind == "command" else None
+        self._unseen_now = cache(self.withheld)  # once for each decision: it looks at all folders
+        verdict = self._denied(asked, reading) or self._by_itself(asked, reading) or self._ask(asked, reading)
+        self.audit(
+            {
+                "kind": "decision",
+                "of": asked.kind,
+                "what": asked.what,
+                "allowed": verdict.allowed,
+                "by": verdict.by,
+                **({"reason": verdict.reason} if verdict.reason else {}),
+            }
+        )
+        return verdict
+
+    def only_reads(self, asked: Asked) -> bool:
+        """Whether a command is known to do nothing but read."""
+        self._unseen_now = cache(self.withheld)
+        return self._passes(read_command(asked.what), asked.cwd) == _READS
+
+    def _denied(self, asked: Asked, reading: Reading | None) -> Verdict | None:
+        for rule in self.deny:
+            if rule.names(asked.kind, asked.what):
+                return _no(f"the rule `{rule.pattern}` of the user denies it.", f"deny rule {rule.pattern}")
+            for command in reading.commands if reading else ():
+                if rule.may_deny(command, any_case=ignores_case(self.path)):
+                    sure = all(word.literal for word in command.words)
+                    may = "denies" if sure else "may deny"
+                    reason = f"the rule `{rule.pattern}` of the user {may} `{command.raw}`."
+                    return _no(reason, f"deny rule {rule.pattern}")
+        denies_commands = any(rule.kind == "command" for rule in self.deny)
+        if reading and reading.doubt and denies_commands and self.mode == "auto":
+            reason = f"it can't be told whether the user's rules deny it: {reading.doubt}. Write it in a plainer way."
+            return _no(reason, "deny rules")
+        return None
+
+    def _by_itself(self, asked: Asked, reading: Reading | None) -> Verdict | None:
+        """What needs no question: what only reads, what a rule allows, what the mode lets pass or refuses."""
+        if reading is not None and (by := self._passes(reading, asked.cwd)):
+            return Verdict(True, by=by, may="read" if self.sandbox and by == _READS else "all")
+        if self.mode == "read-only":
+            return self._when_reading(asked, reading)
+        if reading is None:
+            for rule in self.allow:
+                if rule.names(asked.kind, asked.what):
+                    return Verdict(True, by=f"rule {rule.pattern}")
+        if asked.kind == "delegate":
+            return Verdict(True, by="its own approvals")
+        if asked.kind in _CHANGES and self.mode in {"auto", "auto-edit"}:
+            return Verdict(True, by=f"mode {self.mode}")
+        if asked.kind in _CONFINED and self.mode == "auto":
+            if self.sandbox and reading and any(self._git_names(c, asked.cwd) for c in reading.commands):
+                return None
+            if self.sandbox:
+                return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
+            why = self.why_none or "there is no sandbox here."
+            return _no(
+                f"the mode auto runs commands in a sandbox only, and {why} Use `--mode ask`.", "mode auto"
+            )
+        return None
+
+    def _when_reading(self, asked: Asked, reading: Reading | None) -> Verdict | None:
+        if asked.kind == "delegate":
+            return Verdict(True, by="its own approvals")
+        if asked.kind == "browse":
+            return None
+        if reading is not None:
+            where = "" if self.sandbox else " (without a sandbox that is said of few)"
+            why = reading.doubt or self._unseen(reading, asked.cwd)
+            why = why or f"of this command it is not known that it does nothing but read{where}"
+            return _no(f"the mode is read-only, and {why}.", "mode read-only")
+        return _no("the mode is read-only.", "mode read-only")
+
+    def _passes(self, reading: Reading, cwd: str) -> str:
+        """By what all commands of a text pass without a question; "" when they do not."""
+        if reading.doubt or not reading.commands:
+            return ""
+        if any(command.name == "xargs" for command in reading.commands) and self._unseen_now():
+            return ""  # what it is given to read is said by what runs before it
+        moves = any(command.name == "cd" for command in reading.commands)
+        passed: dict[str, None] = {}
+        for command in reading.commands:
+            if command.role != "runs":
+                continue
+            by = self._passes_one(command, cwd, moves=moves)
+            if not by:
+                return ""
+            passed[by] = None
+        return ", ".join(passed)
+
+    def _passes_one(self, command: Simple, cwd: str, *, moves: bool) -> str:
+        silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
+        if sets_harmlessly(silent):
+            return _READS
+        if self._only_reads(silent, cwd, moves=moves):
+            return _READS
+        if self.mode == "read-only":
+            return ""
+        if not all(self._may_write(word, cwd, moves=moves) for word in silent.writes):
+            return ""
+        if any(word.text.startswith(("/dev/tcp", "/dev/udp")) or not word.literal for word in command.reads):
+            return ""
+        return next((f"rule {rule.pattern}" for rule in self.allow if rule.allows(command)), "")
+
+    def _only_reads(self, command: Simple, cwd: str, *, moves: bool) -> bool:
+        """Whether it only reads, and nothing that a model is not to see."""
+        if self.sandbox:
+            reads = only_reads(command) and not names_off_limits(command, self.top, cwd, self.off_limits)
+        else:
+            reads = not moves and can_do_no_harm(command, self.top, cwd, self.path, self.off_limits)
+        return reads and not self._may_show(command, cwd)
+
+    def _may_show(self, command: Simple, cwd: str) -> bool:
+        unsure = command.name == "git" and any(word.kind == "open" for word in command.words)
+        return unsure or self._git_names(command, cwd) or may_show(command, self.top, cwd, self._unseen_now())
+
+    def _git_names(self, command: Simple, cwd: str) -> bool:
+        """Whether git is asked for what the sandbox keeps from being read as a file, but not from git."""
+        return git_names(command, cwd, self.off_limits, self._unseen_now(), self.blobs)
+
+    def _unseen(self, reading: Reading, cwd: str) -> str:
+        """That a command which only reads may show what no model is to see; "" where that is not the reason."""
+        if any(only_reads(command) and self._may_show(command, cwd) for command in reading.commands):
+            return "it may show a file that no model is to see: name other files or commits"
+        return ""
+
+    def _may_write(self, target: Word, cwd: str, *, moves: bool) -> bool:
+        """Whether a redirection writes where a command may write: in the work tree, but for what is git's and ours."""
+        if not target.literal or target.text.startswith("~") or (moves and not target.text.startswith("/")):
+            return False
+        top = self.top.resolve()
+        path = (top / cwd / target.text).resolve()
+        kept = [keep for keep in map(Path.resolve, self.kept) if not top.is_relative_to(keep)]
+        if any(path.is_relative_to(keep) for keep in kept):
+            return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
+        if path.is_relative_to(top):
+            return not _OURS.intersection(part.lower() for part in path.relative_to(top).parts)
+        return any(path.is_relative_to(folder.resolve()) for folder in self.writable)
+
+    def _ask(self, asked: Asked, reading: Reading | None) -> Verdict:
+        asked = replace(asked, sandbox=asked.sandbox or (self.sandbox if asked.kind in _CONFINED else ""))
+        if reading is not None:
+            asked = replace(asked, patterns=asked.patterns or self._patterns(reading, asked.cwd))
+            asked = replace(asked, why=asked.why or self._why(reading, asked.cwd))
+        verdict = self.asker(asked)
+        if not verdict.allowed:
+            return replace(verdict, reason=verdict.reason or "the person said no.", by=verdict.by or "person")
+        if verdict.always and asked.patterns:
+            if verdict.keep:
+                self.remember(asked.patterns)
+            self.allow = (*self.allow, *map(Rule, asked.patterns))
+            how = "always" if verdict.keep else "for this run"
+            return replace(verdict, by=verdict.by or f"person, {how}: {', '.join(asked.patterns)}")
+        return replace(verdict, always=False, keep=False, by=verdict.by or "person")
+
+    def _patterns(self, reading: Reading, cwd: str) -> tuple[str, ...]:
+        """What "always" would add: nothing for what passes already, and nothing at all where it would not be enough."""
+        moves = any(command.name == "cd" for command in reading.commands)
+        rest = tuple(
+            c for c in reading.commands if not (c.role == "runs" and self._passes_one(c, cwd, moves=moves))
+        )
+        patterns = propose(replace(reading, commands=rest))
+        widened = replace(self, allow=(*self.allow, *map(Rule, patterns)))
+        return patterns if patterns and widened._passes(reading, cwd) else ()
+
+    def _why(self, reading: Reading, cwd: str) -> str:
+        if reading.doubt:
+            return f"it can't be read with certainty: {reading.doubt}"
+        return self._unseen(reading, cwd)
+
+
+def _no(reason: str, by: str) -> Verdict:
+    return Verdict(False, reason=reason, by=by)
+
+
+def kept_rules(file: Path, key: str = "run.allow") -> tuple[str, ...]:
+    """The rules that stand in the user's configuration `file`: they hold beside those of `git config`, which would hide
+    them as a list. Raises UsageError for a file that can't be read or is no TOML."""
+    for raw in from_user_file(file):
+        if raw.key.replace("-", "_").lower() == key:
+            return tuple(map(str, raw.value)) if isinstance(raw.value, list) else (str(raw.value),)
+    return ()

@@ -1,0 +1,289 @@
+"""Commands that are known to do nothing but read: a short list, on the safe side.
+
+`only_reads` is for inside a sandbox, which keeps keys unread and everything unwritten that should be. `can_do_no_harm`
+is for outside of one: there git is not on the list at all (any call of it may run what a configuration names: a file
+system monitor, a filter, a text conversion), nor is any path that leads out of the work tree.
+
+Whether a command that only reads may show what a model is not to see: `.env`, a key, what the person excluded.
+
+On the safe side: a word whose meaning is not certain may be any of them. Git is asked about also where there is no such
+file now, for a commit may have it. What a patch shows of them is left out by who runs git, in a sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from repoagent.agent.approvals.read_only_programs import JUDGED
+from repoagent.agent.approvals.rules import HARMLESS
+from repoagent.agent.approvals.shell_ast import Simple, Word
+
+_FREE = {
+    "pwd",
+    "true",
+    "false",
+    "echo",
+    "cat",
+    "head",
+    "tail",
+    "wc",
+    "nl",
+    "cut",
+    "tr",
+    "comm",
+    "cmp",
+    "diff",
+    "stat",
+    "seq",
+}
+_FREE |= {
+    "basename",
+    "dirname",
+    "realpath",
+    "readlink",
+    "ls",
+    "grep",
+    "egrep",
+    "fgrep",
+    "md5sum",
+    "sha1sum",
+    "sha256sum",
+}
+_FREE |= {
+    "cksum",
+    "uname",
+    "nproc",
+    "id",
+    "whoami",
+    "which",
+    "type",
+    "sleep",
+    "column",
+    "rev",
+    "tac",
+    "paste",
+    "expr",
+    "test",
+    "[",
+}
+
+
+def only_reads(command: Simple) -> bool:
+    """Whether `command` only reads. It may not set a variable that matters, nor write to a file."""
+    if command.writes or any(
+        name not in HARMLESS or not value.literal for name, value in command.assignments
+    ):
+        return False
+    if any(word.text.startswith(("/dev/tcp", "/dev/udp")) or not word.literal for word in command.reads):
+        return False
+    words = command.words[1:]
+    if command.name in _FREE:
+        return all(word.text != "-v" or command.name not in {"test", "["} for word in words)
+    judge = JUDGED.get(command.name)
+    return judge is not None and all(word.kind != "open" for word in words) and judge(words)
+
+
+def can_do_no_harm(
+    command: Simple,
+    top: Path,
+    cwd: str = "",
+    path: str | None = None,
+    off_limits: Callable[[str], str | None] = lambda _: None,
+) -> bool:
+    """Whether `command` only reads, and reads only what is in the work tree, without any sandbox.
+
+    `path` is the PATH in which the program will be looked for: one that stands in the work tree may be anything.
+    `off_limits` says of a path below the top why it is not to be read.
+    """
+    if not only_reads(command) or command.name in {"git", "rg"}:
+        return False
+    found = shutil.which(command.name, path=path)
+    builtin = command.name in {"cd", "echo", "pwd", "true", "false", "test", "[", "type"}
+    if not builtin and (found is None or _is_in(Path(found), top)):
+        return False
+    words = [*command.words[1:], *command.reads]
+    return all(_stays(word, top, cwd, command.name, off_limits) for word in words)
+
+
+def _stays(word: Word, top: Path, cwd: str, name: str, off_limits: Callable[[str], str | None]) -> bool:
+    """Whether a word can't name a file out of the work tree, nor one that is off limits."""
+    if not word.literal or word.text.startswith("~"):
+        return False
+    text = word.text
+    if text.startswith("-"):
+        if name in {"ls", "grep", "egrep", "fgrep", "find", "tree", "du"} and re.match(
+            r"-[A-Za-z]*[RL]|--deref", text
+        ):
+            return name == "ls"
+        return "/" not in text
+    if text.startswith("/") or ".." in text.split("/") or "\0" in text:
+        return False
+    base = top.resolve()
+    target = (base / cwd / text).resolve()
+    if not _is_in(target, base):
+        return False
+    return not target.exists() or target == base or off_limits(str(target.relative_to(base))) is None
+
+
+def names_off_limits(command: Simple, top: Path, cwd: str, off_limits: Callable[[str], str | None]) -> bool:
+    """Whether a word of `command` is the path of a file below the top that is not to be shown (`.env`, a key)."""
+    base = top.resolve()
+    for word in (*command.words[1:], *command.reads):
+        if "\0" in word.text or len(word.text) > 4096:
+            return True
+        target = Path(os.path.normpath(base / cwd / word.text))
+        inside = target.is_relative_to(base) and target != base and target.is_file()
+        if inside and off_limits(str(target.relative_to(base))) is not None:
+            return True
+    return False
+
+
+def _is_in(path: Path, top: Path) -> bool:
+    try:
+        path.resolve().relative_to(top.resolve())
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+# What git knows of a file that is withheld: nothing, it tracks it, or it does and the person has excluded it by name.
+Known = Literal["", "tracked", "excluded"]
+Blobs = Callable[[Sequence[str]], bool]
+
+# What tells names, sizes and the like of files, and nothing of what is in them.
+_OUTSIDE = {
+    "cd",
+    "echo",
+    "pwd",
+    "true",
+    "false",
+    "test",
+    "[",
+    "type",
+    "ls",
+    "basename",
+    "dirname",
+    "which",
+    "id",
+}
+_OUTSIDE |= {"whoami", "uname", "nproc", "sleep", "seq", "date", "stat", "du", "tree", "realpath", "readlink"}
+_OUTSIDE |= {"expr", "find", "printf", "file"}
+_GREPS = {"grep", "egrep", "fgrep", "rg"}
+_INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}
+_WHOLE_OF_GIT = {"show", "diff", "cat-file"}  # these take the name of an object
+_CONTENT_OF_GIT = _INSIDE_OF_GIT | _WHOLE_OF_GIT | {"archive", "checkout", "restore", "checkout-index"}
+_PATCH = re.compile(r"-[A-Za-z0-9]*[puULcmW]|--(pa|cc|word|color-w|uni|func|bin|dd|rem)|-G")
+_DEEP = re.compile(r"-[A-Za-z]*[rRd]|--(rec|deref|dir)")
+_PATTERN_APART = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file)")
+_HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|glob|iglob)")
+
+_AS_TEXT = frozenset({"--text", "-a"})
+
+
+def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]) -> bool:
+    """Whether `command`, which only reads, may show one of `withheld`: paths from the top, and how git knows each.
+
+    cwd: the folder below the top in which it runs.
+    """
+    if not withheld:
+        return False
+    if command.name == "git":
+        return _git_shows(command.words[1:], withheld)
+    words = command.reads if command.name in _OUTSIDE else (*command.words[1:], *command.reads)
+    if any(_names(word, top, cwd, withheld) for word in words):
+        return True
+    return command.name not in _OUTSIDE and _goes_deep(command, top, cwd, withheld)
+
+
+def git_names(
+    command: Simple, cwd: str, off_limits: Callable[[str], str | None], withheld: Iterable[str], blobs: Blobs
+) -> bool:
+    """Whether `command` is one of git that says by name whose content it wants, and no model is to see it: as a path,
+    as a path in a commit, also of long ago, or as the object itself. `blobs` knows objects by their names."""
+    if command.name != "git":
+        return False
+    texts = [word.text for word in command.words[1:]]
+    if not any(text in _CONTENT_OF_GIT for text in texts[:3]):
+        return False
+    names = tuple(path.rpartition("/")[2] for path in withheld)
+    if names and _AS_TEXT.intersection(texts):  # git is told that these files are binary
+        return True
+    for text in texts:
+        path = text.rpartition(":")[2]
+        if (names and text.endswith(names)) or any(map(off_limits, _paths(path, cwd))):
+            return True
+    revisions = texts[: texts.index("--")] if "--" in texts else texts
+    objects = [part for text in revisions if text[:1] != "-" and ":" not in text for part in text.split("..")]
+    return any(verb in texts[:3] for verb in _WHOLE_OF_GIT) and blobs([name for name in objects if name])
+
+
+def _paths(text: str, cwd: str) -> Iterator[str]:
+    """What a path of a command may be from the top: of a folder, or of the top itself."""
+    for path in (text, f"{cwd}/{text}"):
+        path = os.path.normpath(path.lstrip("/"))
+        if path not in {".", ""} and not path.startswith("..") and "\0" not in path:
+            yield path
+
+
+def _git_shows(words: tuple[Word, ...], withheld: Mapping[str, Known]) -> bool:
+    """Of what git tracks and a name alone makes suspect (the certificate of a test, say), only what is asked for."""
+    texts = [word.text for word in words]
+    verb = next((text for text in texts[:3] if text in _INSIDE_OF_GIT), "")
+    if not verb or (verb in {"log", "reflog"} and not any(_PATCH.match(text) for text in texts)):
+        return False
+    if verb == "grep":
+        return any(withheld.values()) or any(text.startswith("--unt") for text in texts)
+    names = tuple(path.rpartition("/")[2] for path, known in withheld.items() if known)
+    return "excluded" in withheld.values() or any(text.endswith(names) for text in texts)
+
+
+def _names(word: Word, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
+    """Whether a word may be the name of one, or hold it, as an option does."""
+    if word.kind == "open":
+        return True
+    names = {path.rpartition("/")[2] for path in withheld}
+    if word.kind == "glob":
+        last = word.text.rpartition("/")[2]
+        return any(fnmatchcase(name, last) for name in names)
+    if word.text.endswith(tuple(names)):
+        return True
+    return any(_real(top, path) == _real(top, cwd, word.text) for path in withheld)
+
+
+def _goes_deep(command: Simple, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
+    """Whether it reads all that is in a folder with one of them."""
+    words = command.words[1:]
+    options = [word.text for word in words if word.text.startswith("-")]
+    if command.name != "rg" and not any(_DEEP.match(option) for option in options):
+        return False
+    if command.name == "rg" and not any(_HIDDEN_TOO.match(option) for option in options):
+        withheld = [path for path in withheld if not any(part.startswith(".") for part in path.split("/"))]
+    folders = list(_folders(command, words, options))
+    for path in withheld:
+        real = _real(top, path)
+        if any(f"{real}/".startswith(_real(top, cwd, folder).rstrip("/") + "/") for folder in folders):
+            return True
+    return any(word.kind == "glob" for word in words) and bool(withheld)
+
+
+def _folders(command: Simple, words: Iterable[Word], options: list[str]) -> Iterator[str]:
+    """The words that may be folders; the present one where none is sure to be."""
+    plain = [word.text for word in words if not word.text.startswith("-")]
+    if command.name in _GREPS and not any(_PATTERN_APART.match(option) for option in options):
+        plain = plain[1:]
+    elif command.name in _GREPS:
+        yield "."
+    yield from plain or ["."]
+
+
+def _real(*parts: str | Path) -> str:
+    try:
+        return os.path.realpath(Path(*parts))
+    except ValueError:  # no name of a file
+        return "/"

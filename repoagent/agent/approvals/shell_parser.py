@@ -1,0 +1,394 @@
+"""The characters of a strictly read shell text: blanks, comments, words, quotes, variables, substitutions.
+
+A plain reader of shell text that knows little and is sure of it. What it does not know, it does not guess.
+
+It reads lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
+quotes, `$name`, `$(...)` and `<(...)`. Everything else raises Unsure: arithmetic (which can run a command that a
+variable holds), `case`, functions, `[[`, backticks, operators on variables. The grammar of the shell is that of
+POSIX.1-2017, XCU 2.
+
+One text, read twice: by a grammar that finds all it can, and by a plain reader that is sure of what it finds.
+
+Only where both see the same words is the reading certain. So a mistake of one of them can't hide a command.
+
+Shell text, read as bash reads it: `read` gives every simple command in it, and says when it is not certain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from repoagent.agent.approvals.shell_ast import Raw, Reading, Simple, Span, Word, read_tree, simple
+from repoagent.agent.approvals.wrappers import inner
+
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*!$-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
+
+
+class Unsure(Exception):
+    """The text holds something that is not known here; the message says what."""
+
+
+class Scanner:
+    """A place in a text. `substitution` reads the commands that begin there, and the ")" that ends them."""
+
+    def __init__(self, text: str, substitution: Callable[[], None]) -> None:
+        self.text = text
+        self.at = 0
+        self._substitution = substitution
+
+    def blanks(self) -> None:
+        """Skip blanks, line continuations, and a comment."""
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char in " \t":
+                self.at += 1
+            elif self.text.startswith("\\\n", self.at):
+                self.at += 2
+            elif char == "#":
+                end = self.text.find("\n", self.at)
+                self.at = end if end >= 0 else len(self.text)
+            else:
+                return
+
+    def word(self) -> Span:
+        start = self.at
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char in " \t\n;&|)":
+                break
+            if char in "<>":
+                if self.text.startswith("(", self.at + 1):
+                    if self.at > start:
+                        raise Unsure("a substitution stands in the middle of a word")
+                    self.at += 2
+                    self._substitution()
+                    continue
+                break
+            if char == "(":
+                if self.at == start:
+                    raise Unsure("a parenthesis stands where a word was expected")
+                break
+            self.piece(char)
+        if self.at == start:
+            raise Unsure("a word is missing")
+        return start, self.at
+
+    def piece(self, char: str) -> None:
+        """Read a quoted part, a variable, a substitution, or one plain character."""
+        if char == "'":
+            self.at = self.find("'", self.at + 1) + 1
+        elif char == '"':
+            self.double_quoted()
+        elif char == "\\":
+            if self.text[self.at + 1 : self.at + 2] in {"", "\n"}:
+                raise Unsure("a line goes on in the middle of a word")
+            self.at += 2
+        elif char == "$":
+            self.dollar()
+        elif char == "`":
+            raise Unsure("it holds backticks: write $(...)")
+        else:
+            self.at += 1
+
+    def double_quoted(self) -> None:
+        self.at += 1
+        while True:
+            if self.at >= len(self.text):
+                raise Unsure("a quote has no end")
+            char = self.text[self.at]
+            if char == '"':
+                self.at += 1
+                return
+            if char == "\\":
+                self.at += 2
+            elif char == "$":
+                self.dollar(quoted=True)
+            elif char == "`":
+                raise Unsure("it holds backticks: write $(...)")
+            else:
+                self.at += 1
+
+    def dollar(self, *, quoted: bool = False) -> None:
+        if self.text.startswith("$((", self.at) or self.text.startswith("$[", self.at):
+            raise Unsure("it holds arithmetic, which can run a command that a variable holds")
+        if self.text.startswith("$(", self.at):
+            self.at += 2
+            self._substitution()
+            return
+        following = self.text[self.at + 1 : self.at + 2]
+        if following in {"'", '"'} and not quoted:
+            raise Unsure("it holds $'...' or $\"...\"")
+        if match := _VARIABLE.match(self.text, self.at):
+            self.at = match.end()
+        elif following == "{":
+            raise Unsure("it holds an operator on a variable, ${...}")
+        else:
+            self.at += 1
+
+    def find(self, char: str, start: int) -> int:
+        end = self.text.find(char, start)
+        if end < 0:
+            raise Unsure("a quote has no end")
+        return end
+
+
+_OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|[;&|\n()]")
+_REDIRECTION = re.compile(r"(\d{0,3})(<<<|<<-?|&>>|&>|>>|>\||>&|<&|<>|>|<)")
+_LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")  # no name that a program looks at in its environment
+_OPENS = {"if", "while", "until", "then", "else", "elif", "do", "{", "!"}
+_CLOSES = {"fi", "done", "}"}
+_UNKNOWN = {"case", "select", "function", "coproc", "[[", "esac", "in"}
+
+
+def read_strictly(data: bytes) -> list[Raw]:
+    """The simple commands of `data`, with spans in bytes. Raises Unsure."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        raise Unsure("it is not UTF-8") from None
+    text = data.decode("latin-1")  # so that a character is a byte
+    if bad := re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
+        raise Unsure(f"it holds the control character {ord(bad[0]):#04x}")
+    reader = _Reader(text)
+    reader.commands("")
+    return reader.found
+
+
+class _Reader(Scanner):
+    def __init__(self, text: str) -> None:
+        super().__init__(text, lambda: self.commands(")"))
+        self.found: list[Raw] = []
+        self.here: tuple[str, bool, bool] | None = None  # of a here-document: delimiter, literal, with tabs
+        self.depth = 0
+
+    def commands(self, close: str) -> None:
+        """Read commands up to `close` (")", or "" for the end of the text), which is read too."""
+        self.depth += 1
+        if self.depth > 20:
+            raise Unsure("it is nested too deeply")
+        groups: list[str] = []
+        fed = False
+        while True:
+            self.blanks()
+            if self.at >= len(self.text):
+                if close or groups or self.here:
+                    raise Unsure("it ends too early")
+                break
+            operator = _OPERATOR.match(self.text, self.at)
+            redirects = _REDIRECTION.match(self.text, self.at)
+            if operator and not redirects:
+                mark = operator[0]
+                self.at = operator.end()
+                if mark == ")" and groups and groups[-1] == "(":
+                    groups.pop()
+                elif mark == ")":
+                    if close != ")" or groups or self.here:
+                        raise Unsure("a parenthesis has no partner")
+                    break
+                elif mark == "(":
+                    if self.text.startswith("(", self.at):
+                        raise Unsure("it holds arithmetic")
+                    groups.append("(")
+                elif mark.startswith(";") and mark != ";":
+                    raise Unsure("it holds a `case`")
+                elif mark == "\n":
+                    if self.here and self.depth > 1:
+                        raise Unsure("a here-document begins before a substitution ends")
+                    self.here_document()
+                fed = mark in {"|", "|&"}
+                continue
+            fed = self.command(groups, fed)
+        self.depth -= 1
+
+    def command(self, groups: list[str], fed: bool) -> bool:
+        """Read one simple command, or a reserved word. Returns whether the next command is fed."""
+        words: list[Span] = []
+        redirections: list[tuple[str, Span]] = []
+        while True:
+            self.blanks()
+            redirects = _REDIRECTION.match(self.text, self.at)
+            substitutes = self.text.startswith(("<(", ">("), self.at)
+            if redirects and not substitutes:
+                fed = self.redirection(redirects, redirections) or fed
+                continue
+            if self.at >= len(self.text) or _OPERATOR.match(self.text, self.at):
+                if self.text.startswith("(", self.at):
+                    raise Unsure("it defines a function, or holds an array")
+                break
+            span = self.word()
+            written = self.text[span[0] : span[1]]
+            if self.here and "\n" in written:
+                raise Unsure("a here-document begins before a quote ends")
+            if not words and not redirections and self.reserved(written, groups):
+                return fed and written in {"{", "if", "while", "until", "!"}
+            words.append(span)
+        self.found.append(Raw(tuple(words), tuple(redirections), fed))
+        return False
+
+    def reserved(self, written: str, groups: list[str]) -> bool:
+        if written in _UNKNOWN:
+            raise Unsure(f"it holds `{written}`")
+        if written == "for":
+            self.blanks()
+            start, end = self.word()
+            if not _LOCAL.fullmatch(self.text[start:end]):
+                raise Unsure("a loop sets a variable that programs may look at")
+            self.blanks()
+            start, end = self.word()
+            if self.text[start:end] != "in":
+                raise Unsure("it holds a `for` without `in`")
+            while True:
+                self.blanks()
+                if _OPERATOR.match(self.text, self.at):
+                    break
+                if self.at >= len(self.text) or _REDIRECTION.match(self.text, self.at):
+                    raise Unsure("it ends too early")
+                self.word()
+            return True
+        if written in {"if", "do", "{"}:
+            groups.append(written)
+        if written in _CLOSES:
+            opened = {"fi": "if", "done": "do", "}": "{"}[written]
+            if not groups or groups.pop() != opened:
+                raise Unsure(f"`{written}` has no partner")
+            self.after_group()
+        return written in _OPENS or written in _CLOSES
+
+    def after_group(self) -> None:
+        """What may follow the end of a group: redirections, which are a command without words here."""
+        redirections: list[tuple[str, Span]] = []
+        while True:
+            self.blanks()
+            redirects = _REDIRECTION.match(self.text, self.at)
+            if not redirects:
+                break
+            self.redirection(redirects, redirections)
+        if redirections:
+            self.found.append(Raw((), tuple(redirections)))
+        if self.at < len(self.text) and not _OPERATOR.match(self.text, self.at):
+            raise Unsure("words follow the end of a group")
+
+    def redirection(self, match: re.Match[str], into: list[tuple[str, Span]]) -> bool:
+        """Read a redirection; whether it gives standard input."""
+        operator = match[2]
+        if operator in {"<", ">"} and self.text.startswith("(", match.end()):
+            raise Unsure("it redirects to a process substitution")
+        self.at = match.end()
+        self.blanks()
+        if self.at >= len(self.text) or _OPERATOR.match(self.text, self.at):
+            raise Unsure("a redirection has no target")
+        start, end = self.word()
+        if operator.startswith("<<") and operator != "<<<":
+            if self.here or self.depth > 1:
+                raise Unsure("it holds several here-documents, or one inside a substitution")
+            written = self.text[start:end]
+            plain = re.fullmatch(r"'([\w-]+)'|\"([\w-]+)\"|\\?([\w-]+)", written)
+            if not plain or written.startswith("\\"):
+                raise Unsure("the end of a here-document can't be told")
+            self.here = (plain[1] or plain[2] or plain[3], plain[3] is None, operator == "<<-")
+        elif operator != "<<<":
+            into.append((operator, (start, end)))
+        return operator.startswith("<") and operator != "<>"
+
+    def here_document(self) -> None:
+        """Read the body of a here-document that the line before has announced."""
+        if self.here is None:
+            return
+        end, literal, tabs = self.here
+        self.here = None
+        while self.at < len(self.text):
+            line, newline, _ = self.text[self.at :].partition("\n")
+            self.at += len(line) + len(newline)
+            if (line.lstrip("\t") if tabs else line) == end:
+                return
+            if not literal and re.search(r"[$`\\]", line):
+                raise Unsure("a here-document holds more than text: quote its delimiter (<<'EOF')")
+        raise Unsure("a here-document has no end")
+
+
+LARGEST = 16 * 1024  # bytes of a text that is read: the grammar takes a second for the worst of that length
+
+
+@lru_cache(maxsize=64)
+def read(text: str) -> Reading:
+    """Read `text` as `bash -c` would. Raises nothing, whatever it is; what is in doubt the reading says.
+
+    What another command runs is read too: that of `sudo`, `env`, `timeout`, `xargs`, `find -exec`, `bash -c`.
+    """
+    return _read(text, 0)
+
+
+def _read(text: str, depth: int) -> Reading:
+    data = text.encode("utf-8", "surrogateescape" if text.isprintable() else "surrogatepass")
+    if len(data) > LARGEST:
+        return Reading(text, (), "it is too long")
+    seen, doubt = read_tree(data)
+    try:
+        sure = read_strictly(data)
+    except Unsure as unsure:
+        doubt = str(unsure)
+    else:
+        if not doubt and _words(sure, data) != _words(seen, data):
+            doubt = "it can be read in two ways"
+        if not doubt:
+            seen = sure
+    commands: list[Simple] = []
+    for raw in seen:
+        command = simple(raw, data)
+        doubt = doubt or _trouble(command)
+        found, unclear = _unwrapped(command, depth)
+        commands += found
+        doubt = doubt or unclear
+    return Reading(text, tuple(commands), doubt)
+
+
+def _words(found: list[Raw], data: bytes) -> tuple[list[tuple[Span, ...]], list[Span]]:
+    """What two readings of the same text must agree on; a test, `[ ... ]`, is one word to the grammar."""
+    commands = []
+    for raw in found:
+        words = raw.words
+        if len(words) > 1 and data[slice(*words[0])] == b"[":
+            words = ((words[0][0], words[-1][1]),)
+        if words:
+            commands.append(words)
+    targets = [span for raw in found for operator, span in raw.redirections]
+    return sorted(commands), sorted(targets)
+
+
+def _trouble(command: Simple) -> str:
+    if command.words and not command.words[0].literal:
+        return f"which program {command.words[0].raw} is can't be told"
+    if any("[" in name for name, _ in command.assignments):
+        return "the place in an array can hold a command"
+    if not command.name.isascii():
+        return f"the name of the program {command.name} is not plain ASCII"
+    return ""
+
+
+def _unwrapped(command: Simple, depth: int) -> tuple[list[Simple], str]:
+    """A command, and what it runs in turn; and what is in doubt about that."""
+    if depth > 5:
+        return [command], "commands are nested too deeply"
+    wrapped = inner(command)
+    if wrapped is None:
+        return [command], ""
+    found, doubt = [wrapped.outer], wrapped.doubt
+    for one in wrapped.commands:
+        more, unclear = _unwrapped(one, depth + 1)
+        found += more
+        doubt = doubt or unclear or _trouble(one)
+    for text in wrapped.texts:
+        reading = _read(text, depth + 1)
+        found += reading.commands
+        doubt = doubt or reading.doubt
+    return found, doubt
+
+
+__all__ = ["Reading", "Simple", "Word", "read"]
+
+
+def read_command(text: str) -> Reading:
+    """Read `text` as `bash -c` would; see `reader.read`. The parsers are imported with the first command."""
+    return read(text)

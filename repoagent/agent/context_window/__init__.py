@@ -1,0 +1,1 @@
+"""What of a conversation fits into the context window of a model. Read window.py first."""

@@ -1,0 +1,394 @@
+"""Where a provider is asked to keep the prompt: at places that the next request has too.
+
+Results that a later one has made worthless, as one line. Only where a checkpoint is made: what was sent once and is
+changed later costs the provider's cache of all that follows it.
+
+What of a conversation is sent: a pure function of its turns.
+
+Without a checkpoint, all of it. With one: the person's words, the checkpoint, the turns that it kept, and all that came
+after it. So what is sent only grows at its end, until the next checkpoint.
+
+The window of a run: when a checkpoint is due, how it is made, and where it is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from repoagent.agent.context_window import checkpoint
+from repoagent.agent.context_window.checkpoint import (
+    BYTES,
+    CHECKPOINT,
+    Known,
+    borders,
+    is_checkpoint,
+    tokens,
+    without_attached,
+)
+from repoagent.agent.context_window.truncate import Quoted, pieces, share, size, spilled_to, trimmed, unquoted
+from repoagent.agent.state import State
+from repoagent.dataclass import dataclass
+from repoagent.errors import LimitReached, ModelError, UsageError
+from repoagent.llm.conversation import ATTACHED, Turn
+from repoagent.llm.model import Message, Request
+from repoagent.llm.usage import estimate
+
+
+def marked(request: Request) -> Request:
+    """`request` with cache marks at the end of its first message (what stays until the next checkpoint), where the
+    last request ended, and at its own end. Marks that other parts have stay."""
+    people = [number for number, message in enumerate(request.messages) if message.role == "user"]
+    wanted = {*people[:1], *people[-2:]}
+    return replace(request, messages=tuple(_marked(request.messages, wanted)))
+
+
+def _marked(messages: Sequence[Message], wanted: set[int]) -> list[Message]:
+    made = []
+    for number, message in enumerate(messages):
+        *before, last = message.parts
+        made.append(
+            replace(message, parts=(*before, replace(last, cache=True))) if number in wanted else message
+        )
+    return made
+
+
+_READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(\d+)-(\d+)"')
+_EDITED = re.compile(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", re.MULTILINE)
+_WORTH = 400  # characters: less is not worth a line of its own
+
+
+@dataclass(frozen=True)
+class _Read:
+    path: str
+    first: int
+    last: int
+
+
+def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """`turns` with one line in the place of a `read` whose lines were read again or whose file was edited since, and
+    of what was shortened and is in a file, and of images and PDFs. What the newest unit holds stays."""
+    newest = borders(turns)[-1] if turns else 0
+    made = list(turns)
+    later: list[_Read] = []
+    edited: set[str] = set()
+    for number in range(len(turns) - 1, -1, -1):
+        turn = turns[number]
+        if turn.role == "assistant":
+            edited |= set(_edits(turns, number))
+        if turn.role != "observation":
+            continue
+        if number < newest and ATTACHED in turn.meta:
+            made[number] = without_attached(turn)
+            continue
+        reads = list(_reads(turn))
+        if number < newest and len(turn.text) > _WORTH:
+            said = _why(reads, later, edited) or _spilled(turn)
+            made[number] = replace(turn, text=said) if said else turn
+        later += reads
+    return tuple(made)
+
+
+def _why(reads: Sequence[_Read], later: Sequence[_Read], edited: set[str]) -> str:
+    if not reads:
+        return ""
+    if all(any(_covers(new, old) for new in later) for old in reads):
+        return f"({_named(reads)}: left out, it was read again later.)"
+    if all(read.path in edited for read in reads):
+        return f"({_named(reads)}: left out, the file was edited since. Read it again where it matters.)"
+    return ""
+
+
+def _spilled(turn: Turn) -> str:
+    files = spilled_to(turn.text)
+    return f"(Left out, it is in {', '.join(files)}.)" if files else ""
+
+
+def _named(reads: Sequence[_Read]) -> str:
+    return "; ".join(f"{read.path}, lines {read.first}-{read.last}" for read in reads)
+
+
+def _covers(new: _Read, old: _Read) -> bool:
+    return new.path == old.path and new.first <= old.first and old.last <= new.last
+
+
+def _reads(turn: Turn) -> Iterator[_Read]:
+    if turn.meta.get("kind") != "read" or turn.meta.get("ok") == "no":
+        return
+    for piece in pieces(turn.text):
+        found = _READ.match(piece.label) if isinstance(piece, Quoted) else None
+        if found:
+            yield _Read(unquoted(found[1]), int(found[2]), int(found[3]))
+
+
+def _edits(turns: Sequence[Turn], number: int) -> list[str]:
+    """The paths that the reply at `number` has edited, when that went well."""
+    for turn in turns[number + 1 :]:
+        if turn.role != "observation":
+            return []
+        if turn.meta.get("kind") == "edit":
+            return _EDITED.findall(turns[number].text) if turn.meta.get("ok") != "no" else []
+    return []
+
+
+# Shares of the budget, and of what the person's words leave of it.
+WORDS = 0.6  # of the budget: beyond this the older words of the person are cut in the middle
+HIGH = 0.75  # of the rest: beyond this a checkpoint is due
+KEPT = 0.3  # of the rest: the newest turns that a checkpoint keeps
+KEPT_MOST = 0.5  # of the rest: when the newest step alone is larger than KEPT
+TEXT = 0.2  # of the rest: the checkpoint itself
+
+_CUT = "[… the middle is left out here, for its length; the conversation file has all of it …]"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The newest checkpoint of a conversation: where it stands, the first turn that it kept, the budget it was made
+    for, and its text (a person may have put another in its place since)."""
+
+    at: int
+    start: int
+    budget: int
+    turn: Turn
+
+
+def newest(turns: Sequence[Turn]) -> Mark | None:
+    """The checkpoint that counts, None when there is none."""
+    found = [number for number, turn in enumerate(turns) if is_checkpoint(turn)]
+    made = next((number for number in reversed(found) if "keeps" in turns[number].meta), None)
+    if made is None:
+        return None
+    meta = turns[made].meta
+    opening = next((number for number, turn in enumerate(turns) if turn.role != "user"), 0)
+    start = max(opening, made - _whole_number(meta["keeps"]))  # a prompt begins with the person's words
+    fitting = [border for border in [*borders(turns[:made]), made] if border >= start]
+    return Mark(
+        made,
+        fitting[0],
+        _whole_number(meta.get("budget", "")),
+        replace(turns[made], text=turns[found[-1]].text),
+    )
+
+
+def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns that are sent, in their order."""
+    mark = newest(turns)
+    if mark is None:
+        return tuple(turn for turn in turns if not is_checkpoint(turn))
+    words = clipped([turn for turn in turns[: mark.at] if turn.role == "user"], mark.budget)
+    before = sum(turn.role == "user" for turn in turns[: mark.start])
+    kept = fitted(turns[mark.start : mark.at], words[before:], mark.budget, tokens(words))
+    later = (turn for turn in turns[mark.at + 1 :] if not is_checkpoint(turn))
+    return (*words[:before], mark.turn, *kept, *later)
+
+
+def clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
+    """The person's turns within their share of `budget`: the newest whole where that can be, of the older the middle
+    left out; should they be too many even so, the oldest of them are left out."""
+    most = int(budget * WORDS) if budget else tokens(words)
+    if tokens(words) <= most or not words:
+        return list(words)
+    *older, last = words
+    last = _within(last, most * 3 // 4)
+    left = most - tokens([last])
+    each = share([tokens([turn]) for turn in older], left)
+    made = [_within(turn, max(each, 40)) for turn in older]
+    while made and tokens(made) > left:
+        made.pop(0)
+    return [*[replace(turn, text="[left out]") for turn in older[: len(older) - len(made)]], *made, last]
+
+
+def fitted(turns: Sequence[Turn], words: Sequence[Turn], budget: int, person: int) -> list[Turn]:
+    """The turns that a checkpoint keeps, within their share: without what is superseded, of results that are too
+    long the middle left out. `words` are the person's among them, as they are shown."""
+    given = iter(words)
+    kept = [
+        next(given) if turn.role == "user" else turn
+        for turn in without_superseded(turns)
+        if not is_checkpoint(turn)
+    ]
+    most = int((budget - person) * KEPT_MOST) if budget else tokens(kept)
+    others = [turn for turn in kept if turn.role != "user"]
+    if tokens(others) <= most:
+        return kept
+    each = share([tokens([turn]) for turn in others], most)
+    return [turn if turn.role == "user" else _within(turn, each) for turn in kept]
+
+
+def first_kept(turns: Sequence[Turn], budget: int, part: float = KEPT) -> int:
+    """The index of the first turn that a checkpoint made now would keep: whole units, the newest always, as many as
+    fit in `part` of what the person's words leave of `budget`; nothing that the last checkpoint stands for."""
+    mark = newest(turns)
+    least = mark.start if mark else 0
+    words = clipped([turn for turn in turns if turn.role == "user"], budget)
+    left = int((budget - tokens(words)) * part)
+    slim = list(turns[:least]) + list(without_superseded(turns[least:]))
+    start = end = len(turns)
+    for border in reversed([border for border in borders(turns) if border >= least]):
+        unit = [turn for turn in slim[border:end] if turn.role != "user" and not is_checkpoint(turn)]
+        left -= tokens(unit)
+        if left < 0 and any(turn.role != "user" for turn in turns[start:]):
+            break
+        start = end = border
+    return start
+
+
+def _within(turn: Turn, most: int) -> Turn:
+    """`turn` in at most `most` tokens."""
+    if tokens([turn]) > most:
+        turn = without_attached(turn)
+    around = tokens([turn]) - -(-size(turn.text) // BYTES)
+    return replace(turn, text=trimmed(turn.text, max(0, most - around) * BYTES, _CUT))
+
+
+def _whole_number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+LEAST = 2_000  # tokens for the turns: with less no step fits
+_ASKED = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
+
+Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What of a long conversation is sent.
+
+    budget: tokens that the turns may take (`room`). tools: the names of all tools, to read the replies. file: where
+    the checkpoint is kept for a person to edit; None keeps it in the conversation alone.
+    """
+
+    budget: int
+    tools: Sequence[str] = ()
+    file: Path | None = None
+
+    def turns(self, state: State) -> tuple[Turn, ...]:
+        """The turns to be sent: the same ones from call to call and more at the end, until the next checkpoint."""
+        return shown_turns(state.turns)
+
+    def is_due(self, state: State) -> bool:
+        """Whether a checkpoint has to be made before the next call."""
+        mark = newest(state.turns)
+        if mark and all(map(is_checkpoint, state.turns[mark.at :])):  # another would say the same
+            return False
+        turns = shown_turns(state.turns)
+        person = tokens(turn for turn in turns if turn.role == "user")
+        rest = tokens(turns) - person
+        return person > self.budget * WORDS or rest > (self.budget - person) * HIGH
+
+    def ready(
+        self,
+        state: State,
+        ask: Ask | None = None,
+        known: Callable[[State], Known] | None = None,
+        *,
+        force: bool = False,
+    ) -> State:
+        """The state to make the next call with: a checkpoint is appended when it is due (or with `force`), and the
+        text of one that a person has edited.
+
+        `ask` sends the turns that it is given and returns the reply and what is to be noted of it (model, tokens);
+        without it, when it raises LimitReached or ModelError, or when its reply is no checkpoint, one is made
+        of what is `known` and the first lines of the replies. Raises what writing the files does.
+        """
+        state = self._with_edit(state)
+        mark = newest(state.turns)
+        replies = any(turn.role == "assistant" for turn in state.turns[mark.at if mark else 0 :])
+        if not (force and replies) and not self.is_due(state):
+            return state
+        start = first_kept(state.turns, self.budget, self._part(state))
+        facts = known(state) if known else checkpoint.known_from(state.turns, self.tools, state.nonce)
+        said, meta = self._said(state, ask, start)
+        meta = {**meta, "by": "model" if said else "program"}
+        said = said or checkpoint.mechanical(state.turns, self.tools, state.nonce) or "Nothing was done yet."
+        body = checkpoint.joined(said, facts, self._most(state))
+        turn = _turn(body, {**meta, "keeps": str(len(state.turns) - start), "budget": str(self.budget)})
+        state = state.with_turn(turn)
+        self._keep(body)
+        return state
+
+    def _said(self, state: State, ask: Ask | None, start: int) -> tuple[str, Mapping[str, str]]:
+        asked = self._asked(state, start) if ask and self.budget >= _ASKED else ()
+        if not ask or not asked:
+            return "", {}
+        try:
+            reply, meta = ask(asked)
+        except (LimitReached, ModelError):  # the run goes on, and meets its limit where it matters
+            return "", {}
+        return checkpoint.usable(reply), meta  # a reply that is none was paid for all the same
+
+    def _part(self, state: State) -> float:
+        """What of the room beside the person's words a checkpoint may keep: at most a third of what is there now."""
+        turns = shown_turns(state.turns)
+        person = tokens(turn for turn in turns if turn.role == "user")
+        return min(KEPT, (tokens(turns) - person) / max(1, self.budget - person) / 3)
+
+    def _asked(self, state: State, start: int) -> tuple[Turn, ...]:
+        """The turns to ask with. What fits no more is left out from the newest on, as far as it is kept anyway; ()
+        when it does not fit even so."""
+        question = checkpoint.question(self._most(state) * 2 // 3)
+        mark = newest(state.turns)
+        least = max(start, mark.at + 1 if mark else 0)
+        ends = [len(state.turns), *reversed([border for border in borders(state.turns) if border >= least])]
+        for end in ends:
+            turns = (*shown_turns(state.turns[:end]), question)
+            if tokens(turns) <= self.budget and len(turns) > 1:
+                return turns
+        return ()
+
+    def _most(self, state: State) -> int:
+        """The bytes that the body of a checkpoint may have."""
+        words = clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
+        most = int((self.budget - tokens(words)) * TEXT) - tokens([_turn("", {})])
+        return max(0, most - 20) * BYTES
+
+    def _with_edit(self, state: State) -> State:
+        """The state, with the text that a person has put into the checkpoint's file since it was written."""
+        written = [turn for turn in state.turns if is_checkpoint(turn)]
+        if not written or self.file is None:
+            return state
+        found = _text(self.file)
+        if _hash(found) == written[-1].meta.get("hash"):
+            return state
+        if not found.strip() or _hash(found) in {turn.meta.get("hash") for turn in written}:
+            self._keep(checkpoint.body_of(written[-1].text))  # it is missing, or of before a kill
+            return state
+        body = checkpoint.joined(found.strip(), Known(), self._most(state))
+        return state.with_turn(_turn(body, {"by": "person", "hash": _hash(found)}))
+
+    def _keep(self, body: str) -> None:
+        from repoagent.storage.atomic import write_whole
+
+        if self.file is not None:
+            write_whole(self.file, f"{body}\n".encode("utf-8", "replace"))
+
+
+def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
+    """The tokens that the turns may take, of a model that takes `context_tokens`, beside the reply and all that is
+    `fixed` (the request without its turns). Raises UsageError when that is too little to work with."""
+    left = context_tokens - reply_tokens - estimate(fixed).input
+    if left < LEAST:
+        raise UsageError(
+            f"the prompt leaves about {max(0, left):,} of {context_tokens:,} tokens for the work itself: name fewer "
+            "files, or take a model with a larger window"
+        )
+    return left
+
+
+def _turn(body: str, meta: Mapping[str, str]) -> Turn:
+    fixed = {"kind": CHECKPOINT, "ok": "yes", "extra": CHECKPOINT, "hash": _hash(body)}
+    return Turn("observation", checkpoint.told(body), {**fixed, **meta})
+
+
+def _text(file: Path) -> str:
+    from repoagent.storage.atomic import read_regular
+
+    return (read_regular(file) or b"").decode("utf-8", "replace")
+
+
+def _hash(text: str) -> str:
+    return sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Run shell commands for the model: processes, limits, output and exit codes. Read runner.py first."""

@@ -1,0 +1,226 @@
+"""Output as it stands on the screen at the end: progress bars drawn over, colours and cursor movements taken away.
+
+What a model is shown of an output: of a long one its beginning, its end, and where the rest is.
+
+What the exit code of a pipe means: each part of it counts, but not that a reader which had enough ended a writer.
+
+An exit code that is an answer: what looks for something, or compares, ends with 1 where it found nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from repoagent import display_text
+from repoagent.agent.approvals.read_only_commands import only_reads
+from repoagent.agent.approvals.shell_ast import Reading, Simple
+from repoagent.agent.approvals.shell_parser import read_command
+from repoagent.dataclass import dataclass
+from repoagent.storage.secrets import mask
+
+_TOKEN = re.compile(
+    r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])"  # a control sequence
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # a title, a link
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\r\b]"
+    r"|[^\x1b\r\b]+"
+)
+_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def drawn(line: str) -> str:
+    """One line, without its newline, as a terminal shows it when it has been printed."""
+    line = line.rstrip("\r") if line.endswith("\r") else line
+    if not _ACTS.search(line):
+        return line
+    shown: list[str] = []
+    at = 0
+    for token in _TOKEN.finditer(line):
+        text = token[0]
+        if text == "\r" or (token[2] == "G" and token[1] in {"", "0", "1"}):
+            at = 0
+        elif text == "\b":
+            at = max(0, at - 1)
+        elif token[2] == "K":
+            if token[1] == "2":
+                shown[:] = " " * at
+            elif token[1] in {"", "0"}:
+                del shown[at:]
+        elif not text.startswith("\x1b"):
+            shown[at : at + len(text)] = text
+            at += len(text)
+    return _ACTS.sub(lambda match: display_text.visible(match[0]), "".join(shown)).rstrip(" ")
+
+
+_WHOLE = 1 << 20  # bytes that are looked at as a whole: a progress bar of that length is one short line
+_END = 1 << 18  # bytes that are looked at of either end of a longer one
+_LINE = 1_500  # characters of one line, where not all can be shown
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Text for a model. `until`: how many bytes of the file it stands for. `cut`: not all of it is there."""
+
+    text: str
+    until: int
+    cut: bool = False
+
+
+def show(file: Path, name: str, budget: int, start: int = 0) -> Shown:
+    """The output in `file` from byte `start` on, within `budget` bytes; `name` is what the model calls the file.
+
+    Keys and tokens in it are masked; the file itself keeps what was printed.
+    """
+    with file.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(start)
+        head = stream.read(min(size - start, _WHOLE))
+        if b"\0" in head[:8192]:
+            return Shown(f"(binary output of {size - start} bytes, in {name})\n", size, cut=True)
+        first = 1 + (_newlines(file, 0, start) if start else 0)
+        if start + len(head) >= size:
+            lines = _lines(head)
+            text = _joined(lines, head)
+            if len(text.encode()) <= budget:
+                return Shown(mask(text), size)
+            return Shown(_cut((lines, lines), (first, first + len(lines) - 1), budget, name), size, cut=True)
+        stream.seek(size - _END)
+        tail = stream.read(_END)
+    last = first + _newlines(file, start, size) - (1 if tail.endswith(b"\n") else 0)
+    beginning = _lines(head[:_END])
+    beginning = beginning[:-1] if len(beginning) > 1 else beginning
+    ending = _lines(tail)
+    ending = ending[1:] if len(ending) > 1 else ending
+    return Shown(_cut((beginning, ending), (first, last), budget, name), size, cut=True)
+
+
+def _lines(data: bytes) -> list[str]:
+    text = data.decode("utf-8", "backslashreplace")
+    return [drawn(line) for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def _joined(lines: list[str], data: bytes) -> str:
+    return "\n".join(lines) + ("\n" if data.endswith(b"\n") else "")
+
+
+def _cut(ends: tuple[list[str], list[str]], numbers: tuple[int, int], budget: int, name: str) -> str:
+    """The first lines of one end, the last of the other, and what stands between them; `numbers` are those of the first
+    and the last line in the file."""
+    (beginning, ending), (first, last) = ends, numbers
+    head = _within(beginning, budget // 4)
+    head = head[: max(0, last - first + 1)]
+    room = last - first + 1 - len(head)
+    tail = _within(ending[::-1], budget - budget // 4)[::-1]
+    tail = tail[len(tail) - min(len(tail), room) :] if room else []
+    left = last - first + 1 - len(head) - len(tail)
+    if left > 0:
+        where = f"{first + len(head)}-{last - len(tail)}"
+        gap = [f"… {left} line{'s' if left > 1 else ''} left out: {name} lines {where} …"]
+    else:
+        gap = [f"… long lines are shortened: {name} has all of them …"]
+    return mask("\n".join([*head, *gap, *tail]) + "\n")
+
+
+def _within(lines: list[str], budget: int) -> list[str]:
+    """As many of the first lines as fit into `budget` bytes, one at least; long ones shortened."""
+    taken: list[str] = []
+    for line in lines:
+        short = line
+        if len(line) > _LINE:
+            left = len(line) - _LINE
+            short = f"{line[: _LINE - 300]} … {left} characters left out … {line[-300:]}"
+        budget -= len(short.encode()) + 1
+        if budget < 0 and taken:
+            break
+        taken.append(short)
+        if budget < 0:
+            break
+    return taken
+
+
+def _newlines(file: Path, start: int, end: int) -> int:
+    """How many newlines stand between two bytes of the file."""
+    count = 0
+    with file.open("rb") as stream:
+        stream.seek(start)
+        left = end - start
+        while left > 0 and (data := stream.read(min(left, 1 << 20))):
+            count += data.count(b"\n")
+            left -= len(data)
+    return count
+
+
+CLOSED = 141  # of a writer that SIGPIPE ended: 128 and its number
+
+_OPTIONS_OF_GREP = re.compile(
+    r"-[a-zA-Z]*[qmlL].*|--(quiet|silent|max-count|files-with(out)?-match(es)?)(=.*)?"
+)
+_QUITS = re.compile(r"(?<![a-zA-Z\\])[qQ]\s*\d*\s*(;|}|\Z)")  # a script of sed
+_GREPS = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"})
+_FLOW = re.compile(r"&&|\|\||\b(if|while|until)\b|(^|[\s;(])!\s|\bset\s+-\w*e", re.MULTILINE)
+_BROKEN = re.compile(r"broken ?pipe|\bEPIPE\b|pipe to stdout was broken", re.IGNORECASE)
+
+
+def bash_options(reading: Reading) -> list[str]:
+    """The options of bash for a command: `pipefail`, but not where something is done only if a pipe succeeds whose
+    reader closes it early. In `make | grep -q error && ...` grep may find it and make be ended for that."""
+    early = any(map(_closes, reading.commands))
+    return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
+
+
+def was_cut_off(reading: Reading, code: int | None, output: str) -> bool:
+    """Whether `code` only says that a writer of a pipe was cut off by a reader that had enough."""
+    python_ended = code == 120  # it could not flush its output
+    return any(map(_closes, reading.commands)) and (python_ended or _BROKEN.search(output) is not None)
+
+
+def _closes(command: Simple) -> bool:
+    """Whether it may close the pipe that it reads before all is written."""
+    words = [word.text for word in command.words[1:]]
+    if not command.fed:
+        return False
+    if command.name in _GREPS:
+        return any(map(_OPTIONS_OF_GREP.fullmatch, words))
+    if command.name == "sed":
+        return any(map(_QUITS.search, words))
+    return command.name in {"head", "read"} or (
+        command.name == "awk" and any("exit" in word for word in words)
+    )
+
+
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "pgrep"})
+_COMPARES = frozenset({"diff", "cmp"})
+
+
+def unmatched(text: str, exit_code: int | None, output: str) -> str:
+    """What the exit code of the command `text` means when it is no failure ("no match"); "" when it may be one: a
+    command in it may do more than read, or says in `output` that it failed."""
+    reading = read_command(text)
+    commands = [command for command in reading.commands if command.words]
+    names = {command.name for command in commands}
+    if (
+        exit_code != (123 if "xargs" in names else 1) or reading.doubt
+    ):  # of xargs, when what it ran ends with 1
+        return ""
+    said = [meaning for command in commands if (meaning := _meaning(command))]
+    others = [command for command in commands if not _meaning(command)]
+    if not said or not all(only_reads(command) for command in others if command.name != "xargs"):
+        return ""
+    lines = output.splitlines()
+    if any(f"{command.name}: " in line for command in others for line in lines):
+        return ""
+    return said[-1]
+
+
+def _meaning(command: Simple) -> str:
+    """What an exit code of 1 says of this command; "" for a failure."""
+    words = [word.text for word in command.words[1:]]
+    verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
+    if command.name in _SEARCHES or verb == "grep":
+        return "no match"
+    if command.name in _COMPARES or (
+        verb == "diff" and {"--quiet", "--exit-code", "--no-index"} & set(words)
+    ):
+        return "they differ"
+    return ""

@@ -1,0 +1,320 @@
+"""What commands are run with: plain values and functions, made by who assembles a run.
+
+Commands that can't work here, told before they run: a reason is better than a program that waits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+
+from repoagent.agent.approvals.policy import Gate, May
+from repoagent.agent.approvals.shell_ast import Reading, Simple
+from repoagent.agent.exec.process import Command, Job
+from repoagent.dataclass import dataclass
+
+
+def _as_it_is(argv: Sequence[str], report: Path, may: May) -> list[str]:
+    return list(argv)
+
+
+def _no_limit() -> float | None:
+    return None
+
+
+def _nothing_changed(background: bool) -> Callable[[], str]:
+    return lambda: ""
+
+
+def _nothing(_: Mapping[str, object]) -> None:
+    pass
+
+
+@dataclass
+class CommandRunner:
+    """Where and how commands run, and those that run in the background.
+
+    top: the work tree. folder: where their output is kept. env: the environment they start from. wrap: what to run
+    instead of a command that may touch so much, for a sandbox that writes into a file why it ended one; why_ended:
+    what that file says. unshown: further variables of a command that may not see all. seconds_left: of the run, None
+    without a limit. watch: called before a command in the foreground, with whether one in the background may have
+    written since the last call; what it returns is called after it, and says which files changed. audit: is told of
+    each command. shown_as: how a model can name a file of `folder`. explain: says which of the confinement's limits an
+    output is about. running: is told of a command in the foreground that was started, and where it prints.
+    timeout, longest: seconds that a command has by itself, and that may be asked for. budget: bytes of output that are
+    shown. keep: bytes of output that are kept in a file; keep_in_all: in all files of the run, but for the end of each.
+    """
+
+    top: Path
+    folder: Path
+    env: Mapping[str, str]
+    gate: Gate
+    wrap: Callable[[Sequence[str], Path, May], list[str]] = _as_it_is
+    unshown: Callable[[], Mapping[str, str]] = dict
+    why_ended: Callable[[Path], str | None] = lambda report: None
+    seconds_left: Callable[[], float | None] = _no_limit
+    watch: Callable[[bool], Callable[[], str]] = _nothing_changed
+    audit: Callable[[Mapping[str, object]], None] = _nothing
+    shown_as: Callable[[Path], str] = str
+    explain: Callable[[str], str] = lambda output: ""
+    running: Callable[[str, Path], None] = lambda command, output: None
+    timeout: float = 120.0
+    longest: float = 3600.0
+    budget: int = 8 * 1024
+    keep: int = 64 * 1024 * 1024
+    keep_in_all: int = 1024 * 1024 * 1024
+    background: dict[str, Command] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)  # of background commands: their end is known to the model
+    settled: set[str] = field(default_factory=set)  # of background commands: looked at since their end
+
+    def look_before(self, job: Job) -> Callable[[], str]:
+        """Look before a command; what is returned looks after it. Nothing has to be looked at where it can't write, and
+        nothing else that was started here does."""
+        if job.may == "read" and all(command.has_ended() for command in self.background.values()):
+            return lambda: ""
+        return self.look()
+
+    def look(self) -> Callable[[], str]:
+        """Look at the files; what is returned looks again, and says which changed: between the two looks, and before
+        them while a command ran in the background."""
+        since = [name for name in self.background if name not in self.settled]
+        self.settled.update([name for name in since if self.background[name].has_ended()])
+        return self.watch(any(self.background[name].job.may != "read" for name in since))
+
+    def notices(self) -> list[str]:
+        """A sentence for each background command that has ended since this was last asked, and what they changed."""
+        said = []
+        for name, command in self.background.items():
+            if name not in self.told and command.has_ended():
+                self.told.add(name)
+                said.append(f"The background command {name} ({command.label}) has ended: {command.how()}.")
+                self.audit({**command.record(), "background": name})
+        if said and (changed := self.look()()):
+            said.append(changed)
+        return said
+
+    def close(self) -> None:
+        """End all background commands."""
+        for name, command in self.background.items():
+            if not command.has_ended():
+                command.end()
+            if name not in self.told:
+                self.told.add(name)
+                self.audit({**command.record(), "background": name})
+
+    def next_name(self) -> str:
+        """The id of the next background command: none that an earlier process of this run has given."""
+        earlier = [
+            int(match[1]) for file in self._outputs() if (match := re.match(r"\d+-b(\d+)-", file.name))
+        ]
+        return f"b{max([*earlier, *(int(name[1:]) for name in self.background)], default=0) + 1}"
+
+    def earlier(self, name: str) -> Path | None:
+        """The output of a background command of an earlier process of this run."""
+        pattern = re.compile(rf"\d+-{re.escape(name)}-")
+        return next((file for file in self._outputs() if pattern.match(file.name)), None)
+
+    def next_file(self, label: str) -> Path:
+        """A new file for output, there and empty. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-").lower()[:32].rstrip("-") or "command"
+        numbers = [int(file.name.split("-")[0]) for file in self._outputs()]
+        number = max(numbers, default=0) + 1
+        while True:
+            path = self.folder / f"{number:03}-{slug}.txt"
+            try:
+                path.open("xb").close()
+            except FileExistsError:
+                number += 1
+            else:
+                path.chmod(0o600)
+                return path
+
+    def room(self) -> int:
+        """How many bytes of the next output are kept."""
+        return max(0, min(self.keep, self.keep_in_all - sum(file.stat().st_size for file in self._outputs())))
+
+    def _outputs(self) -> list[Path]:
+        try:
+            return sorted(file for file in self.folder.iterdir() if re.match(r"\d+-", file.name))
+        except FileNotFoundError:
+            return []
+
+
+_EDITORS = {
+    "vi",
+    "vim",
+    "nvim",
+    "nano",
+    "pico",
+    "joe",
+    "micro",
+    "helix",
+    "hx",
+    "kak",
+    "gedit",
+    "code",
+    "mcedit",
+    "view",
+}
+_PAGERS = {"less", "more", "most"}
+_SCREENS = {
+    "top",
+    "htop",
+    "btop",
+    "watch",
+    "tmux",
+    "screen",
+    "mc",
+    "tig",
+    "lazygit",
+    "ranger",
+    "nmtui",
+    "whiptail",
+    "dialog",
+}
+_LOGINS = {"ssh", "sftp", "ftp", "telnet", "su", "passwd", "login", "mosh"}
+# Programs that read commands from a person when they are given none.
+_REPLS = {
+    "python",
+    "python3",
+    "ipython",
+    "node",
+    "irb",
+    "ghci",
+    "lua",
+    "bc",
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "php",
+}
+_REPLS |= {
+    "perl",
+    "ruby",
+    "R",
+    "julia",
+    "erl",
+    "iex",
+    "scala",
+    "jshell",
+    "redis-cli",
+    "mongosh",
+    "bash",
+    "sh",
+    "zsh",
+    "dash",
+    "deno",
+}
+_HISTORY = {
+    "commit",
+    "push",
+    "checkout",
+    "switch",
+    "merge",
+    "rebase",
+    "cherry-pick",
+    "revert",
+    "am",
+    "pull",
+    "add",
+    "rm",
+}
+_HISTORY |= {
+    "mv",
+    "update-ref",
+    "filter-branch",
+    "gc",
+    "prune",
+    "fetch",
+    "restore",
+    "reset",
+    "stash",
+    "notes",
+    "replace",
+}
+
+
+def unfit(reading: Reading, *, git_is_kept: bool) -> str:
+    """Why a command of `reading` can't work here, and what to do instead; "" when nothing speaks against it.
+
+    git_is_kept: commands can't write to `.git`.
+    """
+    elsewhere = any(
+        command.name in {"cd", "pushd"}
+        or (command.name == "git" and _verb(command)[0] in {"init", "clone", "-C"})
+        for command in reading.commands
+    )
+    for command in reading.commands:
+        name = command.name.rpartition("/")[2]
+        if reason := _waits(name, command):
+            return f"`{command.raw}` is not run: {reason}"
+        if name == "git" and (reason := _git(command, git_is_kept=git_is_kept and not elsewhere)):
+            return f"`{command.raw}` is not run: {reason}"
+    return ""
+
+
+def _waits(name: str, command: Simple) -> str:
+    words = [word.text for word in command.words[1:]]
+    asks_version = any(word in {"--version", "--help", "-V", "-h"} for word in words)
+    if asks_version:
+        return ""
+    if name in _EDITORS or (name == "emacs" and not {"--batch", "-batch"} & set(words)):
+        return "there is nobody to use an editor. Change files with a patch."
+    if name in _PAGERS:
+        return "there is nobody to turn the pages. Leave the pager out: long output is cut for you and kept in a file."
+    if name == "top" and any(re.fullmatch(r"-[a-z]*b[a-z]*\d*", word) for word in words):
+        return ""
+    if name in _SCREENS:
+        return "it fills a screen, and there is none. Use a command that prints and ends (`ps`, a loop with `sleep`)."
+    if name in _LOGINS:
+        return "it needs a person at a terminal."
+    if name in {"sudo", "doas"} and not any(
+        re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--non-interactive", w) for w in words
+    ):
+        return "nobody can type a password. Do without, or use `sudo -n`."
+    if name in _REPLS and not command.fed:
+        options = [word for word in words if word != "-"]
+        if name in {"psql", "mysql", "mariadb", "redis-cli", "mongosh"}:
+            one_shot = any(re.match(r"-(c|f|e|l)|--(command|file|execute|eval|list)", word) for word in words)
+            asks = not one_shot and (name != "redis-cli" or not options)
+        elif name == "sqlite3":
+            asks = len([word for word in options if not word.startswith("-")]) < 2
+        else:
+            asks = not options or all(re.fullmatch(r"-[iqs]", word) for word in options)
+        if asks:
+            return (
+                "it waits for somebody to type. Give it a script, or its input in a here-document (<<'EOF')."
+            )
+    return ""
+
+
+def _git(command: Simple, *, git_is_kept: bool) -> str:
+    verb, rest = _verb(command)
+    if {"--help", "-h"} & set(rest):
+        return ""
+    opens = any(re.fullmatch(r"-i|--interactive|-p|--patch|-e|--edit", word) for word in rest)
+    if verb in {"rebase", "add", "checkout", "reset", "stash", "restore", "commit", "clean"} and opens:
+        return "it opens an editor or asks, and there is nobody to answer."
+    if git_is_kept and verb in _HISTORY and not (verb == "stash" and rest[:1] in (["list"], ["show"])):
+        return (
+            "commands here can't change what git holds. Edit the files: repoagent makes the commit itself at the end. "
+            "To see an older version, use `git show COMMIT:FILE`."
+        )
+    says = re.compile(r"-[a-zA-Z]*[mFC].*|--(message|file|reuse-message|no-edit|fixup|squash|template).*")
+    if verb == "commit" and not any(says.fullmatch(word) for word in rest):
+        return "it opens an editor for the message: use `git commit -m`."
+    return ""
+
+
+def _verb(command: Simple) -> tuple[str, list[str]]:
+    """What git is to do, and the words after it; of `git -C` and its like, the option."""
+    words = [word.text for word in command.words[1:]]
+    while words and words[0] in {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"}:
+        words = words[1:]
+    while len(words) > 2 and words[0] == "-c":
+        words = words[2:]
+    return (words[0], words[1:]) if words else ("", [])

@@ -1,0 +1,373 @@
+"""Commands in the background: wait for one, show what it printed since, end it.
+
+The tools `run`, `wait` and `kill`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.approvals.shell_parser import read_command
+from repoagent.agent.exec import process
+from repoagent.agent.exec.output import Shown, bash_options, drawn, show, unmatched, was_cut_off
+from repoagent.agent.exec.process import Command, Job, environment, start
+from repoagent.agent.exec.runner import CommandRunner, unfit
+from repoagent.agent.state import Needs, Tool
+from repoagent.errors import RepoagentError, UsageError
+from repoagent.llm.model import fence
+
+SECONDS = 30.0  # that are waited by itself
+LONGEST_WAIT = 600.0
+_LINE = 500  # characters of a line in which a pattern is looked for
+_PATTERN = 200
+_POLL = 0.05
+# A pattern with these can take for ever on one line.
+_COSTLY = re.compile(r"\)[*+{]|\\[1-9]|\(\?[<!=P]")
+
+
+def wait_tool(shop: CommandRunner) -> Tool:
+    def perform(action: Action) -> Observation:
+        try:
+            return _wait(shop, action.args)
+        except UsageError as error:
+            return Observation("wait", str(error), ok=False)
+
+    text = (
+        '<wait command="b1" seconds="30"/> waits for a background command: until it ends, prints a line for="REGEX" '
+        'or listens at port="8000".'
+    )
+    return Tool("wait", text, perform, needs="nothing")
+
+
+def kill_tool(shop: CommandRunner) -> Tool:
+    def perform(action: Action) -> Observation:
+        try:
+            name, command = _named(shop, action)
+        except UsageError as error:
+            return Observation("kill", str(error), ok=False, blocks=False)
+        if not command.has_ended():
+            command.end("ended by you")
+        return Observation("kill", *_state(shop, name, command))
+
+    return Tool("kill", '<kill command="b1"/> ends a background command.', perform)
+
+
+def _wait(shop: CommandRunner, args: Mapping[str, str]) -> Observation:
+    if unknown := set(args) - {"command", "for", "port", "seconds"}:
+        raise UsageError(f"wait has no argument {min(unknown)}: it has command, for, port and seconds.")
+    name, command = _named(shop, Action("wait", args))
+    seconds = _number(args.get("seconds", ""), "seconds", LONGEST_WAIT) or SECONDS
+    left = shop.seconds_left()
+    seconds = seconds if left is None else max(0.1, min(seconds, left))
+    port = int(_number(args.get("port", ""), "port", 65535) or 0)
+    wanted = args.get("for", "")
+    seen = _line_watch(command.file, wanted) if wanted else None
+    deadline = time.monotonic() + seconds
+    while True:
+        ended = command.has_ended()
+        if (seen and seen()) or (port and not ended and process.listens(command.process.pid, port)):
+            return Observation("wait", *_state(shop, name, command, met=True))
+        if ended:
+            return Observation("wait", *_state(shop, name, command, missed=bool(wanted or port)))
+        if time.monotonic() >= deadline:
+            missed = bool(wanted or port)
+            return Observation("wait", *_state(shop, name, command, missed=missed, waited=seconds))
+        command.wait(min(_POLL * (4 if port else 1), max(0.0, deadline - time.monotonic())))
+
+
+def _state(
+    shop: CommandRunner,
+    name: str,
+    command: Command,
+    *,
+    met: bool = False,
+    missed: bool = False,
+    waited: float = 0.0,
+) -> tuple[str, bool, bool, dict[str, object]]:
+    """What an observation says of a background command: what it printed since, and how it stands."""
+    shown = show(command.file, shop.shown_as(command.file), shop.budget, command.shown)
+    command.shown = shown.until
+    ended = command.has_ended()
+    changed = ""
+    head = f"{name} has ended: {command.how()}" if ended else f"{name} runs"
+    if met:
+        head = f"It is there. {head}"
+    elif missed:
+        head = f"It did not come{f' within {waited:g} s' if waited else ''}. {head}"
+    if ended and name not in shop.told:
+        shop.told.add(name)
+        shop.audit({**command.record(), "background": name})
+        changed = shop.look_before(command.job)()
+    output = fence(shown.text, "output") if shown.text else "Nothing new was printed."
+    good = met or (not missed and (not ended or command.exit == 0 or command.stopped == "ended by you"))
+    data: dict[str, object] = {
+        "background": name,
+        "state": "ended" if ended else "runs",
+        "exit": command.exit,
+        "output": shop.shown_as(command.file),
+    }
+    return "\n".join(filter(None, [head, output, changed, shop.explain(shown.text)])), good, False, data
+
+
+def _named(shop: CommandRunner, action: Action) -> tuple[str, Command]:
+    """The background command that is meant; the only one that runs, when none is named. Raises UsageError."""
+    name = (action.args.get("command", "") or action.body).strip()
+    running = [name for name, command in shop.background.items() if not command.has_ended()]
+    if not name and len(running) == 1:
+        name = running[0]
+    if name in shop.background:
+        return name, shop.background[name]
+    if name and re.fullmatch(r"b\d+", name) and (file := shop.earlier(name)):
+        raise UsageError(
+            f"{name} ended with the run that started it; what it printed is in {shop.shown_as(file)}."
+        )
+    there = f"these run: {', '.join(running)}" if running else "none runs"
+    if name:
+        raise UsageError(f"there is no background command {name}: {there}.")
+    raise UsageError(f'say which command is meant, with command="b1": {there}.')
+
+
+def _number(text: str, name: str, most: float) -> float:
+    """A number above 0; 0 when it is not given. Raises UsageError."""
+    text = text.strip()
+    if not text:
+        return 0.0
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= most:
+        raise UsageError(f'{name}="{text}": it is a number above 0, at most {most:g}.')
+    return float(text)
+
+
+def _line_watch(file: Path, wanted: str) -> Callable[[], bool]:
+    """Whether a line that was printed since the start holds `wanted`, as text or as a pattern; looks at what is new.
+
+    Raises UsageError for a pattern that can't be read, or could take for ever.
+    """
+    if len(wanted) > _PATTERN or _COSTLY.search(wanted) or len(re.findall(r"(?<!\\)[*+{]", wanted)) > 3:
+        raise UsageError('for="..." is a simple pattern: a word or two that the line holds.')
+    try:
+        pattern = re.compile(wanted)
+    except re.error as error:
+        raise UsageError(f'for="{wanted}" is no regular expression: {error}') from error
+    at = 0
+
+    def seen() -> bool:
+        nonlocal at
+        with file.open("rb") as stream:
+            stream.seek(at)
+            while data := stream.read(1 << 20):
+                text = data.decode("utf-8", "replace")
+                for line in text.split("\n"):
+                    shown = drawn(line)[:_LINE]
+                    if wanted in shown or pattern.search(shown):
+                        return True
+                whole = data.rfind(b"\n") + 1
+                at += whole or (len(data) if len(data) == 1 << 20 else 0)
+                if len(data) < 1 << 20:
+                    break
+                stream.seek(at)
+        return False
+
+    return seen
+
+
+LONGEST_OUTPUT = 100_000  # bytes of a command: the system takes no more in one argument
+FIRST_LOOK = 0.7  # seconds that a background command is given to print something, or to fail
+NOTICEABLE = 2.0  # seconds: of a shorter run the time is not said, so that the same result reads the same
+
+
+def command_tools(shop: CommandRunner) -> tuple[Tool, ...]:
+    """`run`, `wait` and `kill`, for the commands of `shop`."""
+    return run_tool(shop), wait_tool(shop), kill_tool(shop)
+
+
+def run_tool(shop: CommandRunner) -> Tool:
+    text = (
+        "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
+        f'{shop.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is cut to head and '
+        "tail. Any exit code but 0, of each part of a pipe, is a failure."
+    )
+
+    def needs(action: Action) -> Needs:
+        asked = Asked("command", action.body.strip(), cwd=action.args.get("cwd", ""))
+        return "nothing" if shop.gate.only_reads(asked) else "writes"
+
+    return Tool("run", text, lambda action: _reporting(action, lambda: _run(shop, action)), needs=needs)
+
+
+def _reporting(action: Action, perform: Callable[[], Observation]) -> Observation:
+    try:
+        return perform()
+    except RepoagentError as error:
+        if error.exit_code not in {UsageError.exit_code}:
+            raise
+        return Observation(action.kind, str(error), ok=False)
+
+
+def _run(shop: CommandRunner, action: Action) -> Observation:
+    text = action.body.strip()
+    if not text:
+        raise UsageError("say what to run: <run>make test</run>")
+    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > LONGEST_OUTPUT:
+        raise UsageError(
+            f"a command is text of at most {LONGEST_OUTPUT} bytes: put what is longer into a file."
+        )
+    seconds = _seconds(shop, action.args)
+    where, cwd = folder_of(shop.top, action.args.get("cwd", ""))
+    in_background = action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}
+    if reason := unfit(read_command(text), git_is_kept=bool(shop.gate.sandbox)):
+        shop.audit({"kind": "command", "command": text, "cwd": cwd or ".", "by": "not fit", "reason": reason})
+        return Observation("run", reason, ok=False)
+    verdict = shop.gate.decide(Asked("command", text, cwd=cwd))
+    if not verdict.allowed:
+        return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
+    job = Job(text, where, cwd, verdict.by, verdict.may)
+    if in_background:
+        return _begin(shop, job)
+    look_again = shop.look_before(job)
+    command = None
+    try:
+        command = _started(shop, job)
+        shop.running(text, command.file)
+        if not command.wait(seconds):
+            command.end(f"stopped after {seconds:g} s (time-out)")
+    except BaseException as error:
+        if command is not None:
+            command.end("interrupted")
+            shop.audit(command.record())
+        elif not isinstance(error, Exception):  # a ^C right after its start, which has ended it
+            said = {"command": text, "cwd": cwd or ".", "by": job.by, "stopped": "interrupted"}
+            shop.audit({"kind": "command", **said})
+        raise
+    shop.audit(command.record())
+    shown = show(command.file, shop.shown_as(command.file), shop.budget)
+    return _ended(shop, command, shown, look_again())
+
+
+def _seconds(shop: CommandRunner, args: Mapping[str, str]) -> float:
+    """The time-out of a command. Raises UsageError for arguments that are none."""
+    if unknown := set(args) - {"timeout", "background", "cwd"}:
+        raise UsageError(f"run has no argument {min(unknown)}: it has timeout, cwd and background.")
+    seconds = shop.timeout
+    if given := args.get("timeout", "").strip().removesuffix("s").strip():
+        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= shop.longest:
+            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {shop.longest:g}.')
+        seconds = float(given)
+    left = shop.seconds_left()
+    return seconds if left is None else max(0.1, min(seconds, left))
+
+
+def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
+    """The folder `cwd` below the top, and its name from there. Raises UsageError when it is none, or leads out."""
+    name = cwd.strip()
+    base = top.resolve()
+    if "\0" in name:
+        raise UsageError("cwd is the path of a folder in the repository.")
+    folder = (base / name).resolve()
+    if not folder.is_relative_to(base):
+        raise UsageError(f'cwd="{name}" leads out of the repository: it is a folder in it, like "src".')
+    inside = folder.relative_to(base)
+    if {".git", ".repoagent"}.intersection(part.lower() for part in inside.parts):
+        raise UsageError(f'cwd="{name}" belongs to git or to repoagent: commands run in the work tree.')
+    if not folder.is_dir():
+        raise UsageError(f'there is no folder {name}: cwd is a folder in the repository, like "src".')
+    return folder, "" if inside == Path() else str(inside)
+
+
+def _started(shop: CommandRunner, job: Job, name: str = "") -> Command:
+    """Raises UsageError when it can't be started."""
+    env = environment(shop.env)
+    if job.may != "all":
+        env |= shop.unshown()
+    shell = _shell(env.get("PATH"))
+    options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
+    argv = [shell, *options, "-c", job.text]
+    try:
+        file = shop.next_file(f"{name}-{job.text}" if name else job.text)
+        report = file.with_name(f".{file.stem}.why")
+        command = start(job, shop.wrap(argv, report, job.may), file, env, shop.room())
+        command.why = lambda: _why(shop, report)
+        return command
+    except OSError as error:
+        raise UsageError(f"the command could not be started: {error}") from error
+
+
+def _shell(path: str | None) -> str:
+    """bash, where there is one: that of the system, rather than what PATH may find in the work tree."""
+    for shell in ("/bin/bash", "/usr/bin/bash"):
+        if os.access(shell, os.X_OK):
+            return shell
+    return shutil.which("bash", path=path) or "/bin/sh"
+
+
+def _why(shop: CommandRunner, report: Path) -> str | None:
+    """Why the sandbox ended a command; asked once, when it has ended."""
+    said = shop.why_ended(report)
+    report.unlink(missing_ok=True)
+    return said
+
+
+def _begin(shop: CommandRunner, job: Job) -> Observation:
+    """Start a command in the background, and give it a moment."""
+    name = shop.next_name()
+    changed = shop.look()() if job.may != "read" else ""  # what it changes is told from what was there
+    command = _started(shop, job, name)
+    shop.background[name] = command
+    shop.audit({**command.record(), "background": name})
+    ended = command.wait(FIRST_LOOK)
+    shown = show(command.file, shop.shown_as(command.file), shop.budget)
+    command.shown = shown.until
+    if ended:
+        shop.told.add(name)
+        shop.audit({**command.record(), "background": name})
+        more = "\n".join(filter(None, [changed, shop.look_before(job)()]))
+        return _ended(shop, command, shown, more, name)
+    said = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
+    text = "\n".join(filter(None, [said, fence(shown.text, "output") if shown.text else "", changed]))
+    return Observation("run", text, data=data_of(shop, command, name))
+
+
+def _ended(shop: CommandRunner, command: Command, shown: Shown, more: str, name: str = "") -> Observation:
+    """What came of a command that has ended."""
+    nothing = unmatched(command.job.text, command.exit, shown.text)
+    more = "\n".join(filter(None, [more, shop.explain(shown.text)]))
+    return Observation(
+        "run",
+        told(command, shown, more, nothing),
+        ok=command.exit == 0
+        or bool(nothing)
+        or was_cut_off(read_command(command.job.text), command.exit, shown.text),
+        data=data_of(shop, command, name),
+        blocks=False,
+    )
+
+
+def told(command: Command, shown: Shown, more: str = "", nothing: str = "") -> str:
+    """How a command has ended, what it printed, and what it changed. `nothing`: what its exit code means."""
+    took = f", {command.seconds:.0f} s" if command.seconds >= NOTICEABLE else ""
+    head = f"{command.how()}{f': {nothing}' if nothing else ''}{took}"
+    head += "" if shown.text or nothing else ", no output"
+    trouble = command.pump.trouble and f"Not all of the output could be kept: {command.pump.trouble}."
+    held = (
+        command.pump.held and 'What it left running has been ended: use background="yes" for what is to stay.'
+    )
+    output = fence(shown.text, "output") if shown.text else ""
+    return "\n".join(filter(None, [head, output, trouble or "", held or "", more.strip()]))
+
+
+def data_of(shop: CommandRunner, command: Command, name: str = "") -> dict[str, object]:
+    """What a program may want to know of it."""
+    return {
+        "command": command.job.text,
+        "exit": command.exit,
+        "seconds": round(command.seconds, 3),
+        "output": shop.shown_as(command.file),
+        **({"stopped": command.stopped} if command.stopped else {}),
+        **({"background": name} if name else {}),
+    }

@@ -1,0 +1,130 @@
+"""Tools as an API knows them: their schemas, and the conversation with calls and results in place of tags.
+
+A tool says what it takes by the tag in its text; its schema is read off that. A call becomes the same tag in the text
+of the reply (`llm.calls`), so the conversation, the loop and all that is done with them know tags alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from repoagent.agent.actions import Action, render
+from repoagent.agent.protocol import parse
+from repoagent.agent.state import EDIT, OWN, TAGGED, Tool
+from repoagent.llm.conversation import Turn, to_messages
+from repoagent.llm.model import Blocks, Message, Schema
+
+if TYPE_CHECKING:
+    from repoagent.llm.media import Media
+
+BODY = "body"  # the argument that is the body of the tag
+
+_TAG = re.compile(r"<([a-z][a-z0-9_-]*)((?:\s+[\w-]+=\"[^\"\n]*\")*)\s*(?:/>|>(.*?)</\1>)", re.DOTALL)
+_ARGUMENT = re.compile(r'(?<![\w$/<-])([A-Za-z_][\w-]*)=(?:"([^"\n]*)")?')
+
+
+def schemas(tools: Iterable[Tool]) -> tuple[Schema, ...]:
+    """The schemas of those of `tools` that can be called; the rest are written in the text of a reply."""
+    tools = tuple(tools)
+    tags = [tag for tool in tools for tag in _TAG.finditer(tool.text)]
+    return tuple(
+        _schema(tool, [tag for tag in tags if tag[1] == tool.name])
+        for tool in tools
+        if tool.name not in TAGGED
+    )
+
+
+def messages_of(
+    turns: Sequence[Turn],
+    nonce: str,
+    tools: Iterable[Tool],
+    blocks_of: Callable[[Turn], Blocks | None],
+    attached: Mapping[str, Media | str] = MappingProxyType({}),
+) -> tuple[Message, ...]:
+    """As `to_messages`, with the blocks of each reply that has some, and for each observation the call that it is the
+    result of. A reply whose calls were not all performed goes without: it is sent as text."""
+    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    loose = EDIT in by_name and by_name[EDIT].loose
+    blocks: dict[int, Blocks] = {}
+    answers: dict[int, str] = {}
+    for number, turn in enumerate(turns):
+        found = blocks_of(turn) if turn.role == "assistant" else None
+        if found is None:
+            continue
+        actions = parse(turn.text, by_name, nonce=nonce, loose=loose).actions
+        calls = [(call, parse(tag, by_name).actions) for call, tag in found.calls]
+        pairs = dict(zip(_performed(turns, number), _matched(actions, calls), strict=False))
+        results = {at: call for at, call in pairs.items() if call}
+        if len(results) == len(calls):
+            blocks[number] = found
+            answers |= results
+    return to_messages(turns, nonce, blocks, answers, attached)
+
+
+def _schema(tool: Tool, own: Sequence[re.Match[str]]) -> Schema:
+    """Read off the text: the arguments are those of its `own` tags (another tool may show one), and whatever else is
+    named in it as `key="…"`. Required is what its one tag has first."""
+    rest = _TAG.sub(" ", tool.text)
+    named = [found[1] for text in (*(tag[2] for tag in own), rest) for found in _ARGUMENT.finditer(text)]
+    names = [name for name in dict.fromkeys(named) if name not in {"id", BODY}]
+    has_body = any(tag[3] is not None for tag in own)
+    required: tuple[str, ...] = ()
+    if len(own) == 1:
+        first = [found[1] for found in _ARGUMENT.finditer(own[0][2])][:1]
+        required = (*first, *([BODY] if has_body else []))
+    return Schema(
+        tool.name,
+        _TAG.sub(_as_call, tool.text.strip()),
+        (*names, *([BODY] if has_body or not own else [])),
+        required,
+        partial(_tag, tool.name),
+    )
+
+
+def _as_call(tag: re.Match[str]) -> str:
+    """A tag in the description of a tool, as a call."""
+    given = [f'{found[1]}="{found[2]}"' for found in _ARGUMENT.finditer(tag[2])]
+    given += [f'{BODY}="{tag[3]}"'] if tag[3] else []
+    return f"{tag[1]}({', '.join(given)})"
+
+
+def _tag(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call as a tag. What has no name that a tag can have is left out."""
+    args = {key: _text(value) for key, value in arguments.items() if value is not None}
+    body = args.pop(BODY, "")
+    return render(
+        Action(name, {key: args[key] for key in args if re.fullmatch(r"(?!id$)[A-Za-z_][\w-]*", key)}, body)
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _performed(turns: Sequence[Turn], number: int) -> list[int]:
+    """The numbers of the observations that came of the actions of the reply at `number`, in their order."""
+    found = []
+    for at in range(number + 1, len(turns)):
+        if turns[at].role == "assistant":
+            break
+        if turns[at].role == "observation" and "extra" not in turns[at].meta:
+            found.append(at)
+    return found
+
+
+def _matched(actions: Sequence[Action], calls: Sequence[tuple[str, Sequence[Action]]]) -> list[str]:
+    """For each action the id of the call that it is, "" for one that was written as a tag."""
+    left = list(calls)
+    found = []
+    for action in actions:
+        call = next((call for call, actions in left if list(actions) == [action]), "")
+        left = [(other, actions) for other, actions in left if other != call]
+        found.append(call)
+    return found

@@ -1,0 +1,237 @@
+"""The tool `python`, and the room that its kernel lives in.
+
+Which Python the kernel is: the project's own where it can be one, else the one that repoagent runs on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.state import Tool
+from repoagent.dataclass import dataclass
+from repoagent.errors import UsageError
+from repoagent.llm.model import fence
+
+if TYPE_CHECKING:
+    from repoagent.agent.exec.output import Shown
+    from repoagent.agent.kernel_client import Cell, Kernel
+
+LONGEST = 400_000  # bytes of one cell
+NOTICEABLE = 2.0  # seconds: of a shorter cell the time is not said, so that the same result reads the same
+GONE = "The Python kernel of before has ended: what its cells had defined is gone."
+_YES = {"yes", "true", "1", "on"}
+
+
+@dataclass
+class KernelSession:
+    """Where the kernel of one run lives: none yet, one, or one that has ended.
+
+    shop: how commands are run; kernels are run in the same way. scratch: a folder that it may write to, for its
+    sockets. python: the path of the interpreter. earlier: an earlier process of this run had a kernel.
+    """
+
+    shop: CommandRunner
+    scratch: Path
+    python: str
+    earlier: bool = False
+    kernel: Kernel | None = None
+    ended: str = field(default="", init=False)  # how the last one ended, until that was told
+
+    def notices(self) -> list[str]:
+        """What a model has to know before its next call."""
+        if not self.earlier:
+            return []
+        self.earlier = False
+        return [GONE]
+
+    def ready(self) -> tuple[Kernel, str]:
+        """The kernel, and what is to be said of it when it is a new one. Raises UsageError when none can be started."""
+        from repoagent.agent.kernel_client import START, start_kernel, withheld_now
+
+        self.look()
+        if self.kernel is not None and self.kernel.withheld is not None:
+            # nothing can be covered any more while it runs
+            now = withheld_now(self.shop).items()
+            if new := sorted(path for path, _ in now - self.kernel.withheld.items()):
+                self.close()
+                self.ended = f"{', '.join(map(repr, new[:3]))} was written since, which no model is to see."
+        if self.kernel is not None:
+            return self.kernel, ""
+        left = self.shop.seconds_left()
+        self.kernel = start_kernel(
+            self.shop, self.python, self.scratch, START if left is None else max(0.1, min(START, left))
+        )
+        said = f"In a new kernel (Python {self.kernel.version}, {self.python})."
+        if self.ended:
+            said += f" The one before had ended: {self.ended}"
+            self.ended = ""
+        return self.kernel, said
+
+    def look(self) -> None:
+        """Take note of a kernel that has ended by itself."""
+        if self.kernel is not None and self.kernel.has_ended():
+            self.ended = self.kernel.last_words()
+            self.close()
+
+    def close(self) -> None:
+        """End the kernel, if there is one."""
+        kernel, self.kernel = self.kernel, None
+        if kernel is not None:
+            kernel.close()
+
+
+def python_tool(room: KernelSession) -> Tool:
+    """The tool for the kernel of `room`."""
+
+    def perform(action: Action) -> Observation:
+        try:
+            return _perform(room, action)
+        except UsageError as error:
+            return Observation("python", str(error), ok=False)
+
+    text = (
+        "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it prints and the "
+        'value of its last line; restart="yes" starts again.'
+    )
+    return Tool("python", text, perform)
+
+
+def _perform(room: KernelSession, action: Action) -> Observation:
+    code, restart = action.body, action.args.get("restart", "no").strip().lower() in _YES
+    seconds = _seconds(room.shop, action.args)
+    if not code.strip():
+        if not restart:
+            raise UsageError("say what to run: <python>print(1)</python>")
+        room.close()
+        return Observation("python", "The kernel was ended; the next call starts a new one.")
+    if "\0" in code or len(code.encode("utf-8", "surrogatepass")) > LONGEST:
+        raise UsageError(f"code is text of at most {LONGEST} bytes: put what is longer into a file.")
+    verdict = room.shop.gate.decide(Asked("python", code))
+    if not verdict.allowed:
+        return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
+    from repoagent.agent.exec.output import show
+    from repoagent.agent.kernel_client import Output, execute
+
+    if restart:
+        room.close()
+    look_again = room.shop.look()
+    kernel, said = room.ready()
+    file = _file(room.shop)
+    record = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
+    try:
+        with Output(file, room.shop.room()) as output:
+            cell = execute(kernel, code, seconds, output)
+        if cell.lost:
+            kernel.listen_again()
+    except BaseException:
+        room.close()
+        room.shop.audit({**record, "how": "interrupted"})
+        raise
+    room.shop.audit({**record, "how": cell.ending, "seconds": round(cell.seconds, 3)})
+    how = _how(room, cell, seconds)
+    shown = show(file, room.shop.shown_as(file), room.shop.budget)
+    further = (look_again(), room.shop.explain(shown.text))
+    text = _told(cell, how, shown, [said, output.trouble, "\n".join(filter(None, further))])
+    return Observation(
+        "python",
+        text,
+        ok=cell.ending == "done",
+        blocks=False,
+        data={
+            "how": cell.ending,
+            "seconds": round(cell.seconds, 3),
+            "output": room.shop.shown_as(file),
+            **({"error": cell.error} if cell.error else {}),
+        },
+    )
+
+
+def _how(room: KernelSession, cell: Cell, seconds: float) -> str:
+    """How a cell has ended, in words; a kernel that went with it is taken leave of."""
+    if cell.ending == "done":
+        return "done"
+    if cell.ending == "raised":
+        return f"it raised {cell.error}" if cell.error else "it failed"
+    if cell.ending == "interrupted":
+        return f"stopped after {seconds:g} s (time-out); the kernel and its variables are kept"
+    room.look()
+    ended, room.ended = room.ended, ""
+    return f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
+
+
+def _told(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
+    said, trouble, changed = further
+    took = (
+        f", {cell.seconds:.0f} s" if cell.seconds >= NOTICEABLE and cell.ending in {"done", "raised"} else ""
+    )
+    head = f"{how}{took}" + ("" if shown.text else ", no output" if cell.ending == "done" else "")
+    lost = (
+        cell.lost
+        and "Some of what it printed did not come: it was too long, or came too fast. Write it to a file."
+    )
+    kept = trouble and f"Not all of the output could be kept: {trouble}."
+    output = fence(shown.text, "output") if shown.text else ""
+    return "\n".join(filter(None, [said, head, output, lost or "", kept, changed.strip()]))
+
+
+def _seconds(shop: CommandRunner, args: Mapping[str, str]) -> float:
+    """The time-out of a cell. Raises UsageError for arguments that are none."""
+    if unknown := set(args) - {"timeout", "restart"}:
+        raise UsageError(f"python has no argument {min(unknown)}: it has timeout and restart.")
+    seconds = shop.timeout
+    if given := args.get("timeout", "").strip().removesuffix("s").strip():
+        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= shop.longest:
+            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {shop.longest:g}.')
+        seconds = float(given)
+    left = shop.seconds_left()
+    return seconds if left is None else max(0.1, min(seconds, left))
+
+
+def _file(shop: CommandRunner) -> Path:
+    try:
+        return shop.next_file("python")
+    except OSError as error:
+        raise UsageError(f"there is no place for the output: {error}") from error
+
+
+_NEEDED = ("jupyter_client", "zmq")  # in the Python that speaks with it
+
+
+def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | None:
+    """The path of the Python that kernels are started with; None where the extra `python` is missing.
+
+    First the virtual environment that is active (VIRTUAL_ENV in `env`), then `.venv` and `venv` in the work tree `top`,
+    as long as ipykernel is installed there; else our own Python. What lies in the work tree may come from whoever
+    wrote the repository: unless it is active, it is taken only when it will be `confined`.
+    """
+    if not all(map(_is_here, _NEEDED)):
+        return None
+    for environment in _environments(top, env, confined=confined):
+        python = environment / "bin" / "python"
+        if os.access(python, os.X_OK) and any(
+            environment.glob("lib/python3*/site-packages/ipykernel/kernelapp.py")
+        ):
+            return str(python)
+    return sys.executable if _is_here("ipykernel") else None
+
+
+def _environments(top: Path, env: Mapping[str, str], *, confined: bool) -> Iterator[Path]:
+    active = env.get("VIRTUAL_ENV", "")
+    if active.startswith("/"):
+        yield Path(active)
+    if confined:
+        yield from (top / ".venv", top / "venv")
+
+
+def _is_here(module: str) -> bool:
+    return find_spec(module) is not None

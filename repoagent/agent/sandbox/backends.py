@@ -1,0 +1,339 @@
+"""Which sandbox works on this machine: by trying, not by asking for versions.
+
+Confinement by the kernel alone: Landlock and a filter of system calls, with mounts where a user may make them.
+
+Which sandbox worked here last, kept in the user's cache until the machine starts again or anything changes that it
+depends on.
+
+It saves the try before the first request, not the one before the first command: what is kept is a guess, used for what
+is said and asked, and `finding.tried` tries it before a command runs. So a stale or forged one can let nothing out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from repoagent import __version__
+from repoagent.agent.sandbox.bubblewrap import (
+    NARROW,
+    Bubblewrap,
+    kept_names,
+    launched,
+    plan,
+    prepare_scratch,
+    shielded_names,
+    writable_roots,
+)
+from repoagent.agent.sandbox.launch import landlock
+from repoagent.agent.sandbox.launch.landlock import DEVICE, READ, READ_DIR, READ_FILE, WRITE, WRITE_FILE
+from repoagent.agent.sandbox.launch.paths import within
+from repoagent.agent.sandbox.policy import Policy
+from repoagent.dataclass import dataclass
+from repoagent.errors import Refused
+
+_PATIENCE = 20.0  # seconds; it takes some hundredths
+
+
+class Sandbox(Protocol):
+    """A way to confine a command."""
+
+    @property
+    def name(self) -> str:
+        """`bubblewrap` or `landlock`."""
+
+    def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+        """What to run instead of `argv`. Standard streams, exit code (128+n for signal n) and signals pass through;
+        killing it ends all that it started. `report`: see `why_ended`."""
+
+    def narrows(self, policy: Policy) -> tuple[str, ...]:
+        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+
+    def limits_of(self, policy: Policy) -> tuple[str, ...]:
+        """What this machine can't confine of `policy`, in sentences; nothing where all of it holds."""
+
+
+@lru_cache(maxsize=1)
+def find() -> Sandbox | None:
+    """The best sandbox that works here; None for none. Tried once for the process, and remembered for the next."""
+    found = next((sandbox for sandbox in candidates() if works(sandbox)), None)
+    if sys.platform == "linux":
+        remember(found, _bubblewrap())
+    return found
+
+
+def likely() -> Sandbox | None:
+    """The sandbox that worked here last, without a try; else `find`. Give it to `tried` before anything runs in it."""
+    return _guess() or find()
+
+
+def tried(sandbox: Sandbox) -> Sandbox:
+    """What to run a command in that was to run in `sandbox`: where that is a guess, the best that works now.
+
+    Raises Refused where none does: nothing that was allowed in a sandbox runs without one.
+    """
+    if sandbox is not _guess():
+        return sandbox
+    found = find()
+    if found is None:
+        raise Refused(
+            f"no command was run: the sandbox {sandbox.name} worked here before and does not now. {why_none()} "
+            "Run it again to go on without one."
+        )
+    return found
+
+
+@lru_cache(maxsize=1)
+def _guess() -> Sandbox | None:
+    if sys.platform != "linux":
+        return None
+    return remembered(_bubblewrap())
+
+
+def candidates() -> Iterator[Sandbox]:
+    """All kinds of sandbox that this machine may have, the best first."""
+    if sys.platform != "linux":
+        return
+    if program := _bubblewrap():
+        yield Bubblewrap(program, sizes=_knows_sizes(program))
+    from repoagent.agent.sandbox.launch import landlock, seccomp
+
+    if (version := landlock.abi()) and seccomp.supported():
+        yield Landlock(version, mounting=True)
+        yield Landlock(version, mounting=False)
+
+
+def works(sandbox: Sandbox) -> bool:
+    """Whether a command runs in it, writes where it may, and does not where it may not."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
+            return _confines(sandbox, Path(folder).resolve())
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _confines(sandbox: Sandbox, base: Path) -> bool:
+    for name in ("top/in", "top/kept", "scratch"):
+        (base / name).mkdir(parents=True)
+    policy = Policy(base / "top", base / "scratch", keep=(base / "top/kept",))
+    script = 'echo a >in/made; (echo b >kept/made) 2>/dev/null; (echo c >"$1") 2>/dev/null; test -s in/made'
+    argv = sandbox.wrap(["/bin/sh", "-c", script, "sh", str(base / "outside")], policy)
+    done = subprocess.run(
+        argv, cwd=base / "top", capture_output=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False
+    )
+    escaped = (base / "outside").exists() or (base / "top/kept/made").exists()
+    return done.returncode == 0 and (base / "top/in/made").exists() and not escaped
+
+
+def why_none() -> str:
+    """Why there is no sandbox here, or what to do about it, in one sentence."""
+    if sys.platform == "darwin":
+        return "On macOS there is no sandbox for commands yet."
+    if sys.platform != "linux":
+        return "On this system there is no sandbox for commands."
+    if _bubblewrap():
+        return "bubblewrap is installed but may not make namespaces here, and this kernel has no Landlock that works."
+    return (
+        "bubblewrap is not installed (the package `bubblewrap`), and this kernel has no Landlock that works."
+    )
+
+
+def _knows_sizes(program: str) -> bool:
+    try:
+        said = subprocess.run([program, "--help"], capture_output=True, timeout=_PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"--size" in said.stdout + said.stderr
+
+
+def _bubblewrap() -> str | None:
+    """The program, by a path that is not of the folder we happen to be in."""
+    path = os.pathsep.join(
+        part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")
+    )
+    return shutil.which("bwrap", path=path)
+
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
+_WITH_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
+_UNIX = 1
+_CLOSED = "At the very top of the work tree no new files or folders can be made, only in its folders."
+_NO_MOVES = "Files can't be moved or linked from one folder to another (an old Landlock)."
+
+
+@dataclass(frozen=True)
+class Landlock:
+    """Landlock of version `abi`; `mounting` where this user may have mounts of his own."""
+
+    abi: int
+    mounting: bool
+    name: str = "landlock"
+
+    def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+        """What to run instead of `argv`. Makes the scratch folder if it is not there. `report`: see `why_ended`."""
+        prepare_scratch(policy)
+        planned = plan(policy) if self.mounting else None
+        # In namespaces a socket leads nowhere; without them it must not be made. Those with a name in the file system
+        # can only be hidden by mounts. Pairs (socketpair) are always there.
+        families: tuple[int, ...] = _WITH_INTERNET if self.mounting or policy.network else ()
+        specification = {
+            "kind": "landlock",
+            "steps": planned.steps if planned else None,
+            "rules": list(self._rules(policy)),
+            "network": policy.network,
+            "shared_memory": policy.shared_memory,
+            "families": (_UNIX, *families) if self.mounting else families,
+            "missing": planned.missing if planned else (),
+            "depth": 2 if planned else 0,  # who waits for the namespaces, and their init
+        }
+        return launched(argv, policy, specification, report)
+
+    def narrows(self, policy: Policy) -> tuple[str, ...]:
+        """Where in the work tree a command can't write though `policy` allows it, in sentences."""
+        if self.mounting:
+            return (NARROW,) if plan(policy).narrow else ()
+        top = os.path.realpath(policy.top)
+        closed = not policy.read_only and any(within(path, top) for path in kept_names(policy))
+        return (_CLOSED,) if closed else ()
+
+    def limits_of(self, policy: Policy) -> tuple[str, ...]:
+        """What can't be confined of `policy` here, in sentences."""
+        return tuple(self._limits_with_mounts(policy) if self.mounting else self._limits_without(policy))
+
+    def _rules(self, policy: Policy) -> Iterator[tuple[str, int, list[str]]]:
+        """Folders and files, the rights over them, and what of them is left out: the launcher goes round it."""
+        hidden = (
+            ["/dev"]
+            if self.mounting
+            else ["/dev", "/run/user", *(os.path.realpath(path) for path in policy.hide)]
+        )
+        top = os.path.realpath(policy.top)
+        shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
+        kept = [] if self.mounting else [*kept_names(policy), *shielded]
+        yield "/", READ_DIR, []
+        yield "/", READ, hidden
+        yield from ((root, WRITE, [*kept, *hidden]) for root in writable_roots(policy))
+        yield os.path.realpath(policy.scratch), WRITE, []
+        yield from ((f"/dev/{name}", DEVICE, []) for name in _DEVICES)
+        if self.mounting:
+            yield from ((path, WRITE, []) for path in ("/tmp", "/var/tmp", "/dev/shm"))
+            yield "/dev/pts", DEVICE | READ_DIR, []
+            if os.geteuid():  # /proc/self/comm and the like; root could change the system there
+                yield "/proc", READ_FILE | WRITE_FILE, []
+
+    def _limits_with_mounts(self, policy: Policy) -> Iterator[str]:
+        yield from self.narrows(policy)
+        if self.abi < 2:
+            yield _NO_MOVES
+        if policy.network and self.abi < 6:
+            yield "With the network, abstract Unix sockets of other programs can be reached (an old Landlock)."
+
+    def _limits_without(self, policy: Policy) -> Iterator[str]:
+        yield from self.narrows(policy)
+        if policy.hide:
+            yield "The names of hidden files can be seen, their content can't."
+        yield "The mode, owner and times of files outside of the work tree can be changed where the user may do that."
+        yield "The names and arguments of other processes can be seen, and their priority be changed."
+        yield "/tmp and shared memory can't be written, nor terminals and Unix sockets be opened: some programs fail."
+        if self.abi < 6:
+            yield "Signals can be sent to other programs of the same user (an old Landlock)."
+        if self.abi < 2:
+            yield _NO_MOVES
+
+
+_LONGEST = 4096
+_SETTINGS = (
+    "user/max_user_namespaces",
+    "kernel/unprivileged_userns_clone",
+    "kernel/apparmor_restrict_unprivileged_userns",
+)
+_STATUS = ("Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp")
+
+
+def remembered(bubblewrap: str | None) -> Bubblewrap | Landlock | None:
+    """What worked here last; None where nothing is kept that still holds. `bubblewrap` is its program, where there is
+    one. Only which of them it was is read: programs and versions are those of now."""
+    if (file := _file()) is None or (key := _key(bubblewrap)) is None:
+        return None
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as stream:  # noqa: PTH123
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                return None
+            kept = json.loads(stream.read(_LONGEST))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(kept, dict) or kept.get("key") != key:
+        return None
+    if kept.get("sandbox") == "bubblewrap" and bubblewrap:
+        return Bubblewrap(bubblewrap, sizes=kept.get("sizes") is True)
+    if kept.get("sandbox") == "landlock":
+        return Landlock(landlock.abi(), mounting=kept.get("mounting") is True)
+    return None
+
+
+def remember(worked: object, bubblewrap: str | None) -> None:
+    """Keep that `worked`, the best that was tried; forget what is kept where it is None. In silence when that fails: it
+    is tried again then."""
+    said: dict[str, object] = {}
+    if isinstance(worked, Bubblewrap):
+        said = {"sandbox": "bubblewrap", "sizes": worked.sizes}
+    elif isinstance(worked, Landlock):
+        said = {"sandbox": "landlock", "mounting": worked.mounting}
+    if (file := _file()) is None:
+        return
+    key = _key(bubblewrap)
+    with suppress(OSError):
+        if not said or key is None:
+            file.unlink(missing_ok=True)
+            return
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".sandbox-", dir=file.parent)  # mode 0600
+        try:
+            with open(descriptor, "w", encoding="ascii") as stream:  # noqa: PTH123
+                json.dump({"key": key, **said}, stream)
+            Path(name).replace(file)
+        except BaseException:
+            Path(name).unlink()
+            raise
+
+
+def _file() -> Path | None:
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = cache if cache.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # nobody knows where home is
+        return None
+    return base / "repoagent" / "sandbox.json"
+
+
+def _key(bubblewrap: str | None) -> str | None:
+    """What the answer depends on, as one word; None where a start of the machine can't be told from another."""
+    proc = Path("/proc")
+    try:
+        parts = [__version__, sys.executable, (proc / "sys/kernel/random/boot_id").read_text(), *os.uname()]
+        spaces = sorted((proc / "self/ns").iterdir())
+        parts += [f"{space.name} {space.readlink()}" for space in spaces]
+        lines = (proc / "self/status").read_text(errors="replace").splitlines()
+        if bubblewrap:
+            found = os.stat(bubblewrap)  # noqa: PTH116
+            parts.append(f"{bubblewrap} {found.st_mtime_ns} {found.st_ino} {found.st_size} {found.st_mode}")
+    except OSError:
+        return None
+    parts += [line for line in lines if line.startswith(_STATUS)]
+    parts.append(str(landlock.abi()))
+    for name in (*(f"sys/{name}" for name in _SETTINGS), "self/attr/current"):
+        with suppress(OSError):
+            parts.append(f"{name} {(proc / name).read_text(errors='replace')}")
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,371 @@
+"""Addresses of pages: read strictly, and written in one way, so that what is asked, allowed and fetched is the same.
+
+Which addresses of the network may be connected to: those of the public internet.
+
+One page over HTTP: the name is resolved once, and that very address is connected to; nothing takes for ever.
+
+No proxy is used: it would resolve the name again, somewhere else, and what is refused here could be reached there.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import os
+import re
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from urllib.parse import quote, urljoin, urlsplit
+
+from repoagent import __version__
+from repoagent.dataclass import dataclass
+from repoagent.errors import UsageError
+
+LONGEST = 2_000  # characters
+PORTS = {"http": 80, "https": 443}
+_LOWEST = 1024  # of ports that may be asked for beside the usual ones: below are mail, files, shells
+_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?|\[[0-9a-f:.]+\]")
+_SAFE = "!$&'()*+,;=:@/?-._~%"  # what stands for itself in a path or a query; a quotation mark does not
+
+
+@dataclass(frozen=True)
+class Url:
+    """A page's address. host: in lower case, in the letters of DNS. target: path and query, as they are sent."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def site(self) -> str:
+        """All that stands before the path."""
+        usual = self.port == PORTS[self.scheme]
+        return f"{self.scheme}://{self.host}" + ("" if usual else f":{self.port}")
+
+    def __str__(self) -> str:
+        return self.site + self.target
+
+
+def read_url(text: str, base: Url | None = None) -> Url:
+    """The address that `text` is; relative to `base` where that is given. What follows `#` is left out.
+
+    Raises UsageError, in a sentence that says what is wrong with it.
+    """
+    text = text.strip()
+    if len(text) > LONGEST:
+        raise UsageError(f"the address is longer than {LONGEST} characters.")
+    if not text or re.search(r'[\x00-\x20\x7f-\x9f\\<>"^`{}|]', text):
+        raise UsageError("that is no address of a page: say https://HOST/PATH, with %20 for a space.")
+    try:
+        parts = urlsplit(urljoin(str(base), text) if base else text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UsageError(f"that is no address of a page: {error}.") from error
+    if parts.scheme not in PORTS:
+        raise UsageError(
+            f"only pages of https:// and http:// are fetched, not of {parts.scheme or 'nothing'}:"
+        )
+    if "@" in parts.netloc:
+        raise UsageError("an address with a user name in it is not fetched.")
+    port = PORTS[parts.scheme] if port is None else port
+    if port not in PORTS.values() and port < _LOWEST:
+        raise UsageError(f"port {port} is not one of web pages.")
+    target = quote(parts.path or "/", safe=_SAFE) + (
+        f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
+    )
+    return Url(parts.scheme, _host(host), port, target)
+
+
+def _host(name: str) -> str:
+    try:
+        host = name.lower() if name.isascii() else name.encode("idna").decode("ascii").lower()
+    except UnicodeError as error:
+        raise UsageError("the host of that address is no name.") from error
+    host = f"[{host}]" if ":" in host else host
+    if len(host) > 253 or ".." in host or not _HOST.fullmatch(host):
+        raise UsageError("the host of that address is no name.")
+    return host.removesuffix(".")
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an address of version 4 in its last 32 bits
+# Reserved by the registries of IANA, and taken for global by some versions of Python; some clouds have services there.
+_RESERVED = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "2001::/23", "3fff::/20", "5f00::/16"),
+    )
+)
+
+
+def is_public(address: str) -> bool:
+    """Whether `address`, in digits, belongs to the public internet: not to this machine, its network, or nobody.
+
+    An address of version 6 that holds one of version 4 is what it holds; those that lead through a tunnel are not.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return is_public(str(found.ipv4_mapped))
+        if found in _NAT64:
+            return is_public(str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)))
+        if found.sixtofour is not None or found.teredo is not None or found.is_site_local:
+            return False
+    return found.is_global and not (
+        any(found in network for network in _RESERVED)
+        or found.is_multicast
+        or found.is_reserved
+        or found.is_unspecified
+        or found.is_loopback
+    )
+
+
+def is_address(host: str) -> bool:
+    """Whether `host` is an address in digits, and no name."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of `host`, in digits, in the order in which they are to be tried. Raises OSError."""
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+LARGEST = 2 * 1024 * 1024  # bytes of a page, also when it is unpacked
+SECONDS = 30.0  # for all of it, with its redirections
+REDIRECTIONS = 5
+_MOVED = {301, 302, 303, 307, 308}
+_TRIES = 4  # addresses of one name
+_HEADERS = {
+    "User-Agent": f"repoagent/{__version__}",
+    "Accept": "text/html, application/xhtml+xml, application/json, text/*;q=0.9, */*;q=0.1",
+    "Accept-Language": "en, *;q=0.5",
+    "Accept-Encoding": "gzip",
+    "Connection": "close",
+}
+
+
+@dataclass(frozen=True)
+class Net:
+    """How the network is reached. may: which addresses may be connected to. trust: what a certificate is checked with,
+    None for what the system has."""
+
+    may: Callable[[str], bool] = is_public
+    resolve: Callable[[str, int], Sequence[str]] = resolve
+    trust: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    seconds: float = SECONDS
+    largest: int = LARGEST
+
+
+@dataclass(frozen=True)
+class Page:
+    """An answer. data: the body, at most as long as is taken; cut: there was more. kind: the content type without its
+    parameters, in lower case; charset: what it says of its characters, or ""; broken: it ended too early."""
+
+    url: Url
+    status: int
+    kind: str
+    charset: str
+    data: bytes
+    cut: bool = False
+    broken: bool = False
+
+
+def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
+    """The page at `url`, or at where it leads; `moved` is asked before each step there, and raises to say no.
+
+    Raises UsageError, in a sentence, for whatever goes wrong; a status such as 404 does not.
+    """
+    deadline = time.monotonic() + net.seconds
+    seen = {url}
+    while True:
+        page, target = _one(url, net, deadline)
+        if not target:
+            return page
+        following = read_url(target, url)
+        if url.scheme == "https" and following.scheme == "http":
+            raise UsageError(
+                f"{url.site} leads to {following.site}, which is not encrypted: that is not followed."
+            )
+        if following in seen or len(seen) > REDIRECTIONS:
+            raise UsageError(f"{url.site} leads on and on: {len(seen)} redirections were followed.")
+        began = time.monotonic()
+        moved(url, following)
+        deadline += time.monotonic() - began  # a person may have been asked
+        seen.add(following)
+        url = following
+
+
+def inside(url: Url, address: str) -> str:
+    """Why the host of `url`, which is `address`, is not connected to."""
+    host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
+    return f"{host} is not on the public internet: only public pages are fetched."
+
+
+def _one(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
+    """One answer, and where it leads to. The work is done by a thread, so that whatever hangs is left behind."""
+    exchange = _Exchange(url, net)
+    thread = threading.Thread(target=exchange.run, daemon=True)
+    thread.start()
+    try:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    finally:
+        exchange.abandon()
+    if exchange.failure is not None:
+        raise exchange.failure
+    if exchange.page is None:
+        raise UsageError(f"{url.site} did not answer in full within {net.seconds:g} s.")
+    return exchange.page, exchange.target
+
+
+class _Exchange:
+    """A request and its answer, in a thread of its own."""
+
+    def __init__(self, url: Url, net: Net) -> None:
+        self.url, self.net = url, net
+        self.page: Page | None = None
+        self.target = ""
+        self.failure: UsageError | None = None
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._left = False
+
+    def abandon(self) -> None:
+        """Break the connection, if there is one, now or as soon as it is made."""
+        with self._lock:
+            self._left = True
+            if self._socket is not None:
+                _break(self._socket)
+
+    def run(self) -> None:
+        site = self.url.site
+        try:
+            self._exchange()
+        except ssl.SSLCertVerificationError as error:
+            self.failure = UsageError(f"the certificate of {site} can't be trusted: {error.verify_message}.")
+        except ssl.SSLError as error:
+            self.failure = UsageError(f"no encrypted connection to {site}: {error.reason or error}.")
+        except http.client.HTTPException as error:
+            self.failure = UsageError(f"{site} gave an answer that can't be read ({type(error).__name__}).")
+        except (UnicodeError, ValueError) as error:  # also of names and headers that the libraries refuse
+            self.failure = UsageError(f"{site} gave an answer that can't be read ({error}).")
+        except UsageError as error:
+            self.failure = error
+        except OSError as error:
+            self.failure = UsageError(f"{site} can't be reached: {error.strerror or error}.{_proxy_note()}")
+
+    def _exchange(self) -> None:
+        connection = http.client.HTTPConnection(self.url.host.strip("[]"), self.url.port)
+        try:
+            connection.sock = self._connected(self._addresses())
+            usual = self.url.site.partition("://")[2]
+            connection.putrequest("GET", self.url.target, skip_host=True, skip_accept_encoding=True)
+            for name, value in {"Host": usual, **_HEADERS}.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            self._read(connection.getresponse())
+        finally:
+            connection.close()
+            with self._lock:
+                if self._socket is not None:
+                    self._socket.close()
+
+    def _addresses(self) -> list[str]:
+        found = list(self.net.resolve(self.url.host, self.url.port))
+        if not found:
+            raise UsageError(f"{self.url.host} has no address.")
+        if refused := [address for address in found if not self.net.may(address)]:
+            raise UsageError(inside(self.url, refused[0]))
+        return found[:_TRIES]
+
+    def _connected(self, addresses: Sequence[str]) -> socket.socket:
+        """A connection to the first of `addresses` that answers."""
+        each = self.net.seconds / len(addresses)
+        for address in addresses:
+            try:
+                plain = socket.create_connection((address, self.url.port), timeout=each)
+            except OSError:
+                if address == addresses[-1]:
+                    raise
+                continue
+            break
+        self._hold(plain)
+        plain.settimeout(self.net.seconds)
+        if self.url.scheme == "http":
+            return plain
+        secure = self.net.trust().wrap_socket(
+            plain, server_hostname=self.url.host.strip("[]"), do_handshake_on_connect=False
+        )
+        self._hold(secure)
+        secure.do_handshake()
+        return secure
+
+    def _hold(self, made: socket.socket) -> None:
+        with self._lock:
+            self._socket = made
+            if self._left:
+                _break(made)
+
+    def _read(self, response: http.client.HTTPResponse) -> None:
+        headers = response.headers
+        target = headers.get("Location", "") if response.status in _MOVED else ""
+        data, cut = (b"", False) if target else _body(response, self.net.largest)
+        kind = headers.get_content_type() if headers.get("Content-Type") else ""
+        page = Page(
+            self.url, response.status, kind, headers.get_content_charset() or "", data, cut,
+            broken=not (target or cut) and bool(response.length),
+        )  # fmt: skip
+        self.target = target.encode("latin-1", "replace").decode("utf-8", "replace")
+        self.page = page
+
+
+def _body(response: http.client.HTTPResponse, largest: int) -> tuple[bytes, bool]:
+    """The body, unpacked, and whether there was more than `largest` bytes of it."""
+    packing = response.headers.get("Content-Encoding", "").strip().lower()
+    if packing not in {"", "identity", "gzip", "x-gzip", "deflate"}:
+        raise UsageError(f"the answer is packed as {packing[:40]}, which was not asked for.")
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packing not in {"", "identity"} else None
+    found = bytearray()
+    taken = 0
+    while len(found) <= largest:
+        try:
+            data = response.read1(1 << 16)
+        except http.client.IncompleteRead as error:
+            raise UsageError("the answer broke off.") from error
+        if not data:
+            break
+        taken += len(data)
+        try:
+            found += data if unpack is None else unpack.decompress(data, largest + 1 - len(found))
+        except zlib.error as error:
+            raise UsageError(f"the answer can't be unpacked ({error}).") from error
+        if taken > largest or (unpack is not None and unpack.eof):
+            break
+    return bytes(found[:largest]), len(found) > largest or taken > largest
+
+
+def _break(connection: socket.socket) -> None:
+    try:
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+    except OSError:  # it is closed already
+        pass
+
+
+def _proxy_note() -> str:
+    names = [
+        name
+        for name in ("https_proxy", "http_proxy", "all_proxy")
+        if os.environ.get(name) or os.environ.get(name.upper())
+    ]
+    return f" (The proxy of {names[0]} is not used.)" if names else ""

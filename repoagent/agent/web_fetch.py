@@ -1,0 +1,248 @@
+"""The text of a page: of HTML what a person would read, of other text all of it, of anything else nothing.
+
+The tool `browse`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from importlib.resources import files
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Asked, Gate
+from repoagent.agent.state import Tool
+from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, inside, is_address, read_url
+from repoagent.dataclass import dataclass
+from repoagent.errors import UsageError
+from repoagent.llm.model import fence
+from repoagent.storage.secrets import mask
+
+SECONDS = 30.0  # on the clock, to find the text of a page
+_HTML = {"text/html", "application/xhtml+xml"}
+_TEXT = re.compile(
+    r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
+    r"|application/(json5|jsonlines|ld-json|graphql|x-sh|x-tex|x-python)|message/.+|.+\+xml"
+)
+# Characters are read in these alone: some of Python's other codecs take ages on a long text, or are none.
+_CODECS = re.compile(
+    r"utf-?8|utf-?16(-?[bl]e)?|utf-?32(-?[bl]e)?|(us-)?ascii|iso-?8859-?\d+|latin-?\d+|windows-?\d{3,4}|cp\d{3,4}"
+    r"|koi8-?[rtu]|gb2312|gbk|gb18030|big5(-?hkscs)?|euc-?(jp|kr)|shift[-_]?jis|iso-2022-(jp|kr)|mac-?[a-z]+|tis-?620"
+)
+_META = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]{1,30})", re.IGNORECASE)
+_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+Wrap = Callable[[Sequence[str]], list[str]]
+
+
+def is_html(page: Page) -> bool:
+    """Whether it is HTML; of a page that does not say, by how it begins."""
+    start = page.data[:1024].lstrip().lower()
+    return page.kind in _HTML or (not page.kind and start.startswith((b"<!doctype html", b"<html")))
+
+
+def readable(page: Page, wrap: Wrap) -> str:
+    """The text of `page`; `wrap` puts the program that reads HTML into a sandbox. UsageError: it has none."""
+    if is_html(page):
+        return _of_html(decoded(page), str(page.url), wrap)
+    if page.kind and not _TEXT.fullmatch(page.kind):
+        raise UsageError(f"{page.url} is {_shown(page.kind)}: only pages and text are fetched.")
+    text = decoded(page)
+    if "\0" in text[:8192]:
+        raise UsageError(f"{page.url} is binary: only pages and text are fetched.")
+    return text
+
+
+def decoded(page: Page) -> str:
+    """The characters of `page`, as its first bytes, its header or its own words tell; else as UTF-8."""
+    data = page.data
+    for mark, codec in _MARKS.items():
+        if data.startswith(mark):
+            return data.decode(codec, "replace")
+    names = [page.charset]
+    if is_html(page) and (match := _META.search(data[:4096])):
+        names.append(match[1].decode("ascii"))
+    for name in names:
+        if _CODECS.fullmatch(name.lower()):
+            try:
+                return data.decode(name, "replace")
+            except LookupError:  # a name of the right form that Python does not know
+                continue
+    return data.decode("utf-8", "replace")
+
+
+def _of_html(html: str, url: str, wrap: Wrap) -> str:
+    text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
+    with tempfile.TemporaryFile() as page, tempfile.TemporaryFile() as errors:
+        page.write(html.encode("utf-8", "replace"))
+        page.seek(0)
+        process = subprocess.Popen(
+            wrap([sys.executable, "-I", "-c", text, url]),
+            stdin=page,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            start_new_session=True,
+        )
+        late = threading.Timer(SECONDS, process.kill)
+        late.start()
+        try:
+            with process:
+                found = process.stdout.read(2 * LARGEST) if process.stdout else b""
+                if process.stdout and process.stdout.read(1):  # no page has so much to say
+                    process.kill()
+        finally:
+            late.cancel()
+            process.kill()
+        if process.returncode == 0:
+            return found.decode("utf-8", "replace")
+        errors.seek(0)
+        if b"ImportError" in (said := errors.read(1 << 16)) or b"ModuleNotFoundError" in said:
+            raise UsageError("pages in HTML can't be read: install repoagent with its extra `browse` anew.")
+    raise UsageError(f"the text of {url} could not be found: it takes too long, or is no HTML.")
+
+
+def _shown(kind: str) -> str:
+    return kind if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", kind) else "of a kind that is none"
+
+
+_SAID = 2_000  # characters of the text that comes with a failure
+
+
+def _as_it_is(argv: Sequence[str]) -> list[str]:
+    return list(argv)
+
+
+def _nothing(_: Mapping[str, object]) -> None:
+    pass
+
+
+def _no_limit() -> float | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Window:
+    """What pages are fetched with. wrap: the sandbox of the program that reads HTML. audit: is told of each page.
+    seconds_left: of the run, None without a limit."""
+
+    gate: Gate
+    net: Net = field(default_factory=Net)
+    wrap: Wrap = _as_it_is
+    audit: Callable[[Mapping[str, object]], None] = _nothing
+    seconds_left: Callable[[], float | None] = _no_limit
+
+
+def browse_tool(window: Window) -> Tool:
+    """The tool that fetches pages through `window`."""
+
+    def perform(action: Action) -> Observation:
+        try:
+            return _perform(window, action)
+        except UsageError as error:
+            return Observation("browse", f"Nothing was fetched: {error}", ok=False)
+
+    text = (
+        '<browse url="https://HOST/PATH"/> fetches a public page, and shows its text (HTML as Markdown). '
+        "Nothing can be sent but the address."
+    )
+    return Tool("browse", text, perform, needs="nothing")
+
+
+def _perform(window: Window, action: Action) -> Observation:
+    if unknown := set(action.args) - {"url"}:
+        raise UsageError(f"browse has no argument {min(unknown)}: it has url.")
+    url = read_url(action.args.get("url") or action.body)
+    by = _ask(window.gate, window.net, url)
+    began = time.monotonic()
+    left = window.seconds_left()
+    net = window.net if left is None else _hurried(window.net, left)
+    event = {"kind": "browse", "url": str(url), "by": by}
+    try:
+        page = fetch(url, net, lambda old, new: _follow(window.gate, net, old, new))
+        text = _text(page, window.wrap)
+    except UsageError as error:
+        window.audit({**event, "failed": str(error)})
+        raise
+    took = round(time.monotonic() - began, 3)
+    window.audit(
+        {**event, "at": str(page.url), "status": page.status, "bytes": len(page.data), "seconds": took}
+    )
+    data = {"url": str(page.url), "status": page.status, "kind": page.kind, "bytes": len(page.data)}
+    return Observation("browse", _told(url, page, text), ok=_went_well(page), data=data)
+
+
+def _ask(gate: Gate, net: Net, url: Url, why: str = "") -> str:
+    """By whom it is allowed. Raises UsageError when it is not."""
+    if mask(str(url)) != str(url):
+        raise UsageError("the address holds a key.")
+    digits = url.host.strip("[]")
+    if is_address(digits) and not net.may(digits):
+        raise UsageError(inside(url, digits))
+    notes = [why]
+    if url.scheme == "http":
+        notes.append("it is not encrypted: others can read it, and change what it says")
+    if url.port != PORTS[url.scheme]:
+        notes.append(f"port {url.port} is not the usual one")
+    verdict = gate.decide(
+        Asked("browse", str(url), (f"browse:{url.site}/*",), why="; ".join(filter(None, notes)))
+    )
+    if not verdict.allowed:
+        raise UsageError(verdict.reason)
+    return verdict.by
+
+
+def _follow(gate: Gate, net: Net, old: Url, new: Url) -> None:
+    """Raise UsageError for a redirection that may not be followed: to another host only when that is allowed too."""
+    if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
+        _ask(gate, net, new, f"{old.site} leads there")
+        return
+    for rule in gate.deny:
+        if rule.names("browse", str(new)):
+            raise UsageError(
+                f"{old.site} leads to {new}, and the rule `{rule.pattern}` of the user denies that."
+            )
+
+
+def _hurried(net: Net, left: float) -> Net:
+    return replace(net, seconds=max(0.1, min(net.seconds, left)))
+
+
+def _went_well(page: Page) -> bool:
+    return 200 <= page.status < 300
+
+
+def _text(page: Page, wrap: Wrap) -> str:
+    if _went_well(page):
+        return readable(page, wrap)
+    if is_html(page):
+        return ""
+    try:
+        return readable(page, wrap)[:_SAID]
+    except UsageError:  # a picture, say: the status is what counts
+        return ""
+
+
+def _told(asked: Url, page: Page, text: str) -> str:
+    status = f"{page.status} {http.client.responses.get(page.status, '')}".strip()
+    said = []
+    if page.url != asked:
+        said.append(f"It led to {page.url}.")
+    if not _went_well(page):
+        said.append(f"The answer was {status}.")
+    if page.cut:
+        said.append(f"Only the first {LARGEST >> 20} MB were taken.")
+    if page.broken:
+        said.append("It broke off before its end.")
+    if text.strip():
+        said.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
+    elif _went_well(page):
+        said.append("There is no text on this page.")
+    return "\n".join(said)

@@ -1,0 +1,1 @@
+"""The Python library: `from repoagent import Repository`. Read repository.py first."""

@@ -1,1 +1,0 @@
-"""`repoagent activity`: what was done in this repository, and what it cost."""

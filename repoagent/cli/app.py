@@ -1,0 +1,213 @@
+"""The group of all commands. A command's module is imported when that command is used, and never for help.
+
+What every command that writes does first: settle what an earlier run left behind when it was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import click
+
+from repoagent import __version__
+from repoagent.cli.click_commands import add_global_options, global_options
+from repoagent.cli.session import Session
+from repoagent.errors import Exit
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.git.worktree import WorkTree
+
+# heading of the help: {name: (where its click command is, its line of help)}
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Do": {
+        "edit": ("repoagent.cli.commands.edit:command", "Change files as you ask, in one commit."),
+        "run": ("repoagent.cli.commands.run:command", "Do a whole task and commit the result."),
+        "chat": ("repoagent.cli.chat.command:command", "Work with a model, turn by turn."),
+        "ask": ("repoagent.cli.commands.ask:command", "Ask a model about files, pictures or a pipe."),
+        "apply": ("repoagent.cli.commands.apply:command", "Apply a patch from anywhere, in one commit."),
+        "undo": ("repoagent.cli.commands.undo:undo", "Undo the last edit, or an earlier one."),
+        "redo": ("repoagent.cli.commands.undo:redo", "Redo an edit that you undid."),
+    },
+    "Look": {
+        "neighbors": (
+            "repoagent.cli.commands.neighbors:command",
+            "Show which files change together with a file.",
+        ),
+        "uses": ("repoagent.cli.commands.uses:command", "Show where a symbol is used, file by file."),
+        "history": (
+            "repoagent.cli.commands.history:command",
+            "Show who works on a file, and what each commit did.",
+        ),
+        "outline": ("repoagent.cli.commands.outline:command", "Show what files define, or summarize them."),
+        "recall": ("repoagent.cli.commands.recall:command", "Search notes, conversations and past edits."),
+        "context": ("repoagent.cli.commands.context:command", "Show the prompt that an edit would send."),
+    },
+    "Review": {
+        "review": ("repoagent.cli.commands.review:command", "Find mistakes and omissions in a change."),
+        "hook": ("repoagent.cli.commands.hook:command", "Review every commit or push in a git hook."),
+    },
+    "Manage": {
+        "memory": (
+            "repoagent.cli.commands.memory:command",
+            "Show and change what is remembered about files.",
+        ),
+        "conversation": (
+            "repoagent.cli.commands.conversation:command",
+            "Save, branch and rewrite conversations.",
+        ),
+        "runs": ("repoagent.cli.commands.runs:command", "List runs, follow them and steer them."),
+        "split": ("repoagent.cli.commands.split:command", "Split a large file into segments, and join them."),
+        "models": ("repoagent.cli.commands.models:command", "List the available models, or test one."),
+        "config": ("repoagent.cli.commands.config:command", "Show and set options."),
+        "activity": (
+            "repoagent.cli.commands.activity:command",
+            "Show past edits, runs and reviews, and their cost.",
+        ),
+        "doctor": ("repoagent.cli.commands.doctor:command", "Check the installation and the repository."),
+        "mcp": ("repoagent.cli.commands.mcp:command", "Serve other assistants over MCP."),
+    },
+}
+HIDDEN = {
+    "help": ("repoagent.cli.commands.help:command", "Show the help of a command, or a page."),
+    "mine": ("repoagent.cli.commands.mine:command", "Read the history of the repository into its index."),
+    "completion": ("repoagent.cli.completion:command", "Print the completion script of a shell."),
+}
+COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry in group.items()}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and line of help only; a group within it has a `table` of its own, and
+    a program's `groups` are their headings in the help."""
+
+    table: ClassVar[Mapping[str, tuple[str, str]]]
+
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, tuple[str, str]]]:
+        return {"Commands": self.table}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:  # as the program itself does
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(Exit.USAGE)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for group in self.groups.values() for name in group]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        module, _, name = self.table[cmd_name][0].partition(":")
+        command = getattr(import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}:{name} is no command")
+        add_global_options(command)
+        if ctx.resilient_parsing:
+            from repoagent.cli.completion import equip
+
+            equip(command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.table and not ctx.resilient_parsing:
+            raise _unknown_command(ctx, self.table, args)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.table))  # the columns of all groups are one
+        for heading, group in self.groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in group.items()])
+        click.Command.format_options(self, ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=line)
+            for group in self.groups.values()
+            for name, (_, line) in group.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+class Program(LazyGroup):
+    """The group of all commands, by what they are for."""
+
+    table = COMMANDS
+    groups = GROUPS
+
+
+EPILOG = """\
+Options also work after the command. Use `repoagent help COMMAND` to read about a command, and
+`repoagent help exit-codes` for the exit codes."""
+
+
+def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list[str]) -> Exception:
+    from difflib import get_close_matches
+    from pathlib import Path
+    from shlex import join
+
+    name, program = args[0], ctx.command_path
+    if ctx.parent is None and " " in name.strip():
+        from repoagent.cli.typos import Task
+
+        return Task(f"unknown command '{name}'", name)
+    near = get_close_matches(name, table, n=1, cutoff=0.65)
+    meant = f"'{near[0]}'" if near else ""
+    if ctx.parent is None and Path(name).is_file():
+        meant = f"`{program} edit {join(args)}`"
+    hint = f"; did you mean {meant}?" if meant else ""
+    return click.UsageError(f"unknown command '{name}'{hint}", ctx)
+
+
+@click.command(
+    cls=Program,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    params=global_options(hidden=False),
+    epilog=EPILOG,
+)
+@click.version_option(__version__, prog_name="repoagent", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, /) -> object:
+    """A git-native repository editing assistant: a model's diff becomes one clean commit."""
+    ctx.ensure_object(Session)
+    if ctx.invoked_subcommand is None:
+        terminal = ctx.obj.terminal()
+        if terminal.can_ask and terminal.shows and _in_repository():
+            chat = cast(LazyGroup, ctx.command).get_command(ctx, "chat")
+            with cast(click.Command, chat).make_context("chat", [], parent=ctx) as chat_ctx:
+                return chat_ctx.command.invoke(chat_ctx)
+        click.echo(ctx.get_help())
+        ctx.exit(Exit.NOTHING)  # as `git` alone
+    return None
+
+
+def _in_repository() -> bool:
+    from pathlib import Path
+
+    from repoagent.git.worktree import NoWorkTree, open_worktree
+
+    try:
+        open_worktree(Path.cwd())
+    except NoWorkTree:
+        return False
+    return True
+
+
+def settle(worktree: WorkTree, terminal: Terminal) -> None:
+    """Complete or roll back from the journal; each thing that was done is said in a line."""
+    from repoagent.edit.unfinished import settle as settle_all
+
+    settle_all(worktree, lambda sentence: terminal.note(f"recovered: {sentence}"), terminal.warn)

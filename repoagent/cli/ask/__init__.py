@@ -1,1 +1,0 @@
-"""`repoagent ask`: a prompt and files in, text out."""

@@ -1,0 +1,154 @@
+"""The classes of our commands: options in groups, `--help-all`, and the options that every command takes.
+
+The words of a person for a model, from a file or standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from repoagent.cli.session import Session
+from repoagent.errors import UsageError
+
+LONG = 15  # a command with more options than this shows the first group only, and the rest with --help-all
+_ALL = f"{__name__}.all"  # where a context notes that all groups are shown
+
+Groups = Mapping[str, Sequence[str]]
+
+
+class Command(click.Command):
+    """A command with its options in groups: `option_groups` has their parameters by heading, the most useful first.
+
+    `verbs` are other commands, by the word that calls them as the first argument: `config init`, `review dismiss`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        option_groups: Groups | None = None,
+        verbs: Mapping[str, click.Command] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(*args, **more)
+        self.option_groups = option_groups or {}
+        self.verbs = verbs or {}
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        self.is_long = bool(self.option_groups) and len(options) > LONG
+        if self.is_long:
+            self.params.append(
+                click.Option(
+                    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all,
+                    help="Show all options and exit.",
+                )
+            )  # fmt: skip
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args and args[0] in self.verbs:
+            return self.verbs[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.verbs:
+            with formatter.section("Commands"):
+                formatter.write_dl(
+                    [(_usage(*item), item[1].get_short_help_str(100)) for item in self.verbs.items()]
+                )
+        for heading, params in self.groups(ctx):
+            records = [record for param in params if (record := param.get_help_record(ctx))]
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+            if self.is_long and not ctx.meta.get(_ALL):
+                break
+
+    def groups(self, ctx: click.Context) -> Iterator[tuple[str, list[click.Option]]]:
+        """All options by their heading. The first group ends with those that no group names."""
+        params = {one.name or "": one for one in self.get_params(ctx) if isinstance(one, click.Option)}
+        named = {name for names in self.option_groups.values() for name in names}
+        rest = [param for name, param in params.items() if name not in named]
+        for heading, names in (self.option_groups or {"Options": ()}).items():
+            yield heading, [*(params[name] for name in names), *rest]
+            rest = []
+
+
+def _usage(name: str, verb: click.Command) -> str:
+    return " ".join(
+        [name, *(one.human_readable_name for one in verb.params if isinstance(one, click.Argument))]
+    )
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        show_all_options(ctx)
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def show_all_options(ctx: click.Context) -> None:
+    """Let the help of this context have every group."""
+    ctx.meta[_ALL] = True
+
+
+def _change_folder(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
+    for folder in folders:
+        if folder and not ctx.resilient_parsing:
+            try:
+                os.chdir(folder)
+            except OSError as error:
+                raise UsageError(f"cannot change to '{folder}': {error.strerror}") from error
+
+
+def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    name = param.name or ""
+    if value != Session._field_defaults[name]:
+        ctx.obj = (ctx.find_object(Session) or Session())._replace(**{name: value})
+
+
+def global_options(*, hidden: bool) -> list[click.Parameter]:
+    """The options that stand before a command's name or after it; its own help leaves them `hidden`."""
+    more: dict[str, Any] = {"expose_value": False, "hidden": hidden}
+    return [
+        click.Option(
+            ["-C", "folder"], metavar="DIR", multiple=True, is_eager=True, callback=_change_folder,
+            help="Run as if started in DIR.", **more,
+        ),
+        click.Option(
+            ["--color"], metavar="WHEN", type=click.Choice(["auto", "always", "never"]), callback=_set_session,
+            help="Use colors: auto, always or never.", **more,
+        ),
+        click.Option(
+            ["--no-pager"], is_flag=True, callback=_set_session,
+            help="Do not pipe long output into a pager.", **more,
+        ),
+        click.Option(
+            ["-v", "--verbose"], is_flag=True, callback=_set_session, help="Show more details.", **more
+        ),
+    ]  # fmt: skip
+
+
+def add_global_options(command: click.Command) -> None:
+    """Let `command`, and those in it, take the global options too."""
+    if not any(param.name == "folder" and not param.expose_value for param in command.params):
+        command.params += global_options(hidden=True)
+    inner = getattr(command, "commands", {}) or getattr(command, "verbs", {})
+    for each in inner.values():
+        add_global_options(each)
+
+
+def words_in(file: Path, what: str) -> str:
+    """The text of `file`, of standard input for "-". `what` it is is said where it is no UTF-8. Raises UsageError."""
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the {what} in {file} is no UTF-8 text: save it as UTF-8") from error

@@ -1,0 +1,391 @@
+"""What was done, as lines for a terminal: the newest first, and what it came to.
+
+`repoagent activity --cost`: what was spent on models, in all repositories of this user.
+
+`repoagent activity`: what was done in this repository, and what it cost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent.cli.session import Session, find_layout, json_option, pass_session
+from repoagent.cli.ui.sanitize import clean, one_line, paint
+from repoagent.cli.ui.table import Column, table
+from repoagent.dataclass import dataclass
+from repoagent.errors import Exit, NothingDone, UsageError
+from repoagent.reports.activity import landed, refusals, total, unapplied
+from repoagent.reports.activity_html import ended
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.git.worktree import WorkTree
+    from repoagent.llm.usage import Spent
+    from repoagent.reports.activity import Activity, Event, Sum
+    from repoagent.reports.activity_html import PageContext
+
+COLUMNS = (
+    Column("time"),
+    Column("state"),
+    Column("what", cut="end", least=20),
+    Column("cost", right=True, dropped=1),
+)
+
+
+def render(activity: Activity, limit: int, terminal: Terminal) -> str:
+    shown = list(reversed(activity.events))[:limit]
+    rows = [
+        ((f"{event.time:%Y-%m-%d %H:%M}",), (ended(event), _style(event)), (_what(event),), (_cost(event),))
+        for event in shown
+    ]
+    room = terminal.width if terminal.shows else None
+    lines = list(table(COLUMNS, rows, room, color=terminal.color)) if rows else []
+    more = len(activity.events) - len(shown)
+    if more:
+        lines.append(_dim(f"and {more:,} before; --limit shows more", terminal))
+    whole = total(activity)
+    counts = [
+        f"{whole.applied:,} applied",
+        *(f"{number:,} {state}" for state, number in unapplied(activity)),
+        f"{whole.undone:,} taken back",
+        f"{whole.reviews:,} reviewed",
+    ]
+    failed = sum(event.kind == "run" and event.state == "failed" for event in activity.events)
+    of_runs = f"{whole.runs:,} run{'s' * (whole.runs > 1)}{f' ({failed:,} failed)' if failed else ''}"
+    counts += [of_runs] if whole.runs else []
+    lines += [*([""] if lines else []), *_fold(f"{', '.join(counts)}; {_spent(whole)}", terminal)]
+    if why := refusals(activity):
+        said = ", ".join(f"{one_line(reason)} {count}" for reason, count in why[:6])
+        lines += [_dim(line, terminal) for line in _fold(f"not applied: {said}", terminal)]
+    return "\n".join(lines) + "\n"
+
+
+def _spent(whole: Sum) -> str:
+    """What models took, in words: "2 calls, 812 tokens, $0.0123, 1 of them without a known price"."""
+    calls = f"{whole.calls:,} call{'' if whole.calls == 1 else 's'}"
+    if whole.unpriced == whole.calls:
+        return f"{calls}, {whole.tokens:,} tokens, price not known" if whole.calls else "no calls of models"
+    beyond = f" and {whole.unpriced:,} of unknown price" if whole.unpriced else ""
+    return f"{calls}, {whole.tokens:,} tokens, ${whole.cost:.4f}{beyond}"
+
+
+def _fold(text: str, terminal: Terminal) -> list[str]:
+    """`text` on lines that fit the terminal; on one line for a file or a pipe."""
+    if not terminal.shows:
+        return [text]
+    from textwrap import wrap
+
+    return wrap(text, max(terminal.width, 20), break_on_hyphens=False)
+
+
+def _what(event: Event) -> str:
+    files = ", ".join(event.files[:2]) + (f" and {len(event.files) - 2} more" if len(event.files) > 2 else "")
+    parts = [part for part in (event.what, f"({files})" if files and event.what else files) if part]
+    return one_line(" ".join(parts)) or event.id
+
+
+def _cost(event: Event) -> str:
+    from repoagent.llm.usage import cost_text
+
+    return cost_text(event.cost) if event.cost is not None and event.tokens else ""
+
+
+def _style(event: Event) -> str:
+    if event.kind == "edit" and event.state != "answered":
+        return "green" if landed(event) else "yellow"
+    return "blue" if event.kind == "undo" else "cyan"
+
+
+def _dim(text: str, terminal: Terminal) -> str:
+    return paint(text, "dim") if terminal.color else text
+
+
+COST_VERSION = 1
+_AGO = re.compile(r"([0-9]{1,4})d")
+BY: dict[str, Callable[[Spent], Iterable[str]]] = {
+    "day": lambda spent: [spent.time[:10]],
+    "model": lambda spent: [spent.model],
+    "repository": lambda spent: [spent.repository],
+    "run": lambda spent: [spent.run or "models test"],
+    "file": lambda spent: [f"{spent.repository}/{file}" for file in spent.files],
+    "call": lambda spent: [spent.time],
+}
+
+
+@dataclass
+class _Sum:
+    """`unpriced` of the `calls` are in `cost` (US dollars) with nothing, since nobody knows their price."""
+
+    calls: int = 0
+    sent: int = 0
+    written: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+    estimated: bool = False
+
+    def add(self, spent: Spent, share: float) -> None:
+        self.calls += 1
+        self.sent += round((spent.usage.total - spent.usage.output) * share)
+        self.written += round(spent.usage.output * share)
+        self.cost += (spent.cost or 0.0) * share
+        self.unpriced += spent.cost is None
+        self.estimated |= spent.usage.estimated
+
+
+def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: bool) -> None:
+    """Print a line for each `by`: the calls of models, their tokens and cost, failed ones too. A call about several
+    files counts for each of them with its share."""
+    from repoagent.git.worktree import open_worktree
+    from repoagent.llm.usage import read, state_folder
+    from repoagent.reports.activity import tops
+
+    settings, terminal = session.open(find_layout())
+    only = tops(open_worktree(Path.cwd())) if here else None
+    folder = state_folder()
+    sums: dict[str, _Sum] = {}
+    for spent in read(folder, first_day(since)):
+        names = list(BY[by](spent))
+        for name in names if only is None or spent.repository in only else []:
+            sums.setdefault(name, _Sum()).add(spent, 1 / len(names))
+    if by in ("model", "repository", "file"):  # the dearest first; what happens in time stays in its order
+        sums = dict(sorted(sums.items(), key=lambda item: (-item[1].cost, -item[1].sent)))
+    limit = settings.number_or_none("max_cost_per_day")
+    if as_json:
+        rows = [{by: name, **_as_object(total)} for name, total in sums.items()]
+        content = {"version": COST_VERSION, "folder": str(folder), "max_cost_per_day": limit, "rows": rows}
+        terminal.result(json.dumps(content, indent=2) + "\n")
+        return
+    if not sums:
+        raise NothingDone(
+            f"nothing was spent{'' if since == 'ever' else ' since ' + since}: {folder} has no call"
+        )
+    texts = [(clean(_shown(name)), *_cells(total)) for name, total in sums.items()]
+    if len(texts) > 1:
+        texts.append(("in all", *_cells(_all(sums.values()))))
+    numbers = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
+    heads = (Column(by, cut="middle", least=12), *numbers)
+    cells = [[(cell,) for cell in row] for row in texts]
+    for line in table(heads, cells, terminal.width if terminal.shows else None, color=terminal.color):
+        terminal.styled(f"{line}\n")
+    if any(total.unpriced for total in sums.values()):
+        terminal.note("some of these calls have no known price: see `repoagent models`", "dim")
+    if any(total.estimated for total in sums.values()):
+        terminal.note("~ with tokens that were estimated, where the provider did not count them", "dim")
+    if limit is not None:
+        from repoagent.llm.usage import dollars
+
+        terminal.note(f"max_cost_per_day is {dollars(limit, 0)}", "dim")
+
+
+def first_day(since: str) -> date | None:
+    today = date.today()
+    if since == "ever":
+        return None
+    if since == "today":
+        return today
+    if match := _AGO.fullmatch(since):
+        return today - timedelta(days=int(match[1]))
+    try:
+        return date.fromisoformat(since)
+    except ValueError:
+        raise UsageError(f"--since {since} is no day: say 2026-11-30, today, 7d or ever") from None
+
+
+def _cells(total: _Sum) -> tuple[str, str, str, str]:
+    about = "~" if total.estimated else ""
+    unknown = "+" if total.unpriced else ""
+    return (
+        f"{total.calls:,}",
+        f"{about}{total.sent:,}",
+        f"{about}{total.written:,}",
+        f"${total.cost:.4f}{unknown}",
+    )
+
+
+def _all(sums: Iterable[_Sum]) -> _Sum:
+    whole = _Sum()
+    for one in sums:
+        whole.calls += one.calls
+        whole.sent += one.sent
+        whole.written += one.written
+        whole.cost += one.cost
+        whole.unpriced += one.unpriced
+        whole.estimated |= one.estimated
+    return whole
+
+
+def _shown(name: str) -> str:
+    """A path with the home directory as ~."""
+    home = f"{Path.home()}/"
+    return f"~/{name.removeprefix(home)}" if name.startswith(home) else name
+
+
+def _as_object(total: _Sum) -> dict[str, object]:
+    return {
+        "calls": total.calls,
+        "input": total.sent,
+        "output": total.written,
+        "cost": round(total.cost, 6),
+        "calls_without_price": total.unpriced,
+        "estimated": total.estimated,
+    }
+
+
+VERSION = 1
+_LIMIT = 20  # lines
+_AROUND = 6  # hot files whose neighborhood is looked up
+_BESIDE = 4  # files of each
+
+EXAMPLES = """\b
+Examples:
+  repoagent activity
+  repoagent activity --since 7d --html week.html
+  repoagent activity --since ever --json | jq '.days'
+  repoagent activity --cost --by model --since 7d
+
+The exit code is 1 when there is nothing to show."""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "--since", metavar="DAY", default="30d", show_default=True, help="YYYY-MM-DD, today, Nd or ever."
+)
+@click.option("-n", "--limit", type=int, metavar="N", help="Show at most N lines.  [default: 20]")
+@click.option(
+    "--html", "html", metavar="FILE", help="Write a page with charts to FILE; - is standard output."
+)
+@click.option("--cost", is_flag=True, help="Show what calls of models cost, in all your repositories.")
+@click.option(
+    "--by",
+    type=click.Choice(list(BY)),
+    metavar="WHAT",
+    help="With --cost: sum up by day (the default), model, repository, run, file or call.",
+)
+@click.option("--here", is_flag=True, help="With --cost: count only this repository and its work trees.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    /,
+    *,
+    since: str,
+    limit: int | None,
+    html: str | None,
+    cost: bool,
+    by: str | None,
+    here: bool,
+    as_json: bool,
+) -> int:
+    """Show the edits, undos, reviews and runs of this repository, and what models cost.
+
+    It reads the files in .repoagent/ and your own list of calls; nothing is sent. With --cost, calls that failed count
+    too, and a call about several files counts for each with its share.
+    """
+    if (by or here) and not cost:
+        raise UsageError("--by and --here need --cost")
+    if cost:
+        if html is not None or limit is not None:
+            raise UsageError("--cost cannot be combined with --html or --limit")
+        show_cost(session, by=by or "day", since=since, here=here, as_json=as_json)
+        return Exit.DONE
+    limit = _LIMIT if limit is None else limit
+    if limit < 1:
+        raise UsageError(f"--limit {limit} leaves nothing to show: say 1 or more")
+    if html is not None and as_json:
+        raise UsageError("--json and --html are two forms of the answer: take one of them")
+    from repoagent.git.worktree import open_worktree
+    from repoagent.reports.activity import gather
+
+    cwd = Path.cwd()
+    worktree = open_worktree(cwd)
+    terminal = session.terminal()
+    activity = gather(worktree, since=first_day(since), warn=terminal.warn)
+    words = (
+        "from the beginning"
+        if since == "ever"
+        else f"since {since if since[-1:] != 'd' else first_day(since)}"
+    )
+    if html is not None:
+        _write(terminal, _page(worktree, activity, words), html, cwd)
+    elif as_json:
+        terminal.result(_json(activity))
+    elif activity.events or activity.spent:
+        terminal.styled(render(activity, limit, terminal))
+    else:
+        terminal.note(f"nothing was done here {words}: the first edit or review will be listed")
+    return Exit.DONE if activity.events or activity.spent else Exit.NOTHING
+
+
+def _page(worktree: WorkTree, activity: Activity, words: str) -> str:
+    from repoagent.reports.activity_html import page
+
+    return page(activity, words, _around(worktree, activity))
+
+
+def _around(worktree: WorkTree, activity: Activity) -> list[PageContext]:
+    """The neighborhoods of the hottest files that are still there."""
+    from repoagent.history.neighbors import neighborhood
+    from repoagent.reports.activity import by_file
+    from repoagent.reports.activity_html import PageContext
+
+    found = []
+    hot = [one.name for one in by_file(activity) if one.applied + one.refused + one.undone]
+    for path in [path for path in hot if _is_file(worktree.top / path)][:_AROUND]:
+        rows = neighborhood(worktree, [path], limit=_BESIDE).rows
+        near = tuple(
+            (
+                os.fsdecode(row.path),
+                f"{row.together} of {row.commits}" if row.together else "",
+            )
+            for row in rows
+        )
+        found.append(PageContext(path, near))
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is there; a name that was written down may be one that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _write(terminal: Terminal, text: str, target: str, cwd: Path) -> None:
+    if target == "-":
+        terminal.result(text)
+        return
+    from repoagent.cli.ui.terminal import write_to
+
+    write_to(cwd / target, text.encode("utf-8"), "--html", private=True)
+    terminal.note(f"written to {target}")
+
+
+def _json(activity: Activity) -> str:
+    from dataclasses import asdict
+
+    from repoagent.reports.activity import by_day, by_file, by_model, refusals
+
+    content = {
+        "version": VERSION,
+        "events": [_event(event) for event in activity.events],
+        "days": [asdict(one) for one in by_day(activity)],
+        "models": [asdict(one) for one in by_model(activity)],
+        "files": [asdict(one) for one in by_file(activity)],
+        "refused": [{"reason": reason, "edits": count} for reason, count in refusals(activity)],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _event(event: Event) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {**asdict(event), "time": event.time.isoformat(timespec="seconds")}

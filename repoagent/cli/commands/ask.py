@@ -1,0 +1,370 @@
+"""`repoagent ask`: a prompt and files in, text out.
+
+What `repoagent ask` is asked, from its arguments and standard input.
+
+A reply on a terminal as it comes. Into a pipe it goes whole, at the end: what was written can't be taken back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.options import (
+    effort_option,
+    file_path,
+    max_cost_option,
+    max_tokens_option,
+    model_option,
+    record_option,
+    reply_option,
+    show_prompt_option,
+)
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.dataclass import dataclass
+from repoagent.errors import RepoagentError, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.markdown import Markdown
+    from repoagent.cli.ui.progress import Plain, Working
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.edit.model_setup import ModelSetup
+    from repoagent.git.worktree import WorkTree
+    from repoagent.tasks.ask import Answer, Given, Question
+
+VERSION = 1
+SETTINGS = ("model", "max_tokens", "max_cost", "effort")
+EPILOG = """\b
+Examples:
+  git diff | repoagent ask "what does this do?"
+  repoagent ask "what is wrong in this picture?" screen.png
+  repoagent ask "answer as a table" notes.md paper.pdf -o table.md
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("arguments", nargs=-1, metavar="[PROMPT] [FILE]...")
+@model_option
+@click.option(
+    "-F", "--file", "prompt_file", type=file_path, metavar="FILE", help="Read the prompt from FILE."
+)
+@click.option("--system", metavar="TEXT", help="The system prompt; @FILE reads it from FILE.")
+@click.option(
+    "-o",
+    "--output",
+    type=file_path,
+    metavar="FILE",
+    help="Write the reply to FILE instead of standard output.",
+)
+@max_tokens_option
+@max_cost_option
+@effort_option
+@record_option
+@reply_option
+@show_prompt_option
+@json_option
+@pass_session
+def command(session: Session, /, **options: Any) -> None:
+    """Send PROMPT and FILEs to a model, and print its reply.
+
+    FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. Standard input is one more file; with `-` as
+    PROMPT, or without arguments, it is the prompt. Nothing is changed, and no repository is needed.
+    """
+    from repoagent.git.worktree import layout
+    from repoagent.llm.registry import preload
+
+    given = SimpleNamespace(**options)
+    if str(given.output) == "-":
+        given.output = None
+    preload(given.model or os.environ.get("REPOAGENT_MODEL"))  # its import takes long
+    worktree = _worktree()
+    place = None if worktree is None else layout(worktree)
+    settings, terminal = session.open(place, {key: getattr(given, key) for key in SETTINGS})
+    if given.output is not None:
+        _refuse_unwritable(given.output)
+    question = question_of(given, worktree, terminal)
+    for file in question.files:
+        if file.note:
+            terminal.warn(file.note)
+    if given.show_prompt:
+        _show_prompt(question, settings, terminal, as_json=given.as_json)
+        return
+    _ask(question, given, settings, terminal, worktree)
+
+
+def _ask(
+    question: Question,
+    given: SimpleNamespace,
+    settings: Settings,
+    terminal: Terminal,
+    worktree: WorkTree | None,
+) -> None:
+    from repoagent.cli.ui.progress import ready_for, report
+    from repoagent.git.worktree import layout
+    from repoagent.tasks.ask import Hearing, ask, request_of
+
+    waiting = terminal.working("asking the model")
+    ready = ready_for(settings, terminal, waiting, record=given.record, reply=given.reply)
+    if ready.meter.book is not None:
+        where = str(Path.cwd() if worktree is None else worktree.top)
+        names = tuple(file.name for file in question.files)
+        ready.meter.book = ready.meter.book.about("ask", where, names)
+    request = request_of(question, max_output_tokens=ready.max_output_tokens)
+    with waiting as working:
+        stream = Stream(terminal, working, live=terminal.shows and not (given.as_json or given.output))
+        hearing = Hearing(stream.text, stream.void, stream.waiting, stream.warn)
+        answer = ask(request, ready, None if worktree is None else layout(worktree), hearing)
+        stream.end(answer.reply.text)
+    _deliver(answer, given, terminal)
+    if given.as_json:
+        terminal.result(json.dumps(_as_object(answer, question, ready), indent=2) + "\n")
+    report(terminal, ready)
+
+
+def _deliver(answer: Answer, given: SimpleNamespace, terminal: Terminal) -> None:
+    """Put the reply where it was asked for. It is paid for: where it can't be written it is printed."""
+    from repoagent.cli.ui.terminal import write_to
+    from repoagent.llm.model import wire_text
+
+    text = answer.reply.text
+    if given.output is None:
+        if not (terminal.shows or given.as_json):
+            terminal.result(text)
+        return
+    try:
+        write_to(given.output, wire_text(text).encode(), "-o")
+    except (RepoagentError, OSError):
+        if not given.as_json:
+            terminal.result(text)
+        raise
+    if terminal.tells:
+        terminal.note(f"written to {given.output}", "dim")
+
+
+def _as_object(answer: Answer, question: Question, ready: ModelSetup) -> dict[str, object]:
+    from repoagent.cli.ui.progress import as_object
+    from repoagent.llm.model import display_name
+
+    reply = answer.reply
+    return {
+        "version": VERSION,
+        "text": reply.text,
+        "model": display_name(reply.model or ready.model.spec),
+        "stop": reply.stop,
+        **as_object(ready),
+        "seconds": round(answer.seconds, 3),
+        "files": [_file_object(file) for file in question.files],
+        "sent": answer.sent or None,
+    }
+
+
+def _file_object(file: Given) -> dict[str, object]:
+    media = file.media
+    row: dict[str, object] = {"name": file.name, "type": media.type if media else "text", "bytes": file.size}
+    if media is not None and media.is_image:
+        row |= {"width": media.width, "height": media.height}
+    elif media is not None:
+        row["pages"] = media.pages or None
+    return row
+
+
+def _show_prompt(question: Question, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
+    from repoagent.cli.commands.context import Shown, blocks_of, show_texts
+    from repoagent.edit.model_setup import asked_for
+    from repoagent.llm.client import masked
+    from repoagent.llm.model import display_name
+    from repoagent.llm.registry import DEFAULT_MODEL, chosen
+    from repoagent.tasks.ask import request_of
+
+    try:
+        spec = chosen(settings).spec
+    except RepoagentError:  # nothing is sent, so it needs no key
+        spec = DEFAULT_MODEL
+    request = masked(request_of(question, max_output_tokens=0))
+    found = Shown(display_name(spec), asked_for(settings, spec).window, blocks_of(request))
+    show_texts(found, terminal, as_json=as_json, count=False)
+
+
+def _refuse_unwritable(output: Path) -> None:
+    """Raise UsageError where the reply could not be written: that should be known before it is paid for."""
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder: give -o the name of a file")
+    if not output.parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent}: make it, or give -o another name")
+    if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
+        raise UsageError(f"{output} can't be written: give -o another name")
+
+
+def _worktree() -> WorkTree | None:
+    """The work tree we are in; None outside of one, where nothing is kept."""
+    from repoagent.git.worktree import open_worktree
+
+    try:
+        return open_worktree(Path.cwd())
+    except UsageError:
+        return None
+
+
+USE = 'repoagent ask "PROMPT" [FILE]...'
+PATIENCE = 2.0  # seconds without anything on standard input, after which it is said what is waited for
+
+
+def question_of(given: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
+    """The prompt and the files. Standard input is read at most once: as the prompt, as the file `-`, or, where it is no
+    terminal, as one more file; not where it is the reply. Raises what reading a file raises, UsageError for no
+    prompt."""
+    from repoagent.tasks.ask import Question, read_given, read_stream
+
+    words, names = _split(given)
+    asked_for = (words is None) + names.count("-") + (str(given.reply) == "-")
+    if asked_for > 1:
+        raise UsageError("standard input can be the prompt, one file or the reply: say - only once")
+    if words is None:
+        words = _decoded(_standard_input(terminal), "standard input")
+    if not words.strip():
+        raise UsageError(f"the prompt is empty: {USE}")
+    files = read_given([Path(name) for name in names if name != "-"], worktree, Path.cwd())
+    if "-" in names or (not asked_for and _is_piped()):
+        _say_if_late(terminal)
+        stream = read_stream(sys.stdin.buffer)
+        if stream is not None:
+            files.insert(names.index("-") if "-" in names else len(files), stream)
+        elif "-" in names or _is_piped(stat.S_ISFIFO):
+            terminal.warn("standard input is empty")
+    return Question(words.strip("\n"), tuple(files), _system(given.system))
+
+
+def _split(given: SimpleNamespace) -> tuple[str | None, list[str]]:
+    """The words of the prompt (None: they are on standard input), and the names of the files."""
+    arguments = list(given.arguments)
+    if given.prompt_file is not None:
+        file = str(given.prompt_file)
+        return (None if file == "-" else _decoded(_file(given.prompt_file), file)), arguments
+    if not arguments:
+        if not _is_piped():
+            raise UsageError(f"say what to ask: {USE}")
+        return None, []
+    if arguments[0] == "-":
+        return None, arguments[1:]
+    if _looks_like_a_file(arguments[0]):
+        raise UsageError(f"{arguments[0]} is a file, and the prompt comes first: {USE} (or - to read it)")
+    return arguments[0], arguments[1:]
+
+
+def _looks_like_a_file(word: str) -> bool:
+    try:
+        return ("." in word or "/" in word) and not word.count(" ") and Path(word).is_file()
+    except (OSError, ValueError):  # too long for a name
+        return False
+
+
+def _is_piped(*kinds: Callable[[int], bool]) -> bool:
+    """Whether standard input is of one of these kinds: a pipe, a socket or a file, and no terminal or /dev/null."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return any(is_one(mode) for is_one in kinds or (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISREG))
+
+
+def _say_if_late(terminal: Terminal) -> None:
+    """A pipe that nobody writes to would be waited for in silence."""
+    if _is_piped() and not select.select([sys.stdin.fileno()], [], [], PATIENCE)[0]:
+        terminal.note("reading standard input to its end; without any: </dev/null", "dim")
+
+
+def _system(text: str | None) -> str:
+    if text is None or not text.startswith("@"):
+        return text or ""
+    return text[1:] if text.startswith("@@") else _decoded(_file(Path(text[1:])), text[1:])
+
+
+def _standard_input(terminal: Terminal) -> bytes:
+    _say_if_late(terminal)
+    return sys.stdin.buffer.read()
+
+
+def _file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}") from error
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the prompt in {name} is no UTF-8 text: save it as UTF-8") from error
+
+
+@dataclass
+class Stream:
+    """Renders the pieces of a reply on standard output, if it is `live`."""
+
+    terminal: Terminal
+    working: Working
+    live: bool
+    _started: bool = False
+    _inside_line: bool = False
+    _markdown: Markdown | Plain = field(init=False, repr=False)
+
+    def text(self, piece: str) -> None:
+        """One piece."""
+        if not self.live or not piece:
+            return
+        if not self._started:
+            self.working.quiet()
+            self._markdown = self.terminal.markdown()
+            self._started = True
+        self._show(self._markdown.feed(piece))
+
+    def void(self, text: str) -> None:
+        """What was shown of an attempt that broke off does not count."""
+        if self._started:
+            self._break()
+            self.terminal.note("That reply broke off: it does not count.", "yellow")
+            self._started = False
+
+    def waiting(self, seconds: float, why: str) -> None:
+        self.warn_line(f"{why}; trying again in {seconds:.0f} s")
+
+    def warn(self, sentence: str) -> None:
+        self.working.quiet()
+        self._break()
+        self.terminal.warn(sentence)
+
+    def warn_line(self, sentence: str) -> None:
+        self.working.quiet()
+        self._break()
+        self.terminal.note(sentence)
+
+    def end(self, whole: str) -> None:
+        """The reply is there: its end, or all of it where it came at once."""
+        if not self._started:
+            self.text(whole)
+        self._break()
+
+    def _break(self) -> None:
+        """Print what is held back, and end the line that the model has begun."""
+        if self._started:
+            self._show(self._markdown.rest())
+        if self._inside_line:
+            self._show("\n")
+
+    def _show(self, text: str) -> None:
+        if text:
+            self.working.quiet()
+            self.terminal.styled(text)
+            self._inside_line = not text.endswith("\n")

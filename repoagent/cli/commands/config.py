@@ -1,0 +1,267 @@
+"""`repoagent config`: every option, its value and where that came from; setting one, for you or for a team."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent.cli.click_commands import Command
+from repoagent.cli.session import Session, find_layout, json_option, pass_session
+from repoagent.cli.ui.sanitize import clean, display_width, paint
+from repoagent.errors import NothingDone, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Setting
+    from repoagent.storage.layout import Layout
+
+SHARED = ("config.toml", "context.md", "skills/", "skills/**", "agents/", "agents/**")  # as in .gitignore
+
+CONTEXT = """\
+<!-- Each prompt shows this file: what the project is for, its layout, style and tests, what not to touch. -->
+"""
+
+CONFIG_HEAD = """\
+# Options of repoagent for everybody who works in this repository. These are the defaults: remove a "#" and
+# change the value. Commands, addresses, keys and prices are each person's own and cannot be set here
+# (`repoagent config KEY VALUE` and `git config repoagent.KEY VALUE` do), and limits can only be lower here
+# than a person has them. `repoagent config` shows the values in use and where each comes from.
+"""
+
+EXAMPLES = """\b
+Examples:
+  repoagent config                         list all options
+  repoagent config max_cost                print a value
+  repoagent config max_cost 0.50           set it for yourself
+  repoagent config --shared max_turns 5    set it for the team
+  repoagent config --unset max_cost
+  repoagent config init                    let the team share .repoagent/
+
+Later wins: the default; your own ~/.config/repoagent/config.toml; the team's
+.repoagent/config.toml; `git config repoagent.KEY`; REPOAGENT_KEY in the
+environment; options of a command. Commands, keys and prices cannot be set
+with --shared: a repository must not choose what runs on your machine."""
+
+
+@click.command("init")
+@json_option
+@pass_session
+def init(session: Session, as_json: bool) -> None:
+    """Set up .repoagent/ for a team to share.
+
+    Creates config.toml and context.md in it where they are missing, and lets git track these two and the folders
+    skills/ and agents/; git ignores the rest. Running it again changes nothing.
+    """
+    from repoagent.git.worktree import layout, open_worktree
+
+    worktree = open_worktree(Path.cwd())
+    where = layout(worktree)
+    done = _set_up(where, in_work_tree=where.root.name.startswith("."))
+    terminal = session.terminal()
+    if as_json:
+        terminal.result(_json({"files": [{"path": str(path), "what": what} for path, what in done]}))
+        return
+    for path, what in done:
+        terminal.result(f"{what:9}{os.path.relpath(path)}\n")
+    terminal.note(f"to share it: git add {os.path.relpath(where.root)} && git commit")
+
+
+def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from repoagent.cli.completion import keys
+
+    if ctx.params.get("words"):
+        return []
+    first = [] if ctx.params.get("unset") else [("init", "set up .repoagent/ for a team")]
+    found = [*first, *keys(incomplete)]
+    return [CompletionItem(name, help=about) for name, about in found if name.startswith(incomplete)]
+
+
+@click.command(cls=Command, verbs={"init": init}, epilog=EXAMPLES)
+@click.argument("words", nargs=-1, metavar="[KEY [VALUE]...]", shell_complete=_complete_key)
+@click.option("--shared", is_flag=True, help="Write the team's .repoagent/config.toml, not your own file.")
+@click.option("--unset", is_flag=True, help="Remove KEY from the file.")
+@click.option("-l", "--list", "listed", is_flag=True, help="List all options; the default without a KEY.")
+@click.option("--show-origin", is_flag=True, help="Print where the value of KEY comes from, too.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    /,
+    *,
+    words: tuple[str, ...],
+    shared: bool,
+    unset: bool,
+    listed: bool,
+    show_origin: bool,
+    as_json: bool,
+) -> None:
+    """Show and set options.
+
+    Without arguments, list all options, their values and where each comes from. With KEY, print its value; exit 1
+    when it has none. With VALUE, set it in your own file, or in the team's with --shared. Options that are lists
+    take several VALUEs.
+    """
+    key, values = (words[0] if words else ""), words[1:]
+    if listed and words:
+        raise UsageError("--list takes no KEY")
+    if unset and len(words) != 1:
+        raise UsageError("--unset takes one KEY")
+    if shared and not (values or unset):
+        raise UsageError("--shared needs a KEY and a VALUE")
+    if show_origin and (not key or values or unset):
+        raise UsageError("--show-origin needs a KEY and no VALUE")
+    if unset or values:
+        _write(session, key, values, shared=shared, as_json=as_json)
+    elif key:
+        _show_one(session._replace(no_pager=True), key, show_origin=show_origin, as_json=as_json)
+    else:
+        settings, terminal = session.open(find_layout())
+        if as_json:
+            terminal.result(_json({"settings": [_as_object(setting) for setting in settings]}))
+        else:
+            terminal.styled(_table(list(settings), terminal))
+
+
+def _show_one(session: Session, key: str, *, show_origin: bool, as_json: bool) -> None:
+    from repoagent.config.options import find_or_refuse
+
+    spelled, _ = find_or_refuse(key)
+    settings, terminal = session.open(find_layout())
+    setting = settings.setting(spelled)
+    if as_json:
+        terminal.result(_json(_as_object(setting)))
+    elif setting.value is None:
+        raise NothingDone(f"{spelled} is not set")
+    else:
+        lines = setting.value if isinstance(setting.value, tuple) else (setting.shown,)
+        head = f"{setting.origin}\t" if show_origin else ""
+        terminal.result("".join(f"{head}{line}\n" for line in lines))
+
+
+def _write(session: Session, key: str, values: tuple[str, ...], *, shared: bool, as_json: bool) -> None:
+    """Set an option to `values`, or remove it where there are none."""
+    from repoagent.config.layers import set_value, unset_value
+    from repoagent.config.options import find_or_refuse
+    from repoagent.config.settings import user_file
+    from repoagent.storage.layout import ensure
+
+    spelled, option = find_or_refuse(key)
+    if len(values) > 1 and not isinstance(option.default, tuple):
+        raise UsageError(f"{spelled} takes one value; put it in quotes")
+    layout = find_layout()
+    if shared and layout is None:
+        raise UsageError("--shared needs a repository: run it in one, or leave out --shared")
+    if shared and layout is not None:
+        path = layout.config
+    else:  # the file may be a link into a collection of such files, which stays one
+        path = user_file(os.environ).resolve()
+    value = None
+    if values:
+        value = set_value(path, spelled, "\n".join(values), repository=shared)
+        if shared and layout is not None:
+            ensure(layout)
+    elif not unset_value(path, spelled, repository=shared):
+        raise NothingDone(f"{spelled} is not set in {path}")
+    settings, terminal = session.open(layout)
+    setting = settings.setting(spelled)
+    if as_json:
+        terminal.result(_json({**_as_object(setting), "file": str(path)}))
+    else:
+        terminal.note(f"{'set' if values else 'unset'} {spelled} in {path}")
+    if values and setting.value != value:
+        terminal.warn(f"this value is not used: {setting.origin} sets {setting.shown or 'none'}")
+
+
+def _as_object(setting: Setting) -> dict[str, object]:
+    value = setting.value if not setting.option.secret else setting.shown
+    return {"key": setting.key, "value": value, "origin": setting.origin}
+
+
+def _json(content: Mapping[str, object]) -> str:
+    return json.dumps({"version": 1, **content}, indent=2) + "\n"
+
+
+def _table(settings: list[Setting], terminal: Terminal) -> str:
+    """One line for each setting, two where the terminal is too narrow; what is not a default stands out."""
+    rows = [(setting.key, clean(_value(setting)), clean(_short(setting.origin))) for setting in settings]
+    keys = max(display_width(key) for key, _, _ in rows)
+    values = max(display_width(value) for _, value, _ in rows)
+    narrow = terminal.shows and keys + values + max(display_width(o) for _, _, o in rows) + 4 > terminal.width
+    lines = []
+    for key, value, origin in rows:
+        own = origin != "default"
+        name = key + " " * (keys - display_width(key))
+        head = paint(name, "bold") if own and terminal.color else name
+        tail = paint(origin, "cyan" if own else "dim") if terminal.color else origin
+        if not narrow:
+            lines.append(f"{head}  {value}{' ' * (values - display_width(value))}  {tail}\n")
+        else:
+            lines.append(f"{head}  {value}\n" + (f"{' ' * keys}    {tail}\n" if own else ""))
+    return "".join(lines)
+
+
+def _value(setting: Setting) -> str:
+    return setting.shown.replace("\n", " ") or "none"
+
+
+def _short(origin: str) -> str:
+    """An origin with the home directory as ~."""
+    home = f"file:{Path.home()}/"
+    return f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
+
+
+def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
+    """Make what is missing; each file with what was done to it: "made", "changed" or "kept".
+
+    Raises Refused when a part of the folder is a symbolic link or of another kind.
+    """
+    from repoagent.storage.atomic import read_regular, write_whole
+    from repoagent.storage.layout import ensure
+
+    ensure(layout)
+    done = []
+    for path, text in ((layout.config, config_template()), (layout.context, CONTEXT)):
+        missing = read_regular(path) is None
+        if missing:
+            write_whole(path, text.encode(), private=False)
+        done.append((path, "made" if missing else "kept"))
+    ignore = layout.root / ".gitignore"
+    old = read_regular(ignore) or b""
+    new = _unignore(old, SHARED) if in_work_tree else old
+    if new != old:
+        write_whole(ignore, new, private=False)
+    done.append((ignore, "changed" if new != old else "kept"))
+    return done
+
+
+def _unignore(ignore: bytes, names: tuple[str, ...]) -> bytes:
+    """A `.gitignore` with what it lacks to let git see `names`; whatever else it says stays."""
+    lines = ignore.decode("utf-8", "surrogateescape").split("\n")
+    missing = [f"!/{name}" for name in names if f"!/{name}" not in lines]
+    ended = b"" if not ignore or ignore.endswith(b"\n") else b"\n"
+    return ignore + ended + "".join(f"{line}\n" for line in missing).encode() if missing else ignore
+
+
+def config_template() -> str:
+    """A `config.toml` of comments: every option that a repository may set to its default, with that."""
+    from repoagent.config.layers import why_not_from_repository
+    from repoagent.config.options import OPTIONS
+
+    options = [option for option in OPTIONS if why_not_from_repository(option, option.default) is None]
+    entries = [f"# {option.doc}\n#{option.key} = {_toml(option.default)}\n" for option in options]
+    return "\n".join([CONFIG_HEAD, *entries])
+
+
+def _toml(value: object) -> str:
+    if value is None:
+        return '"none"'
+    return json.dumps(list(value) if isinstance(value, tuple) else value)

@@ -1,0 +1,359 @@
+"""`repoagent conversation edit`: a model, or a person in the editor, rewrites a conversation.
+
+`repoagent conversation summarize`: what was said, in a few sentences of a model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.commands.conversation import (
+    GROUP,
+    VERSION,
+    examples,
+    name_argument,
+    open_desk,
+    turns,
+    word,
+)
+from repoagent.cli.options import (
+    max_cost_option,
+    model_option,
+    record_option,
+    reply_option,
+    show_prompt_option,
+)
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.errors import ModelError, NothingDone, Refused, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.commands.conversation import ConversationContext
+    from repoagent.edit.conversation_edit import Rewrite, Rewritten
+    from repoagent.edit.model_setup import ModelSetup
+    from repoagent.memory.conversation_log import Change
+    from repoagent.memory.conversation_summary import Plan
+    from repoagent.memory.conversations import Held
+    from repoagent.memory.file_summary_store import Summary
+
+EPILOG = examples(
+    'edit parser "shorten the long answers"',
+    'edit file:src/app.py "leave logging out" --user-turns',
+    "edit parser          in your editor",
+    more="\n4 and 5 are about the model, as for an edit.",
+)
+
+
+@click.command(epilog=EPILOG)
+@name_argument()
+@click.argument("request", metavar="[REQUEST]", required=False)
+@click.option("--user-turns", is_flag=True, help="Also change or remove your own turns.")
+@click.option("-y", "--yes", is_flag=True, help="Save without asking.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
+@model_option
+@max_cost_option
+@record_option
+@reply_option
+@show_prompt_option
+@json_option
+@pass_session
+def edit_command(session: Session, /, **options: Any) -> None:
+    """Rewrite NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
+
+    Your own words stay as they are unless you say --user-turns. REQUEST may be - for standard input; without one your
+    editor opens. `undo` takes it back.
+    """
+    from repoagent.edit.conversation_edit import Rewrite, land
+    from repoagent.memory.conversations import find
+
+    given = SimpleNamespace(**options)
+    desk = open_desk(session, {"model": given.model, "max_cost": given.max_cost})
+    found = find(desk.here, given.name, own=True)
+    request = _request(given, desk, found)
+    if given.show_prompt:
+        _show_prompt(desk, Rewrite(found, request, given.user_turns), as_json=given.as_json)
+        return
+    ready: ModelSetup | None = None
+    if request:
+        done, ready = _by_model(given, desk, Rewrite(found, request, given.user_turns))
+    else:
+        done = _by_hand(desk, found)
+    if given.dry_run:
+        _answer(desk, done, None, ready, as_json=given.as_json)
+        return
+    if not given.yes:
+        _agree(desk, done)
+    _answer(desk, done, land(desk.layout, done), ready, as_json=given.as_json)
+
+
+def _request(given: SimpleNamespace, desk: ConversationContext, found: Held) -> str:
+    """The words of the request, "" for the editor. Raises UsageError where nobody can answer."""
+    text = given.request
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if text is not None and not text.strip():
+        raise UsageError("the request is empty: nothing was done")
+    if text is None and (given.show_prompt or not desk.terminal.can_ask):
+        raise UsageError(f'say what to change in {found.place.name}: {GROUP} edit NAME "REQUEST"')
+    if not (given.yes or given.dry_run or given.show_prompt or desk.terminal.can_ask):
+        raise UsageError(
+            "there is no terminal to ask on: say --yes to write it without a question, or --dry-run to see"
+        )
+    return (text or "").strip()
+
+
+def _by_model(
+    given: SimpleNamespace, desk: ConversationContext, asked: Rewrite
+) -> tuple[Rewritten, ModelSetup]:
+    from repoagent.cli.ui.progress import ready_for
+    from repoagent.edit.conversation_edit import Listening, rewrite
+    from repoagent.llm.model import display_name
+
+    terminal = desk.terminal
+    waiting = terminal.working(f"reading {asked.found.place.name}")
+    ready = ready_for(desk.settings, terminal, waiting, record=given.record, reply=given.reply)
+    if ready.meter.book is not None:
+        names = (asked.found.place.about or asked.found.place.name,)
+        ready.meter.book = ready.meter.book.about("edit", str(desk.worktree.top), names)
+    with waiting as working:
+        working.label(f"asking {display_name(ready.model.spec)}")
+        if ready.model.spec == "manual":  # it is the person who is asked now
+            working.quiet()
+        listening = Listening(
+            text=working.text if terminal.verbose else lambda piece: None,
+            void=lambda text: working.note("(that reply broke off and does not count)"),
+            wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+            again=lambda why: _again(desk, why, working.note, working.label),
+        )
+        return rewrite(desk.layout, asked, ready, listening), ready
+
+
+def _again(desk: ConversationContext, why: str, note: Any, label: Any) -> None:
+    """Say that the model is asked once more, and why, where somebody reads it."""
+    if desk.terminal.tells or desk.terminal.verbose:
+        lines = [line for line in why.split("\n") if line.strip()]
+        note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
+        label("asking once more")
+
+
+def _by_hand(desk: ConversationContext, found: Held) -> Rewritten:
+    from repoagent.edit.conversation_edit import by_hand
+
+    text = found.text
+    while True:
+        text = desk.terminal.edit_text(text, ".md") or ""
+        if not text:
+            raise NothingDone(f"the editor left nothing: {found.place.name} is as it was")
+        try:
+            return by_hand(found, text)
+        except Refused as error:
+            desk.terminal.note(str(error))
+            if desk.terminal.ask("Go on editing", {"y": "open it again", "n": "leave it as it was"}) == "n":
+                raise
+
+
+def _agree(desk: ConversationContext, done: Rewritten) -> None:
+    terminal = desk.terminal
+    terminal.note("")
+    terminal.diff(done.diff, aside=True)
+    if done.words:
+        terminal.note(f"\n{done.words}\n", "dim")
+    name = done.found.place.name
+    if terminal.ask(f"Write this to {name}", {"y": "write it", "n": "leave it as it is"}) == "n":
+        raise NothingDone("nothing was changed, as you said")
+
+
+def _answer(
+    desk: ConversationContext,
+    done: Rewritten,
+    written: Change | None,
+    ready: ModelSetup | None,
+    *,
+    as_json: bool,
+) -> None:
+    from repoagent.cli.ui.progress import as_object, report
+    from repoagent.llm.model import display_name
+    from repoagent.memory.conversation_log import digest
+
+    terminal, place = desk.terminal, done.found.place
+    if as_json:
+        paid = None if ready is None else {"model": display_name(ready.model.spec), **as_object(ready)}
+        value = {
+            "version": VERSION,
+            "command": "edit",
+            "name": place.name,
+            "path": str(place.path),
+            "written": written is not None,
+            "before": digest(done.found.data),
+            "after": digest(done.after),
+            "diff": done.diff,
+            "words": done.words,
+            "asked": paid,
+        }
+        terminal.result(json.dumps(value, indent=2) + "\n")
+        return
+    if written is None:
+        terminal.diff(done.diff)
+        if terminal.tells:
+            terminal.note("nothing was written (--dry-run)", "dim")
+    else:
+        added, removed = (
+            sum(line.startswith(mark) and not line.startswith(mark * 3) for line in done.diff.split("\n"))
+            for mark in "+-"
+        )
+        stat = f"+{added} -{removed}"
+        terminal.result(f"changed {place.name} ({stat}); `{GROUP} undo {word(place.name)}` takes it back\n")
+    if ready is not None:
+        report(terminal, ready)
+
+
+def _show_prompt(desk: ConversationContext, asked: Rewrite, *, as_json: bool) -> None:
+    from repoagent.cli.commands.context import Block, Shown, show_texts
+    from repoagent.edit.conversation_edit import first_request
+    from repoagent.edit.model_setup import asked_for
+    from repoagent.llm.model import display_name
+    from repoagent.llm.registry import DEFAULT_MODEL, chosen
+    from repoagent.llm.usage import estimate_tokens
+
+    try:
+        spec = chosen(desk.settings).spec
+    except ModelError:  # nothing is sent, so it needs no key
+        spec = DEFAULT_MODEL
+    window = asked_for(desk.settings, spec).window
+    request = first_request(asked, max_output_tokens=0)
+    pairs = [("system", part) for part in request.system]
+    pairs += [(message.role, part) for message in request.messages for part in message.parts]
+    last = max((place for place, (_, part) in enumerate(pairs) if part.cache), default=-1)
+    blocks = tuple(
+        Block(role, part, estimate_tokens(part.text), place <= last)
+        for place, (role, part) in enumerate(pairs)
+    )
+    show_texts(Shown(display_name(spec), window, blocks), desk.terminal, as_json=as_json, count=False)
+
+
+FEW = 5  # calls that are made without a question
+LEAST_WORDS, MOST_WORDS = 20, 1_000
+WIDEST = 100  # columns of a line of prose
+
+
+@click.command(
+    epilog=examples(
+        "summarize money",
+        "summarize file:src/app.py --words 60",
+        more="\n4 and 5 are about the model, as for an edit.",
+    )
+)
+@name_argument()
+@click.option(
+    "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N", default=150, show_default=True,
+    help="The length of the summary, roughly.",
+)  # fmt: skip
+@model_option
+@click.option("--refresh", is_flag=True, help="Ask again for what a model wrote; keep your corrections.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
+@max_cost_option
+@record_option
+@reply_option
+@json_option
+@pass_session
+def summarize_command(session: Session, /, **options: Any) -> None:
+    """Say what was wanted in NAME, what was decided, what did not work and what is open.
+
+    The answer is kept under the hash of what was summarized: asked again, nothing is paid until more was said.
+    """
+    from repoagent.memory.conversation_summary import plan
+    from repoagent.memory.conversations import find
+
+    given = SimpleNamespace(**options)
+    flags = {"model": given.model, "max_cost": given.max_cost}
+    desk = open_desk(session, flags)
+    if not given.model and (model := desk.settings.text_or_none("summary.model")):
+        desk = open_desk(session, {**flags, "model": model})
+    found = find(desk.here, given.name)
+    todo = plan(desk.layout, found, words=given.words, refresh=given.refresh, warn=desk.terminal.warn)
+    if not todo.pieces:
+        raise NothingDone(f"nothing is said in {found.place.name}: there is nothing to summarize")
+    if todo.summary is not None and not todo.calls:
+        _show(desk, found, todo, todo.summary, None, as_json=given.as_json)
+        return
+    _ask(desk, found, todo, given)
+
+
+def _ask(desk: ConversationContext, found: Held, todo: Plan, given: SimpleNamespace) -> None:
+    from repoagent.cli.ui.progress import about, agree, as_object, ready_for, report
+    from repoagent.llm.model import display_name
+    from repoagent.memory.conversation_summary import estimated, summarize
+
+    terminal = desk.terminal
+    waiting = terminal.working("asking the model")
+    ready = ready_for(desk.settings, terminal, waiting, record=given.record, reply=given.reply)
+    usage = estimated(todo, given.words)
+    price = ready.meter.price_of(ready.model.spec)
+    first = todo.pieces[todo.known].first
+    what = turns(todo.pieces[-1].last - first + 1)
+    sentence = f"{display_name(ready.model.spec)} would summarize {what} "
+    sentence += about(todo.calls, usage, None if price is None else price.of(usage))
+    agree(terminal, sentence, few=given.yes or todo.calls <= FEW, less="name a shorter one")
+    if ready.meter.book is not None:
+        names = (found.place.about or found.place.name,)
+        ready.meter.book = ready.meter.book.about("summarize", str(desk.worktree.top), names)
+    with waiting as working:
+        summary = summarize(
+            desk.layout, found, todo, ready.model, ready.meter,
+            words=given.words,
+            on_piece=lambda number, of: working.label(_doing(found.place.name, number, of)),
+            on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+        )  # fmt: skip
+    paid = {"model": display_name(ready.model.spec), **as_object(ready)}
+    _show(desk, found, todo, summary, paid, as_json=given.as_json)
+    report(terminal, ready)
+
+
+def _doing(name: str, number: int, of: int) -> str:
+    return f"summarizing {name}" + (f": part {number} of {of}" if of > 1 else "")
+
+
+def _show(
+    desk: ConversationContext,
+    found: Held,
+    todo: Plan,
+    summary: Summary,
+    paid: dict[str, object] | None,
+    *,
+    as_json: bool,
+) -> None:
+    from repoagent.cli.commands.outline_summary import folded
+    from repoagent.cli.ui.sanitize import clean
+    from repoagent.memory.conversation_log import digest
+
+    terminal = desk.terminal
+    if as_json:
+        value = {
+            "version": VERSION,
+            "name": found.place.name,
+            "sha256": digest(found.data),
+            "turns": len(found.conversation.turns),
+            "summary": summary.text,
+            "model": summary.model,
+            "date": summary.date,
+            "edited": summary.edited,
+            "kept": None if summary.place is None else str(summary.place),
+            "asked": paid,
+        }
+        terminal.result(json.dumps(value, indent=2) + "\n")
+        return
+    text = clean(summary.text)
+    wide = max(20, min(WIDEST, terminal.width))
+    lines = [folded(line, wide) for line in text.split("\n")] if terminal.shows else [text]
+    terminal.styled("\n".join(lines) + "\n")
+    if terminal.tells or terminal.verbose:
+        state = "asked" if paid else f"known since {summary.date[:10]}"
+        if summary.edited:
+            state += ", corrected by a person"
+        place = "" if summary.place is None else f"; to correct it, edit {os.path.relpath(summary.place)}"
+        terminal.note(f"{found.place.name}: {state}{place}", "dim")

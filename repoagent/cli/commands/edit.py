@@ -1,0 +1,331 @@
+"""`repoagent edit`: one request, one validated change, one commit.
+
+`repoagent edit --again`: change the prompt of the last edit, not its output.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from repoagent.cli.click_commands import words_in
+from repoagent.cli.options import (
+    LANDING_CONFLICTS,
+    Committing,
+    asking,
+    check_unconfined_option,
+    commit_options,
+    committing,
+    effort_option,
+    file_path,
+    max_cost_option,
+    max_tokens_option,
+    model_option,
+    parse_check,
+    record_option,
+    refuse_conflicts,
+    reply_option,
+    show_prompt_option,
+)
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.signals import Ended
+from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.edit.request import EditRequest, Target
+    from repoagent.edit.undo import Asked
+    from repoagent.git.worktree import WorkTree
+
+EPILOG = """\b
+Examples:
+  repoagent edit src/app.py "return a default when the config file is missing"
+  repoagent edit src/app.py::load tests/test_app.py "..." --check "pytest -q"
+  git log -1 --format=%B | repoagent edit --yes CHANGES.md -
+"""
+
+SETTINGS = {  # option of the command line: key of the configuration
+    "model": "model",
+    "check": "check",
+    "check_unconfined": "check.unconfined",
+    "max_turns": "max_turns",
+    "max_tokens": "max_tokens",
+    "max_cost": "max_cost",
+    "scope": "edit.scope",
+    "edit_format": "edit.format",
+    "effort": "effort",
+}
+CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: by their parameters
+
+
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "model", "yes", "by_hunk", "dry_run", "no_commit", "check", "create", "read", "scope", "branch", "again",
+        "max_cost",
+    ),
+    "Input and output": ("message_file", "conversation", "as_json"),
+    "Model": ("effort", "edit_format", "max_turns", "max_tokens", "reply", "record", "show_prompt", "count"),
+    "Safety": ("strict", "allow_sensitive", "no_parse_check", "check_unconfined"),
+    "Commit": ("edit_message", "signoff", "sign", "fixup", "no_verify", "include_dirty"),
+}  # fmt: skip
+
+
+class Files(NamedTuple):
+    """The files to edit and to read, and the instruction where it is among the arguments."""
+
+    targets: tuple[Target, ...]
+    read: tuple[str, ...]
+    text: str | None
+
+
+@click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
+@click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
+@model_option
+@click.option("-F", "--message-file", type=file_path, metavar="FILE", help="Read the instruction from FILE.")
+@asking
+@click.option("--check", metavar="CMD", help="Commit only if CMD passes; the model sees its failure.")
+@check_unconfined_option
+@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Make at most N model calls.")
+@max_tokens_option
+@max_cost_option
+@click.option("--create", is_flag=True, help="Create files that do not exist.")
+@click.option(
+    "--scope",
+    type=click.Choice(["files", "neighbors", "repo"]),
+    metavar="SCOPE",
+    help="Change only these files, also their neighbors, or any: files, neighbors or repo.",
+)
+@click.option("--read", multiple=True, metavar="FILE", help="Show FILE to the model, read-only. Repeatable.")
+@committing
+@click.option(
+    "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", metavar="HOW",
+    help="Use earlier exchanges about the files (continue, the default) or start over (fresh).",
+)  # fmt: skip
+@click.option("--again", is_flag=True, help="Undo the last edit, change its request and run it again.")
+@click.option(
+    "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
+    metavar="FORM", help="Ask for this form of answer: auto, diff, search, whole or function.",
+)  # fmt: skip
+@effort_option
+@reply_option
+@click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
+@record_option
+@show_prompt_option
+@click.option("--count", is_flag=True, help="With --show-prompt: let the provider count the tokens.")
+@json_option
+@pass_session
+def command(session: Session, /, **options: Any) -> Exit:
+    """Change FILEs as INSTRUCTION says, and commit exactly that change.
+
+    FILE may name lines or a definition: FILE:10-40, FILE::symbol. Without an INSTRUCTION your editor opens; `-` reads
+    it from standard input.
+    """
+    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.llm.registry import preload
+
+    given = SimpleNamespace(**options)
+    _refuse_conflicts(given)
+    early = given.model or os.environ.get("REPOAGENT_MODEL")
+    preload(early)  # its import takes long, and runs while git is waited for
+    worktree = open_worktree(Path.cwd())
+    settings, terminal = session.open(
+        layout(worktree),
+        {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)},
+    )
+    from repoagent.cli.app import settle
+
+    settle(worktree, terminal)
+    files = _files(given, worktree)
+    from repoagent.cli.ui.echo import hush
+
+    if not given.show_prompt:
+        hush(terminal)
+    from repoagent.cli.commands.context import prompt_of, show_texts
+    from repoagent.cli.ui.confirm import TerminalInterface
+    from repoagent.cli.ui.outcome import show_outcome
+    from repoagent.edit.edit import edit
+    from repoagent.edit.model_setup import means
+
+    ask = partial(_request, given, worktree, terminal, settings, files)
+    if given.show_prompt:
+        shown = prompt_of(worktree, ask(), settings, count=given.count)
+        show_texts(shown, terminal, as_json=given.as_json, count=given.count)
+        return Exit.DONE
+    if not (given.yes or given.dry_run or terminal.can_ask):
+        raise UsageError(
+            "there is no terminal to ask on: say --yes to apply without a question, or --dry-run to see"
+        )
+    waiting = terminal.working("reading the repository")
+    # before a person writes a request that could not be sent
+    ready = means(settings, given.record, given.reply, terminal.warn, waiting.progress)
+    request = ask()
+    with waiting as working:
+        talk = TerminalInterface(
+            terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=not given.no_commit
+        )
+        try:
+            outcome = edit(worktree, request, settings, talk, ready)
+        except RepoagentError as error:
+            talk.last_words(error)
+            raise
+        except KeyboardInterrupt as error:
+            if not talk.stopped:
+                talk.interrupted("interrupted; nothing was changed")
+            talk.last_words(error)
+            if given.as_json or isinstance(error, Ended):
+                raise
+            return Exit.INTERRUPTED
+    show_outcome(
+        outcome, terminal,
+        as_json=given.as_json, said=talk.said, answered=talk.answered, ending=talk.ending,
+    )  # fmt: skip
+    return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
+
+
+def _refuse_conflicts(given: SimpleNamespace) -> None:
+    """Raise UsageError for options that can't be meant together, and for no argument at all."""
+    if not given.arguments and not given.again:
+        raise UsageError('say which file and what to do: repoagent edit FILE "INSTRUCTION"')
+    refuse_conflicts(given, LANDING_CONFLICTS, CONFLICTS)
+
+
+def _files(given: SimpleNamespace, worktree: WorkTree) -> Files:
+    """The files that the command line names, and its words.
+
+    Raises what `prepare` would raise of the files: before a model is looked for and an instruction is written.
+    """
+    from dataclasses import replace
+
+    from repoagent.cli.typos import Task
+    from repoagent.edit.request import no_file, parse_target, split_arguments
+    from repoagent.git.worktree import relative
+
+    cwd = Path.cwd()
+    read = tuple(relative(worktree, path, cwd) for path in given.read)
+    if given.again:
+        return Files((), read, None)
+    files, text = split_arguments(
+        given.arguments, instruction_elsewhere=bool(given.message_file), cwd=cwd, create=given.create
+    )
+    if not files and text and text != "-":
+        raise Task("edit needs a file", text, "edit")
+    if not files:
+        raise UsageError('name the file to edit: repoagent edit FILE "INSTRUCTION"')
+    named = [parse_target(file, cwd) for file in files]
+    targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
+    for target in targets:  # at once: what reads the files takes long to load
+        if not (given.create or os.path.lexists(worktree.top / target.path)):
+            raise no_file(worktree, target.path)
+    from repoagent.edit.prompt.gather import read_sources
+
+    read_sources(worktree, targets, read, create=given.create)
+    return Files(targets, read, text)
+
+
+def _request(
+    given: SimpleNamespace,
+    worktree: WorkTree,
+    terminal: Terminal,
+    settings: Settings,
+    files: Files,
+) -> EditRequest:
+    """What the command line asks for. Raises UsageError for what can't be meant."""
+    from repoagent.edit.request import EditRequest
+    from repoagent.tasks.check import check_of
+
+    targets, read, text = files
+    instead_of = None
+    if given.again:
+        instruction, before = ask_again(worktree, terminal, given.arguments)
+        instead_of, targets = None if before.edit.undone else before.edit.id, before.targets
+    else:
+        instruction = _instruction(text, given, terminal, targets)
+    return EditRequest(
+        instruction=instruction,
+        targets=targets,
+        instead_of=instead_of,
+        read=read,
+        create=given.create or given.again,
+        scope=settings.text("edit.scope"),
+        check=check_of(settings),
+        strict=given.strict,
+        parse_check=settings.switch("edit.parse_check"),
+        fresh=given.conversation == "fresh",
+        dry_run=given.dry_run,
+        allow_sensitive=given.allow_sensitive,
+        sensitive=settings.texts("edit.sensitive"),
+        commit=commit_options(given),
+    )
+
+
+def _instruction(
+    text: str | None, given: SimpleNamespace, terminal: Terminal, targets: tuple[Target, ...]
+) -> str:
+    """The words of the request, from wherever they come. Raises UsageError when there are none."""
+    if given.message_file is not None:
+        text = words_in(given.message_file, "instruction")
+    elif text == "-":
+        text = words_in(Path("-"), "instruction")
+    elif text is None:
+        text = _written(terminal, targets)
+    if not text.strip():
+        raise UsageError("the instruction is empty: nothing was done")
+    return text.strip()
+
+
+def _written(terminal: Terminal, targets: tuple[Target, ...]) -> str:
+    """What the person writes in the editor."""
+    names = ", ".join(target.path for target in targets)
+    if not terminal.can_ask:
+        raise UsageError(f'say what to do with {names}: repoagent edit FILE "INSTRUCTION" (or - to read it)')
+    head = f"\n# Say what to change in {names}. Lines that begin with # are left out.\n"
+    text = terminal.edit_text(head, ".md") or ""
+    text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
+    if not text.strip():
+        raise NothingDone("no instruction was written: nothing was done")
+    return text
+
+
+SCISSORS = "# ------------------------ >8 ------------------------"
+HEAD = (
+    "{request}\n\n" + SCISSORS + "\n"
+    "# Above: what you asked. Change it; {what} and the new request is run on the same files.\n"
+    "# Below: what was said then, for you to read. It is not sent. Empty the text above to leave all as it is.\n\n"
+)
+
+
+def ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, Asked]:
+    """The new request (`words` are it, where given) and the edit that it takes the place of.
+
+    Nothing is taken back yet. Raises NothingDone when the person leaves no request, UsageError when there is nobody
+    to ask or more than an instruction is given.
+    """
+    from repoagent.edit.undo import asked
+
+    if len(words) > 1:
+        raise UsageError(
+            '--again goes to the files of the last edit: say only repoagent edit --again "INSTRUCTION"'
+        )
+    before = asked(worktree)
+    request = words[0].strip() if words else _edited(before, terminal)
+    if not request:
+        raise NothingDone("the request was left empty; the edit stays as it is")
+    return request, before
+
+
+def _edited(before: Asked, terminal: Terminal) -> str:
+    if not terminal.can_ask:
+        raise UsageError(
+            'there is no terminal to edit the request on: say repoagent edit --again "INSTRUCTION"'
+        )
+    what = f"the edit {before.edit.id} " + ("stays taken back" if before.edit.undone else "is taken back")
+    head = HEAD.format(request=before.request, what=what)
+    said = "\n\n".join(f"[{turn.role}]\n{turn.text}" for turn in before.turns)
+    text = terminal.edit_text(head + said + "\n", ".md") or ""
+    return text.partition(SCISSORS)[0].strip()

@@ -1,0 +1,93 @@
+"""`repoagent help`: the help of a command, the exit codes, or a page of the documentation, which is in the wheel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent.cli.session import Session, pass_session
+from repoagent.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+EXIT_CODES = {
+    Exit.DONE: "success",
+    Exit.NOTHING: "nothing was done: there was nothing to change, or you declined",
+    Exit.USAGE: "wrong usage: an unknown option, a file that does not exist, no repository",
+    Exit.REFUSED: "refused: the edit does not fit, or touches what it must not",
+    Exit.NO_MODEL: "no model is available, or its output is unusable",
+    Exit.LIMIT: "a limit was reached: cost, tokens, turns or time",
+    Exit.CHECK_FAILED: "a check or a hook failed; your files are as they were before",
+    Exit.BUSY: "another process holds the lock",
+    Exit.INTERNAL: "an internal error of repoagent; the message names a report file",
+    Exit.INTERRUPTED: "interrupted by ^C or a signal",
+}
+NOTES = """\
+`review` exits with 1, and `hook run` with 6, when a finding reaches the level of
+--fail-on. Commands that search (`outline`, `uses`, `recall`, `activity`) exit with
+1 when they find nothing. `runs wait` exits with the code of the run.
+"""
+_TOPIC = "exit-codes"
+_PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    root = ctx.find_root()
+    if ctx.params.get("words") or not isinstance(root.command, click.Group):
+        return []
+    names = [*root.command.list_commands(root), _TOPIC]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_complete)
+@pass_session
+@click.pass_context
+def command(ctx: click.Context, session: Session, words: tuple[str, ...]) -> None:
+    """Show the help of COMMAND: `repoagent help edit`, `repoagent help memory show`.
+
+    Without a COMMAND, list all commands. `repoagent help exit-codes` lists the exit codes, and
+    `repoagent help docs/models.md` prints that page of the documentation.
+    """
+    if words and (page := _PAGE.fullmatch(words[0])):
+        session.terminal().result(read_page(page[1]))
+    else:
+        click.echo(exit_codes() if words == (_TOPIC,) else _context_of(ctx.find_root(), words).get_help())
+
+
+def read_page(name: str) -> str:
+    """The text of docs/NAME.md. Raises UsageError where there is no such page."""
+    package = Path(__file__).parents[2]
+    folder = next(one for one in (package / "docs", package.parent / "docs") if one.is_dir())
+    try:
+        return (folder / f"{name}.md").read_text("utf-8")
+    except FileNotFoundError:
+        names = ", ".join(sorted(page.stem for page in folder.glob("*.md")))
+        raise UsageError(f"no such page: docs/{name}.md; the pages are {names}") from None
+
+
+def exit_codes() -> str:
+    formatter = click.HelpFormatter(width=80)
+    with formatter.section("Exit codes"):
+        formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
+    return f"{formatter.getvalue()}\n{NOTES}".rstrip("\n")
+
+
+def _context_of(context: click.Context, words: tuple[str, ...]) -> click.Context:
+    """The context of the command that `words` name. Raises UsageError where there is none."""
+    for word in words:
+        at, name, parent = context.command, word, context
+        if isinstance(at, click.Group):
+            found = at.resolve_command(context, [word])[1]
+        elif found := getattr(at, "verbs", {}).get(word):
+            name, parent = f"{context.info_name} {word}", context.parent or context
+        if found is None:
+            raise click.UsageError(f"'{context.command_path}' has no command '{word}'", context)
+        context = click.Context(found, info_name=name, parent=parent, **found.context_settings)
+    return context

@@ -1,0 +1,368 @@
+"""`repoagent hook`: have each commit or push reviewed by git's own hooks, beside those that are there.
+
+`repoagent hook run`: what a hook does. It says little, and stops git for findings, not for troubles of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+
+from repoagent.cli.app import LazyGroup
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.errors import Busy, Exit, Refused, RepoagentError
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.git.worktree import WorkTree
+    from repoagent.review.finding import Level, Report
+    from repoagent.review.hooks.install import Found, Hooks
+    from repoagent.review.hooks.run import Looked
+    from repoagent.storage.layout import Layout
+
+VERSION = 1
+NAMES = ("pre-commit", "commit-msg", "pre-push")
+
+EXAMPLES = """\b
+Examples:
+  repoagent hook install                      review what is committed
+  repoagent hook install --commit-msg         the same, and heed its trailers
+  repoagent hook install --pre-push
+  repoagent hook status
+  repoagent hook uninstall
+
+\b
+A hook stops git (git commit --no-verify goes past it) only for findings from
+the level of review.fail_on on. What keeps it from looking, a model that can't
+be reached for one, is said in a line, and git goes on, unless --strict.
+
+With commit-msg in place of pre-commit a trailer of the message counts:
+  Review-Ignore: partner-missing docs/api.md
+
+A hook that is there already is kept and runs first; `uninstall` brings it back
+as it was. One that belongs to a program (pre-commit, husky, lefthook) or to
+the repository is left alone, and what to add there is said."""
+
+
+class Hook(LazyGroup):
+    table: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "install": ("repoagent.cli.commands.hook:install", "Install the hooks, next to those that exist."),
+        "uninstall": ("repoagent.cli.commands.hook:uninstall", "Remove them, and restore what was there."),
+        "status": ("repoagent.cli.commands.hook:status", "Show which hooks are installed, and by whom."),
+        "run": ("repoagent.cli.commands.hook:run_command", "Run a hook; for git and hook managers."),
+    }
+
+
+@click.group(cls=Hook, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
+def command() -> None:
+    """Review each commit or push through git's hooks."""
+
+
+def _chosen(function: Callable[..., None]) -> Callable[..., None]:
+    for name, what in reversed(
+        list(
+            zip(NAMES, ("what is staged", "what is staged, with its message", "what is pushed"), strict=True)
+        )
+    ):
+        function = click.option(f"--{name}", is_flag=True, help=f"The hook {name}: {what}.")(function)
+    return function
+
+
+@click.command(short_help="Install the hooks, next to those that exist.")
+@_chosen
+@click.option("--strict", is_flag=True, help="Let git stop also when the review itself fails.")
+@click.option(
+    "--everywhere", is_flag=True, help="Where core.hooksPath is shared with other repositories too."
+)
+@json_option
+@pass_session
+def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: bool, **flags: bool) -> None:
+    """Install hooks; without one named, pre-commit.
+
+    Work trees of one repository share its hooks.
+    """
+    from repoagent.review.hooks.install import install as install_hooks
+
+    names = _names(flags) or NAMES[:1]
+    found = _look()
+    told = install_hooks(found, names, _program(), strict=strict, everywhere=everywhere)
+    _tell(session, told, as_json=as_json)
+
+
+@click.command(short_help="Remove them, and restore what was there.")
+@_chosen
+@json_option
+@pass_session
+def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
+    """Remove our hooks; without one named, all of them. What was there before is there again."""
+    from repoagent.review.hooks.install import uninstall as uninstall_hooks
+
+    told = uninstall_hooks(_look(), _names(flags) or NAMES)
+    _tell(session, told or ["there is no hook of repoagent here"], as_json=as_json)
+
+
+@click.command(short_help="Show which hooks are installed, and by whom.")
+@json_option
+@pass_session
+def status(session: Session, /, *, as_json: bool) -> None:
+    """Show where git looks for hooks here, which are there, and whose they are."""
+    found = _look()
+    terminal = session.terminal()
+    if as_json:
+        rows = [
+            {
+                "name": one.name,
+                "path": str(one.path),
+                "state": one.state,
+                "manager": one.manager.name if one.manager else None,
+                "before": one.before,
+                "executable": one.runs,
+            }
+            for one in found.found
+        ]
+        content = {
+            "version": VERSION, "folder": str(found.folder), "whose": found.whose, "off": found.off or None,
+            "hooks": rows,
+        }  # fmt: skip
+        terminal.result(json.dumps(content, indent=2) + "\n")
+        return
+    if found.off:
+        terminal.result(f"git runs no hooks here, since {found.off}\n")
+        return
+    terminal.result(f"hooks are in {found.folder}{_WHOSE[found.whose]}\n")
+    for one in found.found:
+        terminal.result(f"{one.name:<10}  {_state(one)}\n")
+
+
+_WHOSE = {
+    "repository": "",
+    "team": ", which is part of the repository",
+    "everywhere": ", which other repositories use too",
+}
+
+
+def _state(found: Found) -> str:
+    before = ", after the one that was there" if found.before else ""
+    if found.state == "managed" and found.manager:
+        return f"of {found.manager.name}"
+    idle = "" if found.runs else ", not executable: git does not run it"
+    return {
+        "none": "none",
+        "ours": f"of repoagent{before}{idle}",
+        "changed": f"of repoagent, changed by hand{before}{idle}",
+        "legacy": f"of repoagent, run by the one of pre-commit{before}",
+        "odd": "something that is no file",
+    }.get(found.state, f"another one{idle}")
+
+
+def _names(flags: Mapping[str, bool]) -> tuple[str, ...]:
+    return tuple(name for name in NAMES if flags[name.replace("-", "_")])
+
+
+def _look() -> Hooks:
+    from repoagent.review.diff.select import open_repository
+    from repoagent.review.hooks.install import look
+
+    worktree, _, bare = open_repository(Path.cwd())
+    return look(worktree, bare=bare)
+
+
+def _program() -> tuple[str, ...]:
+    """What runs repoagent as it runs now: the script beside this Python, or this Python."""
+    script = Path(sys.executable).with_name("repoagent")
+    if os.access(script, os.X_OK):
+        return (str(script),)
+    from repoagent.history.index.index import ITSELF
+
+    return (sys.executable, *ITSELF)
+
+
+def _tell(session: Session, told: list[str], *, as_json: bool) -> None:
+    terminal = session.terminal()
+    if as_json:
+        terminal.result(json.dumps({"version": VERSION, "done": told}, indent=2) + "\n")
+        return
+    for sentence in told:
+        terminal.note(sentence)
+
+
+RUN_VERSION = 1
+LEVELS = ("note", "warning", "error", "never")
+EPILOG = """\b
+Examples:
+  repoagent hook run pre-commit               what is staged
+  repoagent hook run commit-msg "$1"          the same, with its message
+  repoagent hook run pre-push "$@"        with git's lines on standard input
+
+\b
+Exit code 6 says that there is a finding of the level of --fail-on or above
+(review.fail_on; error unless that is set), 0 that git may go on. Nothing is
+written when nothing was found."""
+
+
+@click.command(epilog=EPILOG, short_help="Do what a hook does; for git and hook managers.")
+@click.argument("name", metavar="HOOK")
+@click.argument("arguments", metavar="[ARGS]...", nargs=-1)
+@click.option("--strict", is_flag=True, help="Fail also when the review itself fails.")
+@click.option(
+    "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL", help="From which level on git is stopped."
+)
+@click.option(
+    "--only", metavar="RULE", multiple=True, help="Look for this alone, with no model; may be repeated."
+)
+@json_option
+@pass_session
+def run_command(session: Session, /, **options: Any) -> int:
+    """Review what git is about to commit or push, as the hook HOOK with the arguments that git gave it."""
+    given = SimpleNamespace(**options)
+    try:
+        return _run(session, given)
+    except RepoagentError as error:
+        if given.strict:
+            raise
+        session.terminal().warn(f"not reviewed: {error}")
+        if given.as_json:
+            session.terminal().result(_json(given.name, [], str(error)))
+        return Exit.DONE
+
+
+def _run(session: Session, given: SimpleNamespace) -> int:
+    from repoagent.git.worktree import layout, open_at_head
+    from repoagent.review.hooks.run import changes_of
+    from repoagent.review.rules import RULES, parse_levels
+    from repoagent.review.untrusted import settings_before
+
+    only = given.only
+    off = parse_levels(tuple(f"{rule}=off" for rule in RULES if rule not in only) if only else ())
+    parse_levels(tuple(f"{rule}=note" for rule in only))  # so that a rule that does not exist is an error
+    worktree, head = open_at_head(Path.cwd())
+    place = layout(worktree)
+    flags = {**off, "review.fail_on": given.fail_on}
+    settings, terminal = session.open(place, flags)
+    lines = sys.stdin.buffer.read() if given.name == "pre-push" else b""
+    looked = changes_of(given.name, given.arguments, worktree, head, lines)
+    for sentence in looked.notes:
+        terminal.warn(sentence)
+    if looked.changes:  # several are pushed, and then one's own
+        settings = settings_before(looked.changes[0][0], worktree, place, settings)
+    asks = not only and settings.text_or_none("review.model") is not None
+    chosen = _hasty(settings) if asks else settings
+    reports = _reports(looked, (worktree, place, chosen), terminal, asks=asks, strict=given.strict)
+    _keep(place, reports)
+    if given.as_json:
+        terminal.result(_json(given.name, reports))
+    else:
+        _show(reports, worktree.top, terminal, settings.text("review.fail_on"))
+    if not _stops(reports, settings.text("review.fail_on")):
+        return Exit.DONE
+    verb = "push" if given.name == "pre-push" or "PRE_COMMIT_REMOTE_NAME" in os.environ else "commit"
+    terminal.note(f"the {verb} was stopped; to go past this: git {verb} --no-verify", "bold")
+    return Exit.CHECK_FAILED
+
+
+def _hasty(settings: Settings) -> Settings:
+    """The settings with less time for a model, where nobody has set another one."""
+    from dataclasses import replace
+
+    from repoagent.review.hooks.run import SECONDS
+
+    limit = settings.setting("review.max_seconds")
+    if limit.origin != "default":
+        return settings
+    return replace(settings, entries={**settings.entries, limit.key: limit._replace(value=SECONDS)})
+
+
+def _reports(
+    looked: Looked, where: tuple[WorkTree, Layout, Settings], terminal: Terminal, *, asks: bool, strict: bool
+) -> list[Report]:
+    from contextlib import nullcontext
+
+    from repoagent.review.review import Asked, review
+
+    worktree, place, settings = where
+    with terminal.working("reviewing") if asks else nullcontext() as working:
+        desk = None
+        if working is not None:
+            from repoagent.review.llm.session import ReviewSession
+
+            desk = ReviewSession(worktree, place, settings, terminal.warn, working.label)
+        return [
+            review(change, Asked(worktree, place, settings, desk, unseen, strict=strict))
+            for change, unseen in looked.changes
+            if change.files
+        ]
+
+
+def _show(reports: list[Report], top: Path, terminal: Terminal, word: str) -> None:
+    """What stops git in full, of the rest a line or two."""
+    stopped = _stops(reports, word)
+    for report in reports:
+        if report.findings:
+            from repoagent.cli.commands.review_report import Brief, show
+
+            show(
+                report,
+                terminal,
+                top=top,
+                brief=Brief(_level(word), f"to see why: {_again(report, stopped=stopped)}"),
+            )
+        else:
+            for sentence in report.notes:
+                terminal.note(sentence, "dim")
+
+
+def _again(report: Report, *, stopped: bool) -> str:
+    """The command that shows the findings in full, when git is done."""
+    if report.head and report.base:
+        return f"repoagent review {report.base[:12]}..{report.head[:12]}"
+    return "repoagent review" if stopped else "repoagent review --commit HEAD"
+
+
+def _json(name: str, reports: list[Report], error: str = "") -> str:
+    import json
+
+    from repoagent.review.output.formats import content
+
+    told = {
+        "version": RUN_VERSION,
+        "hook": name,
+        "error": error or None,
+        "reports": [content(one) for one in reports],
+    }
+    return json.dumps(told, indent=2) + "\n"
+
+
+def _stops(reports: list[Report], word: str) -> bool:
+    worst = max((worst for report in reports if (worst := report.worst()) is not None), default=None)
+    level = _level(word)
+    return worst is not None and level is not None and worst >= level
+
+
+def _level(word: str) -> Level | None:
+    """The level that stops git; None where nothing does."""
+    from repoagent.review.finding import Level
+
+    return None if word == "never" else Level[word.upper()]
+
+
+def _keep(place: Layout, reports: list[Report]) -> None:
+    """Remember the findings, so that `review dismiss` can speak of them; where nothing may be written, it can't."""
+    found = [report for report in reports if report.findings]
+    if not found:
+        return
+    from dataclasses import replace
+
+    from repoagent.review.finding import keep_last
+
+    try:
+        keep_last(place, replace(found[-1], findings=[one for report in found for one in report.findings]))
+    except (Refused, Busy):
+        return

@@ -1,0 +1,56 @@
+"""`repoagent mcp`: this program as tools for other assistants."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from repoagent.cli.session import Session, pass_session
+from repoagent.errors import Exit, UsageError, install_extra
+
+EXAMPLES = """\b
+Examples:
+  claude mcp add repoagent -- repoagent mcp
+  codex mcp add repoagent -- repoagent mcp
+  repoagent -C ~/src/project mcp --write
+
+\b
+It speaks the Model Context Protocol on standard input and output, for a
+client that starts it in a repository: see `repoagent help docs/mcp.md`.
+Tools: neighbors, uses, history, outline, segments, recall, read, review,
+apply. Without --write `apply` only says whether a patch would fit, and where."""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--write", is_flag=True, help="Let `apply` change files and commit.")
+@click.option("--model", metavar="SPEC", help="Let `review` ask this model, which costs money.")
+@click.option(
+    "--max-cost",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Spend at most this many dollars on a review.",
+)
+@pass_session
+def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> int:
+    """Serve this repository's neighbors, history, outlines and more to another assistant.
+
+    It reads, and runs until its client closes it.
+    """
+    if max_cost is not None and model is None:
+        raise UsageError("--max-cost limits what --model costs: name a model, or leave it out")
+    # the second came with the version that it takes
+    if find_spec("mcp") is None or find_spec("mcp_types") is None:
+        raise UsageError(f"`repoagent mcp` needs the package mcp: {install_extra('mcp')}")
+    terminal = session.terminal()
+    if terminal.reads:
+        terminal.note(
+            "waiting for a client to speak on standard input; see `repoagent help docs/mcp.md` (^C ends it)"
+        )
+    from repoagent.cli.signals import die
+    from repoagent.mcp.schema import Service
+    from repoagent.mcp.server import serve
+
+    serve(Service(Path.cwd(), write, model, max_cost), die)
+    return Exit.DONE

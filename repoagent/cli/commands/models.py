@@ -1,0 +1,236 @@
+"""`repoagent models`: which models are configured, and whether they can be reached."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent.cli.session import Session, find_layout, json_option, pass_session
+from repoagent.cli.ui.sanitize import clean, display_width, paint
+from repoagent.errors import Exit
+from repoagent.llm.model import display_name
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.llm.availability import Row
+
+VERSION = 1
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show which models are configured, where their keys come from, and whether they can be reached.
+
+    Nothing is paid for: servers are asked for their lists of models, and never for a reply.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show, as_json=as_json)
+
+
+@click.command()
+@json_option
+@pass_session
+def show(session: Session, as_json: bool) -> None:
+    """What `repoagent models` prints."""
+    from repoagent.llm.availability import configured, providers
+    from repoagent.llm.catalog import data_date, families
+
+    settings, terminal = session.open(find_layout())
+    with terminal.working("asking the providers"):
+        rows, others = configured(settings), providers(settings)
+    if as_json:
+        content = {
+            "version": VERSION,
+            "models": [_model_object(row) for row in rows],
+            "providers": [_provider_object(row) for row in others],
+            "families": families(),
+            "prices_as_of": data_date(),
+        }
+        terminal.result(json.dumps(content, indent=2) + "\n")
+        return
+    name_width = max(display_width(row.name) for row in [*rows, *others])
+    terminal.styled("".join(_model_lines(row, name_width, terminal) for row in rows))
+    ready = [row for row in others if row.standing.tried and not row.standing.problem]
+    broken = [row for row in others if row.standing.key and row.standing.problem]
+    if ready or broken:
+        terminal.styled(f"\n{paint('providers', 'bold') if terminal.color else 'providers'}\n")
+        terminal.styled("".join(_provider_line(row, name_width, terminal) for row in [*ready, *broken]))
+    title = (
+        paint("short names, for the newest model of a family", "bold")
+        if terminal.color
+        else "short names, for the newest model of a family"
+    )
+    terminal.styled(f"\n{title}\n")
+    terminal.styled(_filled([f"{name}: {spec}" for name, spec in families().items()], 2, terminal))
+    rest = ", ".join(row.name for row in others if row not in ready and row not in broken)
+    terminal.note(f"\nwithout a key or a running server: {rest}", "dim")
+    terminal.note(f"prices as of {data_date()}, in US dollars per million tokens; a bill may differ", "dim")
+
+
+@command.command("test", short_help="Make one smallest real call to a model.")
+@click.argument("name", required=False)
+@json_option
+@pass_session
+def test(session: Session, name: str | None, as_json: bool) -> Exit:
+    """Make one smallest real call to the model NAME (a spec or an alias; by default the one for edits)."""
+    from repoagent.edit.model_setup import means
+    from repoagent.llm.availability import smallest
+    from repoagent.llm.usage import estimate
+
+    settings, terminal = session.open(find_layout(), {"model": name} if name else None)
+    started = time.monotonic()
+    with terminal.working("asking the model") as working:
+        ready = means(settings, say=terminal.warn)
+        request = smallest(ready.model.spec)
+        ready.meter.before_attempt(estimate(request), ready.model.spec)
+        first: list[float] = []
+
+        def hear(piece: str) -> None:
+            if not first:
+                first.append(time.monotonic() - started)
+
+        reply = ready.model.complete(request, hear)
+        ready.meter.add(reply.usage, ready.model.spec)
+        working.quiet()
+    seconds = time.monotonic() - started
+    usage, cost = ready.meter.usage, ready.meter.cost
+    if as_json:
+        content = {
+            "version": VERSION,
+            "model": display_name(ready.model.spec),
+            "served_by": display_name(reply.model),
+            "reply": reply.text,
+            "usage": {
+                "input": usage.total - usage.output,
+                "output": usage.output,
+                "estimated": usage.estimated,
+            },
+            "cost": cost,
+            "first_token_seconds": round(first[0], 3) if first else None,
+            "seconds": round(seconds, 3),
+        }
+        terminal.result(json.dumps(content, indent=2) + "\n")
+        return Exit.DONE
+    about = "about " if usage.estimated else ""
+    price = "no price known" if cost is None else f"${cost:.6f}"
+    served = (
+        f" (served by {clean(display_name(reply.model))})"
+        if reply.model not in ("", ready.model.spec)
+        else ""
+    )
+    terminal.result(
+        f"{display_name(ready.model.spec)} answers{served}: {' '.join(reply.text.split())[:60]}\n"
+        f"{seconds:.1f} s · {about}{usage.total - usage.output} + {usage.output} tokens · {price}\n"
+    )
+    return Exit.DONE
+
+
+def _model_lines(row: Row, width: int, terminal: Terminal) -> str:
+    """Two lines: what the name stands for, and how things stand with it."""
+    pad = " " * (width + 2)
+    name = row.name + " " * (width - display_width(row.name) + 2)
+    head = paint(name, "bold") if terminal.color else name
+    if not row.spec:
+        return f"{head}{_state(row, terminal)}\n"
+    origin = f"  ({_short(row.origin)})" if row.origin else ""
+    first = f"{head}{clean(display_name(row.spec))}{paint(clean(origin), 'dim') if terminal.color else clean(origin)}\n"
+    runs = f"{pad}runs: {clean(row.standing.runs)}\n" if row.standing.runs else ""
+    return first + _filled([_state(row, terminal), *_facts(row)], len(pad), terminal) + runs
+
+
+def _state(row: Row, terminal: Terminal) -> str:
+    how = row.standing
+    text, style = ("ok", "green") if not how.problem else (clean(how.problem), "red")
+    if not how.problem and not how.tried:
+        text, style = "not tried", "dim"
+    return paint(text, style) if terminal.color else text
+
+
+def _filled(pieces: list[str], indent: int, terminal: Terminal) -> str:
+    """Pieces with a dot between them, on as many lines as they need, each indented."""
+    lines = [""]
+    for piece in pieces:
+        joined = f"{lines[-1]} · {piece}" if lines[-1] else piece
+        if terminal.shows and lines[-1] and indent + display_width(_ESCAPE.sub("", joined)) > terminal.width:
+            lines.append(piece)
+        else:
+            lines[-1] = joined
+    return "".join(f"{' ' * indent}{line}\n" for line in lines)
+
+
+def _facts(row: Row) -> list[str]:
+    """The window, the price, the edit format, where the key is from."""
+    facts = []
+    if row.context:
+        facts.append(f"{row.context:,} tokens")
+    price = row.known.price
+    source = row.known.sources.get("price", "")
+    if price is None:
+        facts.append("price unknown, tokens only")
+    elif source != "free":
+        facts.append(
+            f"${price.input:g} in, ${price.output:g} out" + (" (yours)" if source == "configured" else "")
+        )
+    facts.append(f"asked for {row.known.format}")
+    if row.standing.key:
+        facts.append(f"key: {row.standing.key}")
+    return facts
+
+
+def _provider_line(row: Row, width: int, terminal: Terminal) -> str:
+    pieces = [_state(row, terminal), *([f"key: {row.standing.key}"] if row.standing.key else [])]
+    return row.name + _filled(pieces, width + 2, terminal)[len(row.name) :]
+
+
+def _short(origin: str) -> str:
+    home = f"file:{Path.home()}/"
+    return f"~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
+
+
+def _model_object(row: Row) -> dict[str, object]:
+    price = row.known.price
+    return {
+        "name": row.name,
+        "model": display_name(row.spec) or None,
+        "origin": row.origin or None,
+        "key": row.standing.key or None,
+        "reachable": _reachable(row),
+        "problem": row.standing.problem or None,
+        "runs": row.standing.runs or None,
+        "context": row.context,
+        "max_output": row.known.max_output,
+        "format": row.known.format if row.spec else None,
+        "price": None
+        if price is None or not row.spec
+        else {
+            "input": price.input,
+            "output": price.output,
+            "cache_read": price.cache_read,
+            "cache_write": price.cache_write,
+            "source": row.known.sources.get("price"),
+        },
+    }
+
+
+def _provider_object(row: Row) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "key": row.standing.key or None,
+        "reachable": _reachable(row),
+        "problem": row.standing.problem or None,
+    }
+
+
+def _reachable(row: Row) -> bool | None:
+    """None where nobody was asked."""
+    if row.standing.problem:
+        return False
+    return True if row.standing.tried else None

@@ -1,0 +1,381 @@
+"""`repoagent neighbors`: which files change with some files, as a table, as data or as a picture.
+
+A neighborhood as data for programs.
+
+A neighborhood as a table that is read at a glance.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.ui.sanitize import one_line, paint
+from repoagent.cli.ui.table import Cell, Column, ago, bar, columns, folded, front
+from repoagent.cli.ui.table import table as table_of
+from repoagent.cli.ui.terminal import has_utf8
+from repoagent.errors import UsageError
+from repoagent.history.neighbors import Neighborhood
+from repoagent.history.render import Told, guidance, headline, hidden, is_weak, legend, rate, scale_of, why
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.history.cochange.score import Neighbor
+
+EXAMPLES = """\b
+Examples:
+  repoagent neighbors src/parser.c            where to look when it changes
+  repoagent neighbors src/net --explain       a folder, with the commits
+  repoagent neighbors a.py b.py --at v2.0     both together, as of a tag
+  repoagent neighbors a.py --format html      a page, opened in the browser
+  repoagent neighbors --map -o map.html       the whole repository
+  repoagent neighbors a.py -z | xargs -0 wc -l
+
+\b
+Columns:
+  score     how surely it changes with FILE, 0 to 1; the bar is a share of
+            the best one
+  together  in how many of FILE's commits that were looked at it changed too
+  rate      high from half of them on, medium from a fifth on, else low
+  last      when both last changed in one commit
+  why       together: in the same commits; shared partners: both change with
+            the same files; current work: in the newest commits of all; like
+            name, same folder: by what it is called and where it is
+
+Pairs with little evidence are hidden unless --weak is used: at most one common
+commit, of ten or more, and a score below 0.1. --json has them all.
+
+A FILE whose name starts with a dash comes after "--". A deleted file has its
+last neighbors; one that git does not know yet has candidates by name and
+folder, marked as such. No neighbor at all is an answer too, exit code 0.
+
+The history is read from an index in .repoagent/history.db, which is made and
+kept up to date on use. While it is being made, the last commits of FILE itself
+answer at once."""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="Show at most N rows."
+)
+@click.option(
+    "--min-score",
+    type=float,
+    metavar="X",
+    default=0.0,
+    help="Show only rows with a score of at least X, 0 to 1.",
+)
+@click.option(
+    "--at",
+    "revision",
+    metavar="REV",
+    default="HEAD",
+    help="Show the neighbors as of a commit, tag or branch.",
+)
+@click.option(
+    "--map", "whole", is_flag=True,
+    help="Map the whole repository as a web page: clusters of files that change together, and bridges.",
+)  # fmt: skip
+@click.option("--weak", is_flag=True, help="Show pairs with little evidence, too.")
+@click.option("--explain", is_flag=True, help="Show the commits behind each row.")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "dot", "svg", "html"]), default="table",
+    help="Show a table, or draw a picture: graphviz, image or web page. On a terminal a page opens in the browser.",
+)  # fmt: skip
+@click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    /,
+    *,
+    files: tuple[str, ...],
+    limit: int,
+    min_score: float,
+    revision: str,
+    whole: bool,
+    weak: bool,
+    explain: bool,
+    form: str,
+    nul: bool,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Show which files change together with FILE.
+
+    A file is in the table because it was changed in the same commits: the more often, the more recently and the fewer
+    other files were in them, the surer. It is a place to look, not something that must change. FILE may be a folder;
+    several are looked at together.
+    """
+    if whole:
+        other = next(
+            (name for name, used in (("--json", as_json), ("-z", nul), ("--explain", explain)) if used), ""
+        )
+        if files or other or form not in ("table", "html"):
+            other = other or ("FILE" if files else f"--format {form}")
+            raise UsageError(f"--map cannot be combined with {other}")
+        _map(session.terminal(), revision, output)
+        return
+    if not files:
+        raise UsageError("no file given: name one, or use --map for the whole repository")
+    _check(limit, min_score, form, as_json=as_json, nul=nul)
+    from pathlib import Path
+
+    from repoagent.git.worktree import open_at_head, relative
+    from repoagent.history.neighbors import neighborhood
+
+    cwd = Path.cwd()
+    worktree, head = open_at_head(cwd)
+    found = neighborhood(
+        worktree,
+        [relative(worktree, file, cwd) for file in files],
+        revision,
+        commit=head if revision == "HEAD" else None,
+        limit=limit,
+        min_score=min_score,
+        picture=form != "table",
+    )
+    told: Mapping[str, Told] = {}
+    if explain or form in ("svg", "html"):
+        from repoagent.history.render import tell
+
+        told = tell(worktree.top, found.ids.values())
+    terminal = session.terminal()
+    if form == "html" and output is None and terminal.shows:
+        from repoagent.cli.ui.terminal import show_page
+
+        show_page(terminal, _text(found, told, form, terminal, weak=weak, as_json=as_json), "neighbors")
+        return
+    if not nul:
+        _deliver(terminal, _text(found, told, form, terminal, weak=weak, as_json=as_json), output, cwd)
+        return
+    from repoagent.history.render import is_weak
+
+    names = "".join(f"{os.fsdecode(row.path)}\0" for row in found.rows if weak or not is_weak(row))
+    if output in (None, "-"):
+        terminal.result(names)
+    else:
+        _deliver(terminal, names, output, cwd)
+
+
+def _map(terminal: Terminal, revision: str, output: str | None) -> None:
+    from pathlib import Path
+
+    from repoagent.git.worktree import open_worktree
+    from repoagent.history.map_html import map_page
+    from repoagent.history.repository_map import repository_map
+
+    cwd = Path.cwd()
+    text = map_page(repository_map(open_worktree(cwd), revision))
+    if output is None and terminal.shows:
+        from repoagent.cli.ui.terminal import show_page
+
+        show_page(terminal, text, "map")
+        return
+    _deliver(terminal, text, output, cwd)
+
+
+def _check(limit: int, min_score: float, form: str, *, as_json: bool, nul: bool) -> None:
+    if limit < 1:
+        raise UsageError(f"--limit {limit} leaves nothing to show: say 1 or more")
+    if not 0 <= min_score <= 1:
+        raise UsageError(f"--min-score {min_score:g} is no score: say a number from 0 to 1")
+    if as_json and form != "table":
+        raise UsageError(f"--json and --format {form} are two forms of the answer: take one of them")
+    if nul and (as_json or form != "table"):
+        raise UsageError("-z and --json or --format are two forms of the answer: take one of them")
+
+
+def _text(
+    found: Neighborhood,
+    told: Mapping[str, Told],
+    form: str,
+    terminal: Terminal,
+    *,
+    weak: bool,
+    as_json: bool,
+) -> str:
+    if as_json:
+        return render_json(found, told)
+    if form == "table":
+        return render_table(found, told, terminal, weak=weak)
+    from repoagent.history.graph_output import draw
+
+    return draw(form, found, told)
+
+
+def _deliver(terminal: Terminal, text: str, output: str | None, cwd: Path) -> None:
+    if output is None or output == "-":
+        terminal.styled(text)
+        return
+    from repoagent.cli.ui.terminal import write_to
+
+    write_to(cwd / output, text.encode("utf-8", "surrogateescape"), "-o")
+    terminal.note(f"written to {output}")
+
+
+VERSION = 1
+
+
+def render_json(found: Neighborhood, told: Mapping[str, Told]) -> str:
+    """Paths keep bytes that are no UTF-8 as surrogate escapes, commits have their full ids. With `told` each commit is
+    an object, else its id alone."""
+    rows = [
+        {
+            "path": os.fsdecode(row.path),
+            "score": round(row.score, 4),
+            "together": row.together,
+            "commits": row.commits,
+            "rate": rate(row.together, row.commits),
+            "last": None if row.last is None else _date(row.last),
+            "reasons": list(row.reasons),
+            "weak": is_weak(row),
+            "evidence": [_commit(found.ids[number], told) for number in row.evidence],
+        }
+        for row in found.rows
+    ]
+    content = {
+        "version": VERSION,
+        "paths": [os.fsdecode(path) for path in found.paths],
+        "revision": found.revision,
+        "commit": found.commit or None,
+        "state": found.state,
+        "note": found.note or None,
+        "commits": found.looked_at,
+        "neighbors": rows,
+    }
+    import json
+
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _commit(commit: str, told: Mapping[str, Told]) -> object:
+    one = told.get(commit)
+    if one is None:
+        return {"commit": commit} if told else commit
+    return {
+        "commit": commit,
+        "short": one.short,
+        "date": one.date,
+        "author": one.author,
+        "subject": one.subject,
+    }
+
+
+def _date(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+COLUMNS = (
+    Column("file", cut="middle", least=28),
+    Column("score"),
+    Column("together", right=True),
+    Column("rate"),
+    Column("last", dropped=1),
+    Column("why", dropped=2),
+)
+_RATE_STYLE = {"high": "green", "medium": "yellow", "low": "dim"}
+EXPLAINED = 10  # commits behind a row
+_WIDE, _MEDIUM = 110, 76  # columns from which numbers and two reasons are shown, and how long ago in words
+
+
+class Style(NamedTuple):
+    """How much room there is (None for as much as it takes), whether to paint, and whether only ASCII is shown."""
+
+    width: int | None
+    color: bool
+    ascii: bool
+
+    def paint(self, text: str, *styles: str) -> str:
+        return paint(text, *styles) if self.color else text
+
+
+def render_table(
+    found: Neighborhood, told: Mapping[str, Told], terminal: Terminal, *, weak: bool = True
+) -> str:
+    """The table for this terminal, or for a pipe: there with whole paths, and nothing in it that a terminal obeys.
+    Without `weak` pairs of little evidence are only counted."""
+    style = Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
+    return table(found, told, style, time.time(), weak=weak)
+
+
+def table(
+    found: Neighborhood, told: Mapping[str, Told], style: Style, now: float, *, weak: bool = True
+) -> str:
+    """The head line, a line for each row with the commits behind it if they are `told`, and what to make of it. `now`
+    is in seconds since 1970."""
+    left_out = 0 if weak else sum(map(is_weak, found.rows))
+    shown = found._replace(rows=tuple(row for row in found.rows if weak or not is_weak(row)))
+    lines = [*_wrapped(headline(shown), style, "bold")]
+    if found.note:
+        lines += _wrapped(found.note, style, "yellow")
+    if shown.rows:
+        lines += ["", *_rows(shown, told, style, now), ""]
+        for sentence in (guidance(shown), legend(shown.rows)):
+            lines += _wrapped(sentence, style, "dim")
+    if left_out:
+        lines += _wrapped(hidden(left_out), style, "dim")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _rows(found: Neighborhood, told: Mapping[str, Told], style: Style, now: float) -> Iterator[str]:
+    scale = scale_of(found.rows)
+    rows = [_cells(row, scale(row.score), style, now) for row in found.rows]
+    below = (
+        {number: list(_behind(row, found, told, style)) for number, row in enumerate(found.rows)}
+        if told
+        else {}
+    )
+    ellipsis = "..." if style.ascii else "…"
+    return table_of(COLUMNS, rows, style.width, color=style.color, ellipsis=ellipsis, below=below)
+
+
+def _cells(row: Neighbor, share: float, style: Style, now: float) -> tuple[Cell, ...]:
+    none = "-" if style.ascii else "–"
+    wide = style.width is None or style.width >= _WIDE
+    medium = wide or (style.width or 0) >= _MEDIUM
+    score = bar(share, 10 if wide else 8 if medium else 6, ascii_only=style.ascii)
+    often = rate(row.together, row.commits)
+    percent = f"{round(100 * row.together / row.commits):>3}% " if often and wide else ""
+    return (
+        (one_line(os.fsdecode(row.path)), "path"),
+        (score + (f" {row.score:.2f}" if wide else ""), "cyan"),
+        (f"{row.together} of {row.commits}" if row.together else none,),
+        (percent + often if often else none, _RATE_STYLE[often or "low"]),
+        (none if row.last is None else ago(now - row.last, short=not medium),),
+        (why(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
+    )
+
+
+def _behind(row: Neighbor, found: Neighborhood, told: Mapping[str, Told], style: Style) -> Iterator[str]:
+    """The newest commits behind a row, each cut where the terminal ends."""
+    for number in row.evidence[:EXPLAINED]:
+        one = told.get(found.ids[number])
+        if one is None:
+            yield f"    {found.ids[number][:12]} is not here"
+            continue
+        date, short = one_line(one.date[:10]), one_line(one.short)
+        line = f"    {date} {short} {one_line(one.author)}: {one_line(one.subject) or '(no subject)'}"
+        if style.width is not None and columns(line) > style.width:
+            line = front(line, style.width - 1) + ("." if style.ascii else "…")
+        head = len(date) + 5
+        tail = line[head + len(short) :]
+        yield style.paint(line[:head], "dim") + style.paint(short, "yellow") + tail
+    if row.together > EXPLAINED:
+        yield f"    and {row.together - EXPLAINED} more"
+
+
+def _wrapped(text: str, style: Style, *styles: str) -> Iterator[str]:
+    """Words in lines of the terminal's width."""
+    for line in folded(one_line(text), style.width, "..." if style.ascii else "…"):
+        yield style.paint(line, *styles)

@@ -1,0 +1,323 @@
+"""`repoagent outline`: what files define and where, as a tree or as data.
+
+The outlines of files as data for programs.
+
+An outline as a person reads it, fitted to the terminal; in a pipe as a prompt takes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.click_commands import Command
+from repoagent.cli.options import is_given, max_cost_option, model_option, record_option, reply_option
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.ui.sanitize import clean, paint
+from repoagent.cli.ui.table import columns, front, shorten
+from repoagent.cli.ui.terminal import has_utf8
+from repoagent.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.syntax.outline.outline import Outline
+    from repoagent.syntax.outline.symbol import Symbol
+
+KINDS = (
+    "function", "method", "class", "struct", "union", "enum", "interface", "type", "namespace", "macro", "impl",
+    "object", "declaration", "constant", "variable", "heading", "key", "entry", "selector", "rule", "element",
+)  # fmt: skip
+
+EXAMPLES = """\b
+Examples:
+  repoagent outline src/parser.c           its functions, types and macros
+  repoagent outline src --depth 1 --kind class  all classes below a folder
+  repoagent outline app.py::Server.run     a definition, and what is in it
+  git show v1.0:app.py | repoagent outline - --language python
+  repoagent outline README.md --json | jq '.files[].symbols[].name'
+  repoagent outline --summary src/app.py   what it is for, in a model's words
+
+Each line shows the lines of a definition, with its comments and decorators,
+and its head; what it contains is indented below it. Markdown and text files
+have headings; JSON, YAML and XML their first two levels, and more where these
+are large.
+
+Of a folder, the files that git tracks are shown; those without a grammar are
+counted in one line. The exit code is 1 when nothing was found."""
+LEAST_WORDS, MOST_WORDS = 20, 2_000  # of a summary
+_OPTION_GROUPS = {
+    "Options": ("depth", "kinds", "language", "summary"),
+    "Options for --summary": ("words", "model", "refresh", "yes", "max_cost", "record", "reply"),
+}
+
+
+@click.command(cls=Command, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--depth", type=int, metavar="N", help="Show only the N outermost levels.")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Show only this kind. Repeatable.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not tell.")
+@click.option("--summary", is_flag=True, help="Have a model summarize what each FILE is for.")
+@click.option(
+    "--words", type=click.IntRange(LEAST_WORDS, MOST_WORDS), metavar="N",
+    help="The length of a summary, roughly.  [default: 150]",
+)  # fmt: skip
+@model_option
+@click.option("--refresh", is_flag=True, help="Ask again for what a model wrote; keep your corrections.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before a summary that takes many calls.")
+@max_cost_option
+@record_option
+@reply_option
+@json_option
+@pass_session
+def command(session: Session, /, **options: Any) -> int:
+    """Show what FILE defines: functions, classes, types, headings, keys, with their lines.
+
+    FILE may be a folder, FILE::NAME for one definition, or - for standard input. With --summary, print what FILE is
+    for, its main parts, and what to know before changing it; only what changed since the last time is paid for again.
+    """
+    given = SimpleNamespace(**options)
+    _refuse_conflicts(given)
+    if given.summary:
+        from repoagent.cli.commands.outline_summary import show_summary
+
+        given.words = given.words or 150
+        show_summary(session._replace(no_pager=True), given)
+        return Exit.DONE
+    return _outline(session, given.files, given.depth, given.kinds, given.language, as_json=given.as_json)
+
+
+def _refuse_conflicts(given: SimpleNamespace) -> None:
+    groups = list(_OPTION_GROUPS.values())
+    wrong = [name for name in (groups[0][:-1] if given.summary else groups[1]) if is_given(given, name)]
+    if wrong:
+        option = next(param.opts[-1] for param in command.params if param.name == wrong[0])
+        raise UsageError(f"{option} {'cannot be combined with' if given.summary else 'needs'} --summary")
+
+
+def _outline(
+    session: Session,
+    files: tuple[str, ...],
+    depth: int | None,
+    kinds: tuple[str, ...],
+    language: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    from repoagent.syntax.outline.outline import check_language
+
+    if depth is not None and depth < 1:
+        raise UsageError(f"--depth {depth} leaves nothing to show: say 1 or more")
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise UsageError(f"there is no kind {unknown[0]!r}; there are: {', '.join(KINDS)}")
+    if language is not None:
+        check_language(language)
+    terminal = session.terminal()
+    paths, named = _paths(files)
+    outlines = (_narrowed(outline, depth, kinds) for outline in _outlines(paths, named, language))
+    left_out: list[Outline] = []
+    found: list[Outline] = []
+    something = False
+    with nullcontext() if terminal.shows else terminal.working("outlining") as working:
+        for number, outline in enumerate(outlines):
+            if outline.kind:
+                if len(paths) == 1:
+                    raise UsageError(f"{outline.path} {outline.reason}")
+                left_out.append(outline)
+                continue
+            if outline.flaws:
+                left_out.append(outline)
+            if as_json:
+                found.append(outline)
+            elif outline.symbols:
+                show(outline, terminal, head=len(paths) > 1, gap=something)
+            something = something or bool(outline.symbols)
+            if working is not None and number % 20 == 0:
+                working.progress("outlining", number / len(paths))
+    if as_json:
+        terminal.styled(render(found, [outline for outline in left_out if outline.kind]))
+    show_left_out(left_out, terminal, something=something)
+    return Exit.DONE if something else Exit.NOTHING
+
+
+def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The paths of all files, those of folders too, and which definition is asked for by the path. Raises UsageError
+    for what is not there."""
+    from repoagent.git.similar_paths import no_such_file
+    from repoagent.syntax.outline.outline import files_below
+
+    paths: dict[str, None] = {}
+    named: dict[str, str] = {}
+    for file in files:
+        path, separator, name = file.partition("::")
+        if separator and not Path(file).exists():
+            if not name:
+                raise UsageError(f"say which definition after the :: of {file}")
+            named[path] = name
+        else:
+            path = file
+        if path == "-":
+            paths[path] = None
+        elif Path(path).is_dir():
+            if path in named:
+                raise UsageError(f"{path} is a folder: name a file before the ::")
+            paths.update(dict.fromkeys(files_below(Path(path), path)))
+        elif not os.path.lexists(path):
+            raise no_such_file(path, Path.cwd())
+        else:
+            paths[path] = None
+    return list(paths), named
+
+
+def _outlines(paths: Sequence[str], named: Mapping[str, str], language: str | None) -> Iterator[Outline]:
+    from repoagent.syntax.outline.outline import outline_of, read_file, unread, within
+
+    for path in paths:
+        if path == "-":
+            if language is None:
+                raise UsageError("say with --language what standard input is written in")
+            data = sys.stdin.buffer.read()
+        else:
+            try:
+                data = read_file(Path(path), path)
+            except UsageError:
+                if len(paths) == 1:
+                    raise
+                yield unread(path)
+                continue
+        outline = outline_of(path, data, language)
+        if path in named and not outline.kind:
+            from repoagent.syntax.outline.outline import pick_symbol
+
+            outline = outline._replace(
+                symbols=within(outline.symbols, pick_symbol(path, outline.symbols, named[path]))
+            )
+        yield outline
+
+
+def _narrowed(outline: Outline, depth: int | None, kinds: Sequence[str]) -> Outline:
+    """Only the outermost levels, and only these kinds. Depths count from what is asked for."""
+    symbols = outline.symbols
+    least = min((symbol.depth for symbol in symbols), default=0)
+    if depth is not None:
+        symbols = tuple(symbol for symbol in symbols if symbol.depth < least + depth)
+    if kinds:
+        symbols = tuple(symbol for symbol in symbols if symbol.kind in kinds)
+    return outline._replace(symbols=symbols)
+
+
+VERSION = 1
+
+
+def render(found: Sequence[Outline], left_out: Sequence[Outline]) -> str:
+    """The symbols of a file are one list in order of the text; `depth` says which hold which."""
+    content = {
+        "version": VERSION,
+        "files": [
+            {
+                "path": outline.path,
+                "language": outline.language,
+                "lines": outline.lines,
+                "errors": outline.flaws,
+                "symbols": [asdict(symbol) for symbol in outline.symbols],
+            }
+            for outline in found
+        ],
+        "skipped": [{"path": outline.path, "reason": outline.kind} for outline in left_out],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+LEAST = 40  # columns: narrower than this nothing can be read
+_STYLES = {
+    **dict.fromkeys(
+        ("class", "struct", "union", "enum", "interface", "type", "namespace", "impl", "object"), "blue"
+    ),
+    **dict.fromkeys(("function", "method", "macro"), "green"),
+    **dict.fromkeys(("declaration", "constant", "variable", "entry", "key", "element"), "cyan"),
+    **dict.fromkeys(("selector", "rule"), "yellow"),
+}
+_NAMED = 5  # files of a kind that are named
+
+
+def show(outline: Outline, terminal: Terminal, *, head: bool, gap: bool) -> None:
+    """Write one outline; `head`: with the file's name above it, `gap`: with a blank line before that."""
+    wide = max(LEAST, terminal.width) if terminal.shows else None
+    lines = [""] if head and gap else []
+    if head:
+        path = clean(outline.path)
+        path = shorten(path, wide) if wide else path
+        lines.append(paint(path, "bold") if terminal.color else path)
+    ranges = [_range(symbol) for symbol in outline.symbols]
+    width = max(map(len, ranges), default=0)
+    least = min((symbol.depth for symbol in outline.symbols), default=0)
+    for where, symbol in zip(ranges, outline.symbols, strict=True):
+        indent = 2 * (symbol.depth - least)
+        if wide:
+            indent = min(indent, wide // 3)
+        text = _fitted(symbol.signature, wide - width - 2 - indent if wide else None)
+        place = where.rjust(width)
+        if terminal.color:
+            place, text = paint(place, "dim"), _painted(text, symbol)
+        lines.append(f"{place}  {' ' * indent}{text}")
+    text = "".join(f"{line}\n" for line in lines)
+    terminal.styled(text if not wide or has_utf8(os.environ) else text.replace("…", "."))
+
+
+def _range(symbol: Symbol) -> str:
+    one = symbol.last_line == symbol.first_line
+    return str(symbol.first_line) if one else f"{symbol.first_line}-{symbol.last_line}"
+
+
+def _fitted(text: str, room: int | None) -> str:
+    shown = clean(text)
+    if room is None or columns(shown) <= room:
+        return shown
+    return front(shown, room - 1).rstrip() + "…"
+
+
+def _painted(text: str, symbol: Symbol) -> str:
+    """The head with its name in the colour of its kind: the word that the name is, not the first that holds it."""
+    name = clean(symbol.name)
+    style = _STYLES.get(symbol.kind)
+    if style is None:
+        return paint(text, "bold") if symbol.kind == "heading" else text
+    start = text.find(name)
+    while start > 0 and _word(text[start - 1]) and _word(name[:1]):
+        start = text.find(name, start + 1)
+    if start < 0 or not name:
+        return text
+    return text[:start] + paint(name, "bold", style) + text[start + len(name) :]
+
+
+def _word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def show_left_out(left_out: Sequence[Outline], terminal: Terminal, *, something: bool) -> None:
+    """Say on standard error which files there is no outline of, and which don't parse in places."""
+    if broken := [outline for outline in left_out if not outline.kind]:
+        places = sum(outline.flaws for outline in broken)
+        where = ", ".join(f"{outline.path} ({outline.flaws})" for outline in broken[:_NAMED])
+        more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+        terminal.note(
+            f"{places} place{'s do' if places > 1 else ' does'} not parse: {where}{more}; "
+            "what is near may be missing",
+            "yellow",
+        )
+    skipped = [outline for outline in left_out if outline.kind]
+    if skipped:
+        kinds = Counter(outline.kind for outline in skipped)
+        why = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        terminal.note(f"left out {len(skipped)} file{'s' * (len(skipped) > 1)}: {why}", "dim")
+    if not something:
+        terminal.note("nothing was found")

@@ -1,0 +1,286 @@
+"""`repoagent outline --summary`: what a file is for, its main parts, and what to know before changing it.
+
+Summaries of files as a person and as a program reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from repoagent.cli.session import Session
+from repoagent.cli.ui.progress import Fold
+from repoagent.cli.ui.sanitize import clean, one_line, paint
+from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.git.worktree import WorkTree
+    from repoagent.memory.file_summaries import FileSummary, PartSummary
+    from repoagent.memory.file_summary_store import File, Summary, SummaryCache
+
+FEW = 5  # calls that are made without a question
+
+
+def show_summary(session: Session, given: SimpleNamespace) -> None:
+    """Print what each file is for, by the options of `outline`. A large file is read segment by segment, and what was
+    said of them is joined. Every answer is kept under the hash of what was asked about: only what has changed is paid
+    for again."""
+    from repoagent.git.worktree import layout
+    from repoagent.memory.file_summaries import known, plan
+    from repoagent.memory.file_summary_store import SummaryCache
+
+    worktree = _worktree()
+    place = None if worktree is None else layout(worktree)
+    given.top = str(Path.cwd() if worktree is None else worktree.top)
+    flags = {"model": given.model, "max_cost": given.max_cost}
+    settings, terminal = session.open(place, flags)
+    if not given.model and (model := settings.text_or_none("summary.model")):
+        settings, terminal = session.open(place, {**flags, "model": model})
+    files = [
+        file for file in _files(worktree, tuple(map(Path, given.files))) if _says_something(file, terminal)
+    ]
+    if not files:
+        raise NothingDone("there is nothing to summarize")
+    shelf = SummaryCache(place, given.refresh, terminal.warn)
+    if plan(files, shelf, words=given.words).calls == 0:
+        _show([known(file, shelf, words=given.words) for file in files], given, terminal, None)
+        return
+    _ask(files, shelf, given, settings, terminal)
+
+
+def _ask(
+    files: list[File], shelf: SummaryCache, given: SimpleNamespace, settings: Settings, terminal: Terminal
+) -> None:
+    """Have the model summarize what is not known. Raises what the model and the limits raise; what was paid for until
+    then is kept, and shown as far as whole files are done."""
+    from repoagent.cli.ui.progress import about, agree, as_object, ready_for, report
+    from repoagent.llm.model import display_name
+    from repoagent.memory.file_summaries import plan, summarize
+
+    waiting = terminal.working("asking the model")
+    ready = ready_for(settings, terminal, waiting, record=given.record, reply=given.reply)
+    takes = ready.context_tokens
+    todo = plan(files, shelf, words=given.words, context_tokens=takes)
+    what = f"{todo.asked} of {todo.parts} segments" if todo.parts > len(files) else _counted(todo.asked)
+    if not todo.asked:
+        what = "what is known of the segments"
+    sentence = f"{display_name(ready.model.spec)} would summarize {what} "
+    sentence += about(todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
+    agree(terminal, sentence, few=given.yes or todo.calls <= FEW, less="name fewer files")
+    done: list[FileSummary] = []
+    book = ready.meter.book
+    try:
+        with waiting as working:
+            for file in files:
+                if book is not None:
+                    ready.meter.book = book.about("summary", given.top, (file.path or "-",))
+                done.append(
+                    summarize(
+                        file, shelf, ready.model, ready.meter,
+                        words=given.words, context_tokens=takes, output_tokens=ready.max_output_tokens,
+                        on_part=lambda path, part, of: working.label(_doing(path, part, of)),
+                        on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
+                    )
+                )  # fmt: skip
+    except RepoagentError:
+        if done and not given.as_json:
+            _show(done, given, terminal, None)
+        raise
+    except KeyboardInterrupt:
+        if shelf.layout is not None and ready.meter.usage.total:
+            terminal.note("stopped; what the model has answered is kept, run it again to go on")
+        raise
+    _show(done, given, terminal, {"model": display_name(ready.model.spec), **as_object(ready)})
+    report(terminal, ready)
+
+
+def _show(
+    found: list[FileSummary], given: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None
+) -> None:
+    if given.as_json:
+        value = {"version": VERSION, "files": [to_dict(one) for one in found], "asked": paid}
+        terminal.result(json.dumps(value, indent=2) + "\n")
+        return
+    show(found, terminal)
+    if terminal.tells or terminal.verbose:
+        for one in found:
+            terminal.note(sentence(one), "dim")
+
+
+def _doing(path: str, part: int, of: int) -> str:
+    if of == 1:
+        return f"summarizing {path}"
+    if part == of:
+        return f"joining what was said of {path}"
+    return f"summarizing {path}: {part} of {of} segments"
+
+
+def _counted(files: int) -> str:
+    return f"{files} file{'s' * (files > 1)}"
+
+
+def _says_something(file: File, terminal: Terminal) -> bool:
+    if file.text(0, len(file.data)).strip():
+        return True
+    terminal.warn(f"{file.path or 'standard input'} is empty: there is nothing to say of it")
+    return False
+
+
+def _worktree() -> WorkTree | None:
+    """The work tree we are in; None outside of one, where nothing is kept."""
+    from repoagent.git.worktree import NoWorkTree, open_worktree
+
+    try:
+        return open_worktree(Path.cwd())
+    except NoWorkTree:
+        return None
+
+
+def _files(worktree: WorkTree | None, names: tuple[Path, ...]) -> list[File]:
+    """What is to be summarized, each file once. Raises UsageError for what is not there, Refused for what may not be
+    sent, or is no text."""
+    from repoagent.edit.guards.scope import holds_secrets
+    from repoagent.memory.file_summary_store import File
+
+    found: dict[str, File] = {}
+    for name in names:
+        if str(name) == "-":
+            file = File("", sys.stdin.buffer.read())
+        else:
+            file = _outside(name) if worktree is None else _inside(worktree, name)
+            if len(names) > 1 and holds_secrets(file.path):  # a * of the shell may have named it
+                raise Refused(
+                    f"{name} has a name that usually holds secrets: name it alone if it is really meant"
+                )
+        if not file.encoding:
+            raise Refused(f"{file.path or 'standard input'} is binary; only text can be summarized")
+        found.setdefault(file.path, file)
+    return list(found.values())
+
+
+def _inside(worktree: WorkTree, name: Path) -> File:
+    from repoagent.edit.guards.scope import LFS_POINTER, gate
+    from repoagent.git.files import read_source
+    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.worktree import relative
+    from repoagent.memory.file_summary_store import File
+
+    path = relative(worktree, name, Path.cwd())
+    if reason := gate(worktree.top, [path])(path):
+        raise Refused(reason)
+    if (worktree.top / path).is_dir() and not (worktree.top / path).is_symlink():
+        raise UsageError(f"{name} is a folder: name files in it")
+    source = read_source(worktree, path)
+    if source.data is None:
+        raise no_such_file(path, worktree.top)
+    if source.data.startswith(LFS_POINTER):
+        raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
+    if source.binary:
+        raise Refused(f"{path} is binary; only text can be summarized")
+    return File(path, source.data)
+
+
+def _outside(name: Path) -> File:
+    from repoagent.git.similar_paths import no_such_file
+    from repoagent.memory.file_summary_store import File
+
+    try:
+        return File(str(name), name.read_bytes())
+    except IsADirectoryError as error:
+        raise UsageError(f"{name} is a folder: name files in it") from error
+    except FileNotFoundError as error:
+        raise no_such_file(name, Path.cwd()) from error
+    except OSError as error:
+        raise UsageError(f"{name} can't be read: {error.strerror}") from error
+
+
+VERSION = 1
+WIDEST = 100  # columns of a line of prose
+_LEAST = 20
+
+
+def show(found: Sequence[FileSummary], terminal: Terminal) -> None:
+    """Print them: folded for a person, as they are kept into a pipe; with their paths, where there are several."""
+    width = max(_LEAST, min(WIDEST, terminal.width))
+    blocks = []
+    for one in found:
+        text = clean(one.summary.text)
+        lines = text.split("\n")
+        body = "\n".join(folded(line, width) for line in lines) if terminal.shows else text
+        name = one_line(one.file.path)
+        head = f"{paint(name, 'bold') if terminal.color else name}\n\n" if len(found) > 1 else ""
+        blocks.append(f"{head}{body}\n")
+    terminal.styled("\n".join(blocks))
+
+
+def folded(line: str, width: int) -> str:
+    """One line of a text as several of at most `width` columns; what goes on with a list's item stands under it."""
+    words = line.lstrip()
+    mark = line[: len(line) - len(words)] + ("- " if words.startswith("- ") else "")
+    fold = Fold(max(_LEAST // 2, width - len(mark)))
+    rest = fold.feed(words.removeprefix("- ") if mark.endswith("- ") else words) + fold.rest()
+    return mark + rest.replace("\n", "\n" + " " * len(mark))
+
+
+def sentence(one: FileSummary) -> str:
+    """Of a file: what was asked, what was known, and where the summary can be corrected."""
+    parts = len(one.parts)
+    if parts > 1:
+        known = parts - one.paid
+        told = f"{one.paid:,} of {parts:,} segments asked, {known:,} known"
+        if not one.paid:
+            told = f"all {parts:,} segments known" + (", joined anew" if one.asked else "")
+    else:
+        told = "asked" if one.asked else "known"
+    if one.summary.edited:
+        told += ", corrected by a person"
+    elif not (one.asked or one.paid) and one.summary.date:
+        told += f" since {one.summary.date[:10]}"
+    place = one.summary.place
+    kept = f"; to correct it, edit {os.path.relpath(place)}" if place is not None else "; kept nowhere"
+    return f"{one.file.path or 'standard input'}: {told}{kept}"
+
+
+def to_dict(one: FileSummary) -> dict[str, object]:
+    """A file's summary as JSON data."""
+    return {
+        "path": one.file.path or None,
+        "sha256": one.file.sha256,
+        "size": len(one.file.data),
+        "words": one.words,
+        **_said(one.summary),
+        "asked": one.asked,
+        "parts": [_part(part) for part in one.parts],
+    }
+
+
+def _part(one: PartSummary) -> dict[str, object]:
+    part = one.part
+    return {
+        "start": part.start,
+        "end": part.end,
+        "first_line": part.first_line,
+        "last_line": part.last_line,
+        "scope": [*part.scope],
+        "sha256": part.sha256,
+        **_said(one.summary),
+        "asked": one.asked,
+    }
+
+
+def _said(summary: Summary) -> dict[str, object]:
+    return {
+        "summary": summary.text,
+        "model": summary.model,
+        "date": summary.date,
+        "edited": summary.edited,
+        "kept": None if summary.place is None else str(summary.place),
+    }

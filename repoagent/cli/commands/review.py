@@ -1,0 +1,409 @@
+"""`repoagent review --show-prompt`: what a model would be sent for a change. Nothing is sent.
+
+What is said of the findings of a review, as the first word after it: `repoagent review dismiss ID`, `accept ID`.
+
+`repoagent review`: what history says of a change, and where a model is asked, what that finds on its lines.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.click_commands import Command
+from repoagent.cli.options import max_cost_option, parse_check, record_option, reply_option
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.errors import Exit, NothingDone, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.git.worktree import WorkTree
+    from repoagent.review.change import Change
+    from repoagent.review.diff.select import How, Wanted
+    from repoagent.review.finding import Report
+    from repoagent.storage.layout import Layout
+
+
+def show_prompt(
+    change: Change, where: tuple[WorkTree, Layout, Settings], terminal: Terminal, *, as_json: bool
+) -> Exit:
+    """Write the blocks of each call's prompt. Raises NothingDone where no model would be asked about anything."""
+    from repoagent.cli.commands.context import Block, Shown, show_texts
+    from repoagent.llm.model import display_name
+    from repoagent.llm.usage import estimate_tokens
+    from repoagent.review.llm.review import asked_for, prompts
+    from repoagent.review.llm.session import ReviewSession
+
+    worktree, place, settings = where
+    found = prompts(change, ReviewSession(worktree, place, settings, terminal.warn))
+    if not found:
+        raise NothingDone(f"{change.title} has nothing that a model would be shown")
+    blocks = []
+    for prompt in found:
+        pairs = [("system", part) for part in prompt.system] + [("user", part) for part in prompt.opening]
+        last = max((number for number, (_, part) in enumerate(pairs) if part.cache), default=-1)
+        blocks += [
+            Block(role, part, estimate_tokens(part.text), number <= last)
+            for number, (role, part) in enumerate(pairs)
+        ]
+    spec = display_name(asked_for(settings).text("model"))
+    show_texts(Shown(spec, None, tuple(blocks)), terminal, as_json=as_json, count=False)
+    return Exit.DONE
+
+
+PATHSPECS = f"{__name__}.pathspecs"  # where a context keeps what stood behind `--`
+
+
+class Review(Command):
+    """The command, with the pathspecs that stand behind `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What stands behind `--` are pathspecs."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[PATHSPECS] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- PATHSPEC...]"]
+
+
+def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from repoagent.cli.completion import revisions
+
+    if PATHSPECS in ctx.meta:
+        return [CompletionItem(incomplete, type="file")]
+    words = [CompletionItem(name, help=verb.short_help) for name, verb in VERBS.items()]
+    named = [CompletionItem(name, help=kind) for name, kind in revisions(incomplete)]
+    return [word for word in words if word.value.startswith(incomplete)] + named
+
+
+def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The findings of the last review."""
+    from click.shell_completion import CompletionItem
+
+    from repoagent.errors import RepoagentError
+    from repoagent.git.worktree import layout
+    from repoagent.review.diff.select import open_repository
+    from repoagent.review.finding import read_last
+
+    try:
+        last = read_last(layout(open_repository(Path.cwd())[0]), warn=lambda _: None)
+    except RepoagentError:
+        return []
+    found = last.findings if last is not None else ()
+    return [CompletionItem(one.id, help=one.title) for one in found if one.id.startswith(incomplete)]
+
+
+def _verb(name: str, line: str) -> click.Command:
+    @click.command(
+        name,
+        short_help=line,
+        help=f"{line}\n\nID is that of a finding of the last review; its first characters are enough.",
+    )
+    @click.argument("finding", metavar="ID", shell_complete=_complete_ids)
+    @click.option("--reason", default="", metavar="TEXT", help="Record why.")
+    @json_option
+    @pass_session
+    def verb(session: Session, /, *, finding: str, reason: str, as_json: bool) -> None:
+        from repoagent.git.worktree import layout
+        from repoagent.review import dismissals
+        from repoagent.review.diff.select import open_repository
+
+        worktree, _, _ = open_repository(Path.cwd())
+        remember = dismissals.dismiss if name == "dismiss" else dismissals.accept
+        found = remember(layout(worktree), finding, reason=reason)
+        terminal = session.terminal()
+        if as_json:
+            import json
+
+            terminal.result(
+                json.dumps({"version": 1, "id": found.id, "rule": found.rule, "state": f"{name}ed"}) + "\n"
+            )
+        else:
+            terminal.note(f"{name}ed: {found.title}")
+
+    return verb
+
+
+VERBS = {
+    "dismiss": _verb("dismiss", "Hide a finding from now on: it is wrong, or does not matter."),
+    "accept": _verb("accept", "Hide a finding from now on: it is right, and known."),
+}
+
+FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")
+LEVELS = ("note", "warning", "error", "never")
+_STAGED: How = "staged"
+_WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
+
+EXAMPLES = """\b
+Examples:
+  repoagent review                        what is staged
+  repoagent review --base main            what the branch has added to main
+  repoagent review v1.0..v1.1 -- src      a range, one folder of it
+  git diff HEAD~3 | repoagent review -    any diff
+  repoagent review --rule fix-prone=off --fail-on warning
+  repoagent review dismiss 4f1c2e         do not report this one again
+
+\b
+Two kinds of rules need no model and no network. What the change itself shows:
+a secret, a conflict marker, a file that no longer parses, a removed name that
+is still used, a line left over from debugging. What history shows: a usual
+partner is missing, a file that often needed fixes, an unusual shape, a
+generated or vendored file edited by hand, a changed interface whose callers
+are untouched. A model is asked only with --model or --ask, or where
+review.model is set; what it says about the changed lines is reported only if
+the code that it quotes is there.
+
+The exit code is 1 if a finding has the level of --fail-on or above
+(review.fail_on; error unless that is set)."""
+
+
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "staged", "worktree", "base", "commit", "model", "fix", "yes", "rules", "fail_on", "form", "output", "max_cost",
+    ),
+    "Report": ("also", "as_json"),
+    "Model": ("ask", "no_model", "strict", "refresh", "show_prompt", "record", "reply"),
+    "Other options": ("no_parse_check", "learn"),
+}  # fmt: skip
+
+
+@click.command(cls=Review, verbs=VERBS, epilog=EXAMPLES, option_groups=OPTION_GROUPS)
+@click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=complete)
+@click.option("--staged", is_flag=True, help="Review what is staged (the default).")
+@click.option("--worktree", is_flag=True, help="Review all changes of tracked files since HEAD.")
+@click.option("--base", metavar="REF", help="Review what HEAD added since its merge base with REF.")
+@click.option("--commit", metavar="REV", help="Review one commit.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="text",
+    metavar="FORM",
+    help="Report as text, json, sarif, github, gitlab, rdjson or markdown.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option(
+    "--also", metavar="FORM=FILE", multiple=True, help="Write another form to FILE too. Repeatable."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS),
+    metavar="LEVEL",
+    help="Exit with 1 from this level on: note, warning, error or never.",
+)
+@click.option(
+    "--rule", "rules", metavar="ID=LEVEL", multiple=True,
+    help="Set a rule to off, note, warning or error. Repeatable.",
+)  # fmt: skip
+@click.option("--model", metavar="SPEC", help="Also ask this model.")
+@click.option("--ask", is_flag=True, help="Also ask the model of review.model, or of edits.")
+@click.option("--no-model", is_flag=True, help="Ask no model, even if review.model is set.")
+@click.option("--strict", is_flag=True, help="Fail if the model cannot be asked, instead of warning.")
+@click.option("--fix", is_flag=True, help="Fix the findings; with IDs, those of the last review.")
+@click.option(
+    "--no-parse-check", is_flag=True, help="With --fix: accept a change that leaves a file unparsable."
+)
+@click.option("-y", "--yes", is_flag=True, help="With --fix: apply and commit without asking.")
+@click.option("--show-prompt", is_flag=True, help="Print what would be sent and its tokens; send nothing.")
+@max_cost_option
+@record_option
+@reply_option
+@click.option("--refresh", is_flag=True, help="Ask the model again about what it answered before.")
+@click.option("--learn", is_flag=True, help="Learn now what is usual here; it also happens by itself.")
+@click.option("--background", is_flag=True, hidden=True)
+@json_option
+@pass_session
+@click.pass_context
+def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
+    """Find what is wrong or missing in a change, before it is committed or merged.
+
+    The change is what is staged; or RANGE (A..B), what is in B and not in A; or - for a diff on standard input.
+    """
+    given = SimpleNamespace(**options)
+    if given.learn:
+        return _learn(background=given.background)
+    if given.as_json and given.form != "text":
+        raise UsageError(f"--json and --format {given.form} are two forms of the report: take one of them")
+    form = "json" if given.as_json else given.form
+    if form == "text" and given.output not in (None, "-"):
+        raise UsageError("the text is for people: give -o a form for programs with --format, or > FILE")
+    also = _also(given.also)
+    if given.fix and given.words:
+        from repoagent.cli.commands.review_fix import fix_named, is_id
+
+        if all(map(is_id, given.words)):
+            return fix_named(session, given)
+    from repoagent.git.worktree import layout
+    from repoagent.review.diff.read import read_change
+    from repoagent.review.diff.select import open_repository
+    from repoagent.review.rules import parse_levels
+    from repoagent.review.untrusted import settings_before
+
+    cwd = Path.cwd()
+    wanted = _wanted(given, ctx.meta.get(PATHSPECS, ()), cwd)
+    levels = parse_levels(given.rules)
+    worktree, head, bare = open_repository(cwd)
+    place = layout(worktree)
+    flags = {**levels, "review.fail_on": given.fail_on, "model": given.model, "max_cost": given.max_cost}
+    flags |= parse_check(given)
+    settings, terminal = session.open(place, flags)
+    if given.fix:
+        from repoagent.cli.commands.review_fix import refuse_silent
+
+        refuse_silent(terminal, given)
+    change, unseen = read_change(worktree, head, wanted, bare=bare)
+    settings = settings_before(change, worktree, place, settings)
+    if given.show_prompt:
+        return show_prompt(change, (worktree, place, settings), terminal, as_json=given.as_json)
+    given.narrowed = bool(wanted.pathspecs)
+    report = _review(change, (worktree, place, settings), given, terminal, unseen)
+    if report.findings or report.dismissed:
+        _keep(place, report)
+    if form == "text" and given.output in (None, "-"):
+        from repoagent.cli.commands.review_report import show
+
+        show(report, terminal, top=worktree.top)
+    else:
+        from repoagent.review.output.formats import render
+
+        data = render(report, form, top=worktree.top, change=change)
+        _deliver(data, given.output, terminal)
+    for another, path in also:
+        from repoagent.review.output.formats import render
+
+        _deliver(render(report, another, top=worktree.top, change=change), path, terminal)
+    if given.fix:
+        from repoagent.cli.commands.review_fix import Fixing, fix_found
+
+        return fix_found(Fixing(worktree, settings, terminal, given, bool(change.head)), report.findings)
+    return _exit(report, settings)
+
+
+def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Wanted:
+    from repoagent.git.similar_paths import no_such_file
+    from repoagent.review.diff.select import Wanted
+
+    words = list(given.words)
+    value, how = "", _STAGED
+    ways: list[How] = [way for way in _WAYS if getattr(given, way)]
+    if words and words[0] == "-":
+        ways.append("diff")
+        words.pop(0)
+    elif words and _is_range(words[0], cwd):
+        ways.append("range")
+        value = words.pop(0)
+    if len(ways) > 1:
+        named = {"diff": "-", "range": value}
+        raise UsageError(
+            f"{' and '.join(named.get(way, f'--{way}') for way in ways)} name two changes: take one of them"
+        )
+    for word in words:
+        if not os.path.lexists(cwd / word):
+            raise no_such_file(
+                word,
+                cwd,
+                reason="and not a range (A..B)",
+                remedy="use --commit or --base for a revision, -- before a pattern",
+            )
+    if ways:
+        how = ways[0]
+        value = value or (getattr(given, how) if how in ("base", "commit") else "")
+    diff = sys.stdin.buffer.read() if how == "diff" else b""
+    return Wanted(how, value, (*words, *pathspecs), cwd, diff)
+
+
+def _is_range(word: str, cwd: Path) -> bool:
+    return ".." in word and not word.startswith(("../", "./", "/")) and not os.path.lexists(cwd / word)
+
+
+def _review(
+    change: Change,
+    where: tuple[WorkTree, Layout, Settings],
+    given: SimpleNamespace,
+    terminal: Terminal,
+    unseen: tuple[str, ...],
+) -> Report:
+    from repoagent.review.review import Asked, review
+
+    worktree, place, settings = where
+    desk = None
+    if not given.no_model and (given.model or given.ask or settings.text_or_none("review.model")):
+        from repoagent.review.llm.session import ReviewSession
+
+        with terminal.working("reading the change") as working:
+            desk = ReviewSession(
+                worktree, place, settings, terminal.warn, working.label,
+                record=given.record, reply=given.reply, afresh=given.refresh,
+            )  # fmt: skip
+            asked = Asked(
+                worktree, place, settings, desk, unseen, strict=given.strict, narrowed=given.narrowed
+            )
+            return review(change, asked)
+    return review(change, Asked(worktree, place, settings, desk, unseen, narrowed=given.narrowed))
+
+
+def _keep(place: Layout, report: Report) -> None:
+    """Remember the report, so that `dismiss` can speak of its findings; where nothing may be written, it can't."""
+    from repoagent.errors import Busy, Refused
+    from repoagent.review.finding import keep_last
+
+    try:
+        keep_last(place, report)
+    except (Refused, Busy):
+        return
+
+
+def _also(given: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The further forms and the file of each. Raises UsageError."""
+    found = []
+    for text in given:
+        form, equals, path = text.partition("=")
+        if form not in FORMS[1:] or not equals or path in ("", "-"):
+            raise UsageError(f"--also {text}: say FORM=FILE with one of {', '.join(FORMS[1:])}")
+        found.append((form, path))
+    return found
+
+
+def _deliver(data: bytes, output: str | None, terminal: Terminal) -> None:
+    if output in (None, "-"):
+        terminal.result(data.decode("utf-8", "surrogateescape"))
+        return
+    from repoagent.cli.ui.terminal import write_to
+
+    write_to(Path.cwd() / str(output), data, "-o")
+    terminal.note(f"written to {output}")
+
+
+def _exit(report: Report, settings: Settings) -> int:
+    word = settings.text("review.fail_on")
+    worst = report.worst()
+    if word == "never" or worst is None:
+        return Exit.DONE
+    from repoagent.review.finding import Level
+
+    return Exit.NOTHING if worst >= Level[word.upper()] else Exit.DONE
+
+
+def _learn(*, background: bool) -> int:
+    if background:
+        os.setsid()  # a ^C or the end of the terminal is not meant for us
+        os.nice(10)
+    from repoagent.git.worktree import layout
+    from repoagent.review.checks.statistics import learn
+    from repoagent.review.diff.select import open_repository
+
+    worktree, _, _ = open_repository(Path.cwd())
+    return Exit.DONE if learn(worktree, layout(worktree)) is not None else Exit.NOTHING

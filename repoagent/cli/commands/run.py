@@ -1,0 +1,354 @@
+"""`repoagent run`: a whole task, with a model that looks around, changes files, runs commands, and commits.
+
+What the command line asks for, as a request; and who is asked.
+
+A run in the place it was asked to work in: here, or in a linked work tree that goes when nothing is left in it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from repoagent.cli.click_commands import words_in
+from repoagent.cli.commands import run_options
+from repoagent.cli.commands.run_options import hold_on, said
+from repoagent.cli.options import Committing, file_path, refuse_conflicts, show_prompt_option
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.signals import Ended
+from repoagent.errors import Exit, RepoagentError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.edit.model_setup import ModelSetup
+    from repoagent.git.worktree import WorkTree
+    from repoagent.tasks.context import RunInterface, RunRequest
+    from repoagent.tasks.runs.directory import RunDirectory
+    from repoagent.tasks.runs.record import Record
+    from repoagent.tasks.session import RunOutcome
+
+EPILOG = """\b
+Examples:
+  repoagent run "make the failing test in tests/test_app.py pass"
+  repoagent run --mode auto-edit --check "pytest -q" -F task.md
+  git log -1 --format=%B | repoagent run "add the test it lacks" -
+"""
+
+CONFLICTS = {  # of options: by their parameters
+    "show_prompt": ("continues", "resume", "conversation", "branch", "worktree", "json_stream")
+}
+
+
+OPTION_GROUPS = {  # by their parameters
+    "Options": (
+        "model", "mode", "continues", "resume", "plan_only", "check", "branch", "worktree", "allow", "network",
+        "no_commit", "max_cost",
+    ),
+    "Input and output": ("prompt_file", "conversation", "forget", "show_prompt", "as_json", "json_stream"),
+    "Model": ("effort", "max_turns", "max_tokens", "max_time", "agent", "reply", "record"),
+    "Safety": ("no_sandbox", "allow_sensitive", "no_parse_check", "check_unconfined"),
+    "Commit": ("commit_per_edit", "signoff", "no_verify", "include_dirty"),
+}  # fmt: skip
+
+
+@click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
+@click.argument("words", nargs=-1, metavar="[PROMPT]")
+@click.option(
+    "-F",
+    "--file",
+    "prompt_file",
+    type=file_path,
+    metavar="FILE",
+    help="Read the prompt from FILE.",
+)
+@run_options.asking("run")
+@click.option("--plan-only", is_flag=True, help="Look around and make a plan; change nothing.")
+@click.option("--branch", metavar="NAME", help="Work on a new branch NAME, in its own work tree.")
+@click.option(
+    "--worktree", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Work in a new linked work tree DIR, and keep it.",
+)  # fmt: skip
+@click.option(
+    "--allow", multiple=True, metavar="PATTERN", help="Run matching commands without asking. Repeatable."
+)
+@click.option("--network", is_flag=True, help="Give commands in the sandbox network access.")
+@click.option("--no-sandbox", is_flag=True, help="Run commands without a sandbox, and ask about each.")
+@run_options.landing("run")
+@run_options.limiting()
+@show_prompt_option
+@click.option("--child", hidden=True)
+@json_option
+@run_options.stream_option
+@pass_session
+def command(session: Session, /, **options: Any) -> Exit:
+    """Do a whole task: look around, change files, run commands, commit.
+
+    PROMPT says what to do; a second argument `-` adds standard input. The whole run is recorded in a file of yours;
+    resume an interrupted run with --resume.
+    """
+    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.llm.registry import preload
+
+    given = SimpleNamespace(**options)
+    refuse_conflicts(given, CONFLICTS)
+    preload(given.model or os.environ.get("REPOAGENT_MODEL"))
+    worktree = open_worktree(Path.cwd())
+    flags = run_options.flags_of(given)
+    settings, terminal = session.open(layout(worktree), flags)
+    if not (given.show_prompt or given.json_stream):
+        from repoagent.cli.ui.echo import hush
+
+        hush(terminal)
+    from repoagent.cli.app import settle
+
+    settle(worktree, terminal)
+    if given.show_prompt:
+        return _show_prompt(given, worktree, settings, terminal)
+    if not given.json_stream:
+        return _for_a_person(given, worktree, settings, terminal)
+    from repoagent.cli.commands.run_output import emit_error
+
+    try:
+        return _for_a_program(given, worktree, settings, terminal)
+    except RepoagentError as error:
+        emit_error(error)
+        return error.exit_code
+
+
+def _show_prompt(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:
+    from repoagent.cli.commands.context import Shown, blocks_of, show_texts, spec_of
+    from repoagent.llm.model import display_name
+    from repoagent.tasks.context import NonInteractiveRun
+    from repoagent.tasks.session import first_request
+
+    request, _ = request_of(given, worktree, settings)
+    spec = spec_of(settings)
+    talk = NonInteractiveRun()
+    blocks = blocks_of(first_request(worktree, request, settings, talk, spec))
+    found = Shown(display_name(spec), None, blocks, tuple(talk.said))
+    show_texts(found, terminal, as_json=given.as_json, count=False)
+    return Exit.DONE
+
+
+def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal) -> Exit:
+    from repoagent.cli.commands.run_output import ended_with, say_what_is_kept, show_run
+    from repoagent.cli.commands.run_ui import RunTerminal
+
+    request, held = request_of(given, worktree, settings)
+    if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
+        raise UsageError(
+            "there is no terminal to ask on: say --mode auto-edit, auto or read-only, or --json-stream to answer as a "
+            "program"
+        )
+    waiting = terminal.working("reading the repository")
+    ready = means_of(given, settings, terminal.warn, waiting.progress)
+    with waiting as working:
+        talk = RunTerminal.of(terminal, working, request.mode)
+        if held:
+            talk.say(held)
+        try:
+            outcome = run_in_place(worktree, request, settings, talk, ready)
+        except (RepoagentError, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt):
+                working.interrupted()
+            working.quiet()
+            talk.last_words(error)
+            said = say_what_is_kept(worktree, request.name, terminal, error)
+            if not said or given.as_json or isinstance(error, Ended):
+                raise
+            return Exit.INTERRUPTED
+    show_run(worktree, outcome, terminal, as_json=given.as_json, answered=talk.answered)
+    return ended_with(outcome)
+
+
+def _for_a_program(
+    given: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
+) -> Exit:
+    from repoagent.cli.commands.run_output import Events, emit, emit_error, ended_with
+
+    request, held = (child_of(given, worktree), "") if given.child else request_of(given, worktree, settings)
+    talk = Events(yes=request.mode in {"auto", "auto-edit"})
+    ready = means_of(given, settings, talk.say)
+    emit(
+        "start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": shown_name(ready)}
+    )
+    if held:
+        talk.say(held)
+    try:
+        outcome = run_in_place(worktree, request, settings, talk, ready)
+    except RepoagentError as error:
+        talk.told.add_to(error)
+        emit_error(error, ready.meter)
+        return error.exit_code
+    talk.end(outcome)
+    return ended_with(outcome)
+
+
+def request_of(given: SimpleNamespace, worktree: WorkTree, settings: Settings) -> tuple[RunRequest, str]:
+    """What the command line asks for; and what holds on of what was asked before, as a sentence ("" for nothing), of a
+    run that is gone on with: `given` has it then. Raises UsageError for what can't be meant."""
+    from repoagent.agent.approvals.policy import MODES
+    from repoagent.git.worktree import layout
+    from repoagent.tasks.context import RunRequest
+    from repoagent.tasks.runs.directory import RunDirectory
+
+    prompt = _prompt(given)
+    name, fresh = run_options.chosen_name(given, worktree, "run")
+    if not prompt.strip() and fresh:
+        raise UsageError('say what to do: repoagent run "PROMPT"')
+    if given.commit_per_edit and given.no_commit:
+        raise UsageError("--commit-per-edit and --no-commit cannot be combined")
+    _refuse_swallowed(given)
+    held = "" if fresh else hold_on(given, settings, RunDirectory(layout(worktree), name))
+    mode = next(mode for mode in MODES if mode == (given.mode or settings.text("run.mode")))
+    request = RunRequest(
+        prompt.strip(),
+        name,
+        mode=mode,
+        plan_only=given.plan_only,
+        commit=run_options.commit_options(given),
+        commit_per_edit=given.commit_per_edit,
+        check=given.check,
+        allow_sensitive=given.allow_sensitive,
+        allow=given.allow,
+        network=given.network,
+        confine=not given.no_sandbox,
+        agent=given.agent,
+        worktree=str(given.worktree or ""),
+        branch=given.branch or "",
+        said=said(given),
+    )
+    return request, held
+
+
+def child_of(given: SimpleNamespace, worktree: WorkTree) -> RunRequest:
+    """What a child of a run is to do; its limits are those that its parent has left."""
+    from repoagent.git.transaction.results import Options
+    from repoagent.git.worktree import layout
+    from repoagent.llm.usage import Limits
+    from repoagent.tasks.context import RunRequest
+    from repoagent.tasks.runs.directory import RunDirectory
+    from repoagent.tasks.subagents.process import die_with_parent, read_order
+
+    die_with_parent()
+    order = read_order(RunDirectory(layout(worktree), given.child))
+    budget = order.budget
+    given.limits = Limits(budget.turns, budget.tokens, budget.cost, None, budget.seconds)
+    return RunRequest(
+        order.prompt,
+        given.child,
+        kind=order.kind,
+        parent=order.parent,
+        mode=order.mode,
+        commit=Options(no_commit=True),
+        tools=order.tools,
+        instructions=order.instructions,
+        allow=order.allow,
+        network=order.network,
+        confine=order.confine,
+    )
+
+
+def means_of(
+    given: SimpleNamespace,
+    settings: Settings,
+    say: Callable[[str], None],
+    on_progress: Callable[[str, float], None] = lambda doing, part: None,
+) -> ModelSetup:
+    from repoagent.edit.model_setup import means
+
+    limits = getattr(given, "limits", None) or run_options.limits(given, settings)
+    return means(
+        settings, given.record, given.reply, say, on_progress, limits=limits, needed=given.agent == "model"
+    )
+
+
+def shown_name(ready: ModelSetup) -> str:
+    """The model, for people."""
+    from repoagent.llm.model import display_name
+
+    return display_name(ready.model.spec)
+
+
+def _refuse_swallowed(given: SimpleNamespace) -> None:
+    """An option that has no value takes the next one for it; no folder or branch is meant that begins so."""
+    for option, value in (("--worktree DIR", given.worktree), ("--branch NAME", given.branch)):
+        if str(value or "").startswith("-"):
+            name, what = option.split()
+            raise UsageError(f"{name} needs a {what}, and {value} is what follows it: say {option}")
+
+
+def _prompt(given: SimpleNamespace) -> str:
+    if given.prompt_file is not None and given.words:
+        raise UsageError("the prompt is given twice: as words, and by --file")
+    if given.prompt_file is not None:
+        return words_in(given.prompt_file, "prompt")
+    words = [word for word in given.words if word != "-"]
+    texts = [" ".join(words)] if words else []
+    if "-" in given.words:
+        texts.append(words_in(Path("-"), "prompt"))
+    return "\n\n".join(texts)
+
+
+def run_in_place(
+    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, ready: ModelSetup
+) -> RunOutcome:
+    """The run, in a linked work tree where one was asked for; that goes when nothing is left in it."""
+    from dataclasses import replace
+
+    from repoagent.git.facts import current_branch
+    from repoagent.git.index import read_status
+    from repoagent.tasks.session import run
+    from repoagent.tasks.worktree import linked, reopened, wind_up
+
+    home, before = _before(worktree, request.name)
+    if (earlier := reopened(worktree, before.worktree, before.branch)) is not None:  # it is gone on with
+        place, branch = earlier, current_branch(earlier) or ""
+    elif request.branch or request.worktree:
+        branch = request.branch or f"repoagent/{request.name}"
+        folder = Path(request.worktree) if request.worktree else None
+        place = linked(worktree, branch, folder, request.name)
+        without = "; your uncommitted changes are not in it" if read_status(worktree).changed else ""
+        talk.say(f"working in {place.top}, on the new branch {branch}{without}")
+    else:
+        return run(worktree, request, settings, talk, ready)
+    request = replace(request, worktree=str(place.top), branch=branch)
+    try:
+        outcome = run(place, request, settings, talk, ready)
+    except RepoagentError:
+        if not home.conversation.exists():  # it never began
+            wind_up(worktree, place, branch)
+        raise
+    if said := wind_up(worktree, place, branch, done=outcome.kind == "done"):
+        talk.say(said)
+    return outcome
+
+
+def worked_in(worktree: WorkTree, name: str) -> WorkTree:
+    """The linked work tree that a chat or run worked in before, made anew where it is gone; else the one here."""
+    from repoagent.tasks.worktree import reopened
+
+    _, before = _before(worktree, name)
+    return reopened(worktree, before.worktree, before.branch) or worktree
+
+
+def _before(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
+    """The home of a run, and what it says of itself; an empty record for a new one.
+
+    Raises Refused for one that came with the repository.
+    """
+    from repoagent.git.worktree import layout
+    from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+    from repoagent.tasks.runs.list import Run, refreshed
+    from repoagent.tasks.runs.record import Record
+
+    home = RunDirectory(layout(worktree), name)
+    refuse_foreign(home)
+    return home, refreshed(Run(home, Record(), "")).record if home.record.exists() else Record()

@@ -1,0 +1,294 @@
+"""The options that `run` and `chat` share: who is asked, what may be done, within which limits.
+
+The options of a run that is gone on with: which of them hold on, and which have to be said again.
+
+What only narrows a run, or says what becomes of its change, holds on. What gives it power over the person's machine,
+work or money does not: a yes is for the process that it was said to.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from repoagent.cli.options import (
+    check_unconfined_option,
+    effort_option,
+    max_cost_option,
+    max_tokens_option,
+    model_option,
+    no_parse_check,
+    parse_check,
+    record_option,
+    reply_option,
+    together,
+)
+from repoagent.errors import NothingDone, UsageError
+from repoagent.storage.secrets import mask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from repoagent.config.settings import Settings
+    from repoagent.git.transaction.results import Options
+    from repoagent.git.worktree import WorkTree
+    from repoagent.llm.usage import Limits
+    from repoagent.storage.layout import Layout
+    from repoagent.tasks.runs.directory import RunDirectory
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LAST = "last"
+SETTINGS = {  # option of the command line: key of the configuration
+    "model": "model",
+    "max_tokens": "max_tokens",
+    "max_cost": "max_cost",
+    "effort": "effort",
+    "mode": "run.mode",
+    "check_unconfined": "check.unconfined",
+}
+
+
+def flags_of(given: SimpleNamespace) -> dict[str, object]:
+    """What the command line says, as settings."""
+    return {**{key: getattr(given, name) for name, key in SETTINGS.items()}, **parse_check(given)}
+
+
+_MODES = click.Choice(["ask", "auto-edit", "auto", "read-only"])
+
+
+def asking(noun: str) -> Callable[[F], F]:
+    """Who is asked, what may be done, and which conversation is gone on with; `noun` is "run" or "chat"."""
+    stop = "; without a PROMPT, from where it stopped" if noun == "run" else ""
+    return together(
+        model_option,
+        click.option(
+            "--mode",
+            type=_MODES,
+            metavar="MODE",
+            help="What needs your approval: ask, auto-edit, auto or read-only.",
+        ),
+        click.option("--continue", "continues", is_flag=True, help=f"Resume the last {noun}."),
+        click.option("--resume", metavar="NAME", help=f"Resume the {noun} NAME{stop}."),
+        click.option("--forget", is_flag=True, help="Resume without the options of the last time."),
+        click.option(
+            "--conversation",
+            metavar="NAME",
+            help="Save the conversation as NAME, or continue it if it exists.",
+        ),
+    )
+
+
+stream_option = click.option(
+    "--json-stream", is_flag=True, help="Print each event as a line of JSON, as it happens."
+)
+
+
+def landing(noun: str) -> Callable[[F], F]:
+    """What has to hold before a commit, and how it is made."""
+    return together(
+        click.option(
+            "--check", metavar="CMD", help="Finish only when CMD passes; the model sees its failure."
+        )
+        if noun == "run"
+        else click.option("--check", metavar="CMD", help="Commit only when CMD passes."),
+        check_unconfined_option,
+        click.option("--commit-per-edit", is_flag=True, help="Commit each edit, instead of once at the end."),
+        click.option("--no-commit", is_flag=True, help="Write the files without committing them."),
+        click.option("--include-dirty", is_flag=True, help="Also commit your other changes in these files."),
+        click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks."),
+        click.option("--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
+        click.option(
+            "--allow-sensitive", is_flag=True, help="Also change hooks, CI and other files that get executed."
+        ),
+        no_parse_check,
+    )
+
+
+def limiting(of: str = "") -> Callable[[F], F]:
+    """The limits, the agent, and what is recorded. Calls and seconds are those `of` what the words say."""
+    return together(
+        click.option(
+            "--max-turns", type=click.IntRange(1), metavar="N", help=f"Make at most N model calls{of}."
+        ),
+        max_tokens_option,
+        max_cost_option,
+        click.option(
+            "--max-time",
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help=f"Stop after this many seconds{of}.",
+        ),
+        effort_option,
+        click.option(
+            "--agent", default="model", metavar="NAME", help="Use another agent, from an installed package."
+        ),
+        reply_option,
+        record_option,
+    )
+
+
+def commit_options(given: SimpleNamespace) -> Options:
+    """How a commit is made, by the options of `landing`."""
+    from repoagent.git.transaction.results import Options
+
+    return Options(
+        no_commit=given.no_commit,
+        no_verify=given.no_verify,
+        include_dirty=given.include_dirty,
+        signoff=given.signoff,
+    )
+
+
+def limits(given: SimpleNamespace, settings: Settings) -> Limits:
+    """The limits that the options say, and where they say none the settings."""
+    from dataclasses import replace
+
+    from repoagent.tasks.context import limits_of
+
+    said = {
+        "turns": given.max_turns,
+        "tokens": given.max_tokens,
+        "cost": given.max_cost,
+        "seconds": given.max_time,
+    }
+    return replace(limits_of(settings), **{name: most for name, most in said.items() if most is not None})
+
+
+def chosen_name(given: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
+    """The name of the run or chat, and whether it is a new one. Raises UsageError for what can't be meant or is not
+    there, NothingDone where there is no chat yet to go on with."""
+    from repoagent.git.worktree import layout
+    from repoagent.memory.conversations import checked, refuse_reserved
+    from repoagent.tasks.runs.directory import home_of, new_name
+    from repoagent.tasks.runs.list import find
+
+    place = layout(worktree)
+    said: Sequence[bool] = [bool(given.continues), bool(given.resume), bool(given.conversation)]
+    if sum(said) > 1:
+        raise UsageError("say one of --continue, --resume and --conversation")
+    if given.continues or (given.resume == LAST and not home_of(place, LAST).conversation.exists()):
+        return _last(place, kind), False
+    if given.resume:
+        try:
+            return find(place, given.resume).name, False
+        except (
+            UsageError
+        ):  # of a run that a person gave a name there may be the conversation alone, in another clone
+            if not home_of(place, given.resume).conversation.exists():
+                raise
+            return home_of(place, given.resume).name, False
+    if given.conversation:
+        name = checked(given.conversation)
+        refuse_reserved(name)
+        return name, not home_of(place, name).conversation.exists()
+    return new_name(kind), True
+
+
+def _last(place: Layout, kind: str) -> str:
+    """The name of the newest run or chat, each of its own kind; never one that a run delegated, or that is still
+    starting."""
+    from repoagent.tasks.runs.list import runs
+
+    begun = (run for run in runs(place) if not run.starting)
+    fitting = (run.name for run in begun if run.record.kind == kind and not run.record.parent)
+    if (last := next(fitting, None)) is None:
+        begins = "`repoagent chat`" if kind == "chat" else '`repoagent run "TASK"`'
+        raise NothingDone(f"there is no {kind} here yet to go on with: {begins} begins one")
+    return last
+
+
+_BY_WIDTH = ("read-only", "ask", "auto-edit", "auto")  # of the modes, the narrowest first
+_LIMITS = {  # option: key of the configuration
+    "max_turns": "run.max_turns",
+    "max_tokens": "max_tokens",
+    "max_cost": "max_cost",
+    "max_time": "run.max_time",
+}
+_HOLD_ON = ("check", "commit_per_edit", "no_commit", "signoff")
+_AGAIN = (
+    "model", "effort", "agent", "allow", "network", "no_sandbox", "include_dirty", "no_verify", "allow_sensitive",
+    "check_unconfined", "no_parse_check",
+)  # fmt: skip
+_EVERY = ("mode", *_LIMITS, *_HOLD_ON, *_AGAIN)
+_EITHER = {"commit_per_edit", "no_commit"}  # who says one of them now takes back what was said of the other
+
+
+def said(given: SimpleNamespace) -> dict[str, object]:
+    """The options that were said, as `run.json` keeps them; what holds a key or token is kept as its name alone."""
+    found: dict[str, object] = {}
+    for name in _EVERY:
+        value = getattr(given, name, None)
+        if value in (None, False, (), "") or (name, value) == ("agent", "model"):
+            continue
+        value = list(value) if isinstance(value, tuple) else value
+        found[name] = value if mask(str(value)) == str(value) else None
+    return found
+
+
+def hold_on(given: SimpleNamespace, settings: Settings, home: RunDirectory) -> str:
+    """Put into `given` what the run `home` was told before and what holds on; what became of all of it, in a sentence,
+    or "" where there is nothing to say."""
+    from repoagent.tasks.runs.list import Run, refreshed
+    from repoagent.tasks.runs.live import host
+    from repoagent.tasks.runs.record import Record
+
+    if given.forget or not home.folder.is_dir():
+        return ""
+    record = refreshed(Run(home, Record(), "")).record
+    here = record.host == host()
+    now = said(given)
+    kept: dict[str, object] = {}
+    again: dict[str, object] = {}
+    for name, value in record.said.items():
+        if (
+            name not in _EVERY
+            or name in now
+            or getattr(given, name, None) == ""
+            or (name in _EITHER and _EITHER & now.keys())
+        ):
+            continue
+        if _holds_on(name, value, settings, here=here):
+            kept[name] = value
+            setattr(given, name, value)
+        elif hasattr(given, name):
+            again[name] = value
+    parts = [
+        f"{words}: {spelled(options)}"
+        for words, options in (("as before", kept), ("not as before, unless you say it again", again))
+        if options
+    ]
+    return "; ".join(parts)
+
+
+def spelled(options: Mapping[str, object]) -> str:
+    """Options as they are written on a command line."""
+    return ", ".join(_spelled(name, value) for name, value in options.items())
+
+
+def _spelled(name: str, value: object) -> str:
+    option = f"--{name.replace('_', '-')}"
+    if value is None or value is True:
+        return option
+    values = value if isinstance(value, list) else [value]
+    return " ".join(f"{option} {shlex.quote(str(one))}" for one in values)
+
+
+def _holds_on(name: str, value: Any, settings: Settings, *, here: bool) -> bool:
+    """Whether it may hold on; only what has the type that the option has. A command comes from no other machine."""
+    if name == "mode":
+        default = settings.text("run.mode")
+        return value in _BY_WIDTH and _BY_WIDTH.index(value) <= _BY_WIDTH.index(default)
+    if name in _LIMITS:
+        whole = name in {"max_turns", "max_tokens"}
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            return False
+        most = settings.get(_LIMITS[name])
+        return value >= whole and (not isinstance(most, int | float) or value <= most)
+    if name == "check":
+        return here and isinstance(value, str)
+    return name in _HOLD_ON and value is True

@@ -1,0 +1,333 @@
+"""A run as a stream of JSON: a line for each event as it happens, and questions that a program answers.
+
+Each line is an object with `version` and `event`. After `ask` the program reads a line from standard input: an object
+with the question's `id`, `answer` ("yes", "run", "always" or "no") and, for a no, a `reason` that goes to the model.
+Where standard input is at its end, the answer is no. {"stop": true} in place of an answer stops the run.
+
+How a run ended, for a person and as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.cli.ui.outcome import Told, show_check, spending
+from repoagent.cli.ui.sanitize import clean
+from repoagent.dataclass import dataclass
+from repoagent.edit.ui import Decision, Proposal
+from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
+
+if TYPE_CHECKING:
+    from repoagent.agent.approvals.policy import Asked
+    from repoagent.agent.loop import LoopEvent
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.edit.guards.sensitive import Concern
+    from repoagent.git.worktree import WorkTree
+    from repoagent.llm.model import Usage
+    from repoagent.llm.usage import Meter
+    from repoagent.tasks.runs.directory import RunDirectory
+    from repoagent.tasks.session import RunOutcome
+
+VERSION = 1
+LONGEST = 1 << 20  # characters of an answer
+NOBODY = "there is nobody to ask: no answer came on standard input"
+
+
+def emit(event: str, data: Mapping[str, object]) -> None:
+    """Write one event, whole, at once."""
+    line = json.dumps({"version": VERSION, "event": event, **data}, ensure_ascii=True)
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
+    """The last event of a run that failed, with what it has used."""
+    spent = {} if meter is None else {"usage": used(meter.usage, meter.attempts), "cost": meter.cost}
+    emit(
+        "error",
+        {"error": str(error), "exit": int(error.exit_code), **spent, **error.details(), **error.told()},
+    )
+
+
+@dataclass
+class Events:
+    """A `work.Talk` for programs. With `yes` edits are not asked about."""
+
+    yes: bool = False
+    asked: int = 0
+    answered: bool = False
+    stopped: bool = False
+    told: Told = field(default_factory=Told)
+    waited: float = 0.0
+
+    def text(self, piece: str) -> None:
+        emit("text", {"text": piece})
+
+    def void(self, text: str) -> None:
+        emit("void", {"text": text})
+
+    def event(self, event: LoopEvent) -> None:
+        self.told.event(event)
+        data: dict[str, object] = {}
+        if event.action is not None:
+            data = {"kind": event.action.kind, "args": dict(event.action.args), "body": event.action.body}
+        elif event.observation is not None:
+            seen = event.observation
+            data = {"kind": seen.kind, "ok": seen.ok, "text": seen.text, "data": dict(seen.data)}
+        else:
+            data = {"text": event.text}
+        emit(event.kind, data)
+
+    def note(self, sentence: str) -> None:
+        emit("note", {"text": sentence})
+
+    def say(self, sentence: str) -> None:
+        emit("say", {"text": sentence})
+
+    def running(self, command: str, output: Path) -> None:
+        self.note(f"running {command}")
+
+    def quiet(self) -> None:
+        pass
+
+    def interrupted(self, sentence: str) -> None:
+        self.say(sentence)
+
+    def output(self, data: bytes) -> None:
+        emit("output", {"text": data.decode("utf-8", "replace")})
+
+    def decide(self, proposal: Proposal) -> Decision:
+        data: dict[str, object] = {
+            "diff": proposal.diff,
+            "remarks": list(proposal.remarks),
+            "files": [change.name for change in proposal.changes],
+        }
+        if proposal.message:  # the commit of what was written before
+            emit("commit-proposed", {**data, "message": proposal.message})
+            return Decision("yes")
+        if self.yes:
+            emit("edit", data)
+            return Decision("yes")
+        verdict = self._ask("edit", data)
+        return (
+            Decision("yes", by_person=True)
+            if verdict.allowed
+            else Decision("no", reason=verdict.reason or "no reason was given")
+        )
+
+    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
+        verdict = self._ask("sensitive", {"files": {one.path: one.why for one in concerns}})
+        return None if verdict.by == "nobody" else verdict.allowed
+
+    def permits(self, paths: Sequence[str]) -> bool | None:
+        return None
+
+    def explained(self, text: str) -> None:
+        emit("explained", {"text": text})
+
+    def approve(self, asked: Asked) -> Verdict:
+        return self._ask(
+            asked.kind,
+            {
+                "what": asked.what,
+                "patterns": list(asked.patterns),
+                "why": asked.why,
+                "sandbox": asked.sandbox,
+                "cwd": asked.cwd,
+            },
+        )
+
+    def progress(self, what: str, data: dict[str, object]) -> None:
+        emit(what, data)
+
+    def end(self, outcome: RunOutcome) -> None:
+        emit("end", as_object(outcome))
+
+    def _ask(self, of: str, data: Mapping[str, object]) -> Verdict:
+        from repoagent.tasks.runs.live import Stopped
+
+        self.asked += 1
+        emit("ask", {"id": self.asked, "of": of, **data})
+        while True:
+            line = sys.stdin.readline(LONGEST)
+            if not line:
+                return Verdict(False, reason=NOBODY, by="nobody")
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                answer = None
+            if isinstance(answer, dict) and answer.get("stop"):
+                self.stopped = True
+                raise Stopped(
+                    "the program stopped it; what was done so far is kept", f'stopped at the question "{of}"'
+                )
+            if not isinstance(answer, dict) or answer.get("id") != self.asked:
+                emit("say", {"text": f"that is no answer to question {self.asked}: it was not heeded"})
+                continue
+            said = answer.get("answer")
+            return Verdict(
+                said in {"yes", "run", "always"},
+                always=said in {"run", "always"},
+                keep=said == "always",
+                reason=str(answer.get("reason") or ""),
+            )
+
+
+OUTCOME_VERSION = 1
+SHOWN = 8  # files
+STAT_FILES = 20  # of a diffstat
+
+
+def show_run(
+    worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
+) -> None:
+    """Print the run's last word, its commits, and what it used. What was `answered` as it came is not said again."""
+    if as_json:
+        terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
+        return
+    if outcome.words and not terminal.tells:  # where they are shown as they come
+        terminal.note(outcome.words)
+    if outcome.text.strip() and not (answered and terminal.shows):
+        terminal.reply(outcome.text.strip() + "\n", done=True)
+    show_commits(worktree, outcome, terminal)
+    if outcome.left:
+        names = ", ".join(map(clean, outcome.left[:SHOWN])) + (" …" if len(outcome.left) > SHOWN else "")
+        terminal.note(f"written, not committed: {names}")
+    if outcome.kind == "unfinished":
+        terminal.note(
+            f'not finished: the model stopped with words. `repoagent run --resume {outcome.name} "WORDS"` answers it'
+        )
+    terminal.note(f"{outcome.name} · {spent(outcome)}", "dim")
+
+
+def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
+    """What the check said, the commits with what they change, and how to add the files that they leave out."""
+    if outcome.check is not None and outcome.commits:
+        show_check(outcome.check, terminal)
+    for commit in outcome.commits:
+        show_commit(worktree, commit, terminal)
+    if outcome.left_out:
+        names = ", ".join(map(clean, outcome.left_out[:SHOWN]))
+        more = f" and {len(outcome.left_out) - SHOWN} more" if len(outcome.left_out) > SHOWN else ""
+        add = shlex.join(["git", "add", "--", *outcome.left_out[:SHOWN]])
+        add += " && git commit --amend --no-edit" if outcome.commits else ""
+        terminal.note(f"new, and not in the commit: {names}{more}\n  to add: {clean(add)}")
+
+
+def ended_with(outcome: RunOutcome) -> Exit:
+    """What the process returns after it."""
+    return Exit.NOTHING if outcome.kind == "unfinished" else Exit.DONE
+
+
+def show_commit(worktree: WorkTree, commit: str, terminal: Terminal) -> None:
+    """A commit in a line: its branch, its subject, how much it changes."""
+    branch, subject, stat = described(worktree, commit)
+    terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
+    if terminal.tells:
+        for line in diffstat(worktree, commit, terminal):
+            terminal.note(line)
+
+
+def diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
+    """The lines of `git show --stat`, without the last, which counts them all."""
+    from repoagent.git.process import git
+
+    stat = f"--stat={terminal.width},{terminal.width * 2 // 3},{STAT_FILES}"
+    out = git(worktree.top, "show", stat, "--format=", "--end-of-options", commit, "--")
+    return out.decode("utf-8", "replace").rstrip("\n").split("\n")[:-1]
+
+
+def described(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
+    """The branch that a commit is the tip of (None: of none), its subject, how much it changes ("2 files +3 -1")."""
+    from repoagent.git.process import git
+
+    out = git(worktree.top, "show", "--root", "--numstat", "--format=%s", "--end-of-options", commit, "--")
+    subject, _, rows = out.decode("utf-8", "replace").partition("\n")
+    counts = [row.split("\t") for row in rows.split("\n") if row.count("\t") >= 2]
+    added, removed = (sum(int(row[at]) for row in counts if row[at].isdecimal()) for at in (0, 1))
+    files = f"{len(counts)} file{'s' * (len(counts) != 1)}"
+    wanted = ("--count=1", "--format=%(refname:short)", f"--points-at={commit}", "refs/heads")
+    tips = git(worktree.top, "for-each-ref", *wanted)
+    branch = tips.decode("utf-8", "replace").strip()
+    return branch or None, subject, f"{files} +{added} -{removed}"
+
+
+def spent(outcome: RunOutcome) -> str:
+    """Calls, tokens, cost and seconds, in one line."""
+    calls = f"{outcome.turns} call{'s' * (outcome.turns != 1)}"
+    return f"{calls} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
+
+
+def as_object(outcome: RunOutcome) -> dict[str, object]:
+    """The outcome as JSON data; its format has a version."""
+    return {
+        "version": OUTCOME_VERSION,
+        "outcome": outcome.kind,
+        "run": outcome.name,
+        "text": outcome.text,
+        "words": outcome.words,
+        "messages": list(outcome.messages),
+        "commits": list(outcome.commits),
+        "left": list(outcome.left),
+        "left_out": list(outcome.left_out),
+        "check": {"command": outcome.check.command, "seconds": round(outcome.check.seconds, 3)}
+        if outcome.check
+        else None,
+        "model": outcome.model,
+        "usage": used(outcome.usage, outcome.turns),
+        "cost": outcome.cost,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def used(usage: Usage, calls: int) -> dict[str, object]:
+    """What was used, as JSON data."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "estimated": usage.estimated,
+        "calls": calls,
+    }
+
+
+def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
+    """How a run that did not come to its end is gone on with, and what it has left in the files. Whether that is all
+    there is to say: of an interruption."""
+    from repoagent.git.worktree import layout
+    from repoagent.tasks.finish import left
+    from repoagent.tasks.runs.directory import RunDirectory
+    from repoagent.tasks.runs.live import Stopped
+
+    home = RunDirectory(layout(worktree), name)
+    if isinstance(error, (Busy, NothingDone)) or not _can_go_on(home):
+        return False
+    if isinstance(error, Stopped):  # its exit code has no sentence of its own
+        terminal.note(str(error))
+    changed = left(worktree, home)
+    if changed:
+        more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+        names = ", ".join(map(clean, changed[:SHOWN])) + more
+        terminal.note(f"changed and not committed: {names} (`repoagent runs restore {name}` takes it back)")
+    terminal.note(f"`repoagent run --resume {name}` goes on from here")
+    return isinstance(error, (KeyboardInterrupt, Stopped))
+
+
+def _can_go_on(home: RunDirectory) -> bool:
+    """Whether there is a conversation that can be read, and that is the person's own."""
+    from repoagent.llm.conversation import read
+    from repoagent.tasks.runs.directory import refuse_foreign
+
+    try:
+        refuse_foreign(home)
+        return read(home.conversation) is not None
+    except RepoagentError:
+        return False

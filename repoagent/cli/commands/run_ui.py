@@ -1,0 +1,213 @@
+"""Questions of a run to the person at the terminal, and the answer where there is none.
+
+A run's side of the conversation with a person: what an edit shows and asks, and what only a run has.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import field, replace
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
+
+from repoagent.agent.approvals.policy import Asked, Asker, Verdict
+from repoagent.cli.ui.confirm import TerminalInterface, first_line
+from repoagent.cli.ui.sanitize import clean, display_width
+from repoagent.cli.ui.terminal import has_utf8
+from repoagent.dataclass import dataclass
+from repoagent.edit.ui import Decision, Proposal
+
+if TYPE_CHECKING:
+    from repoagent.agent.actions import Observation
+    from repoagent.agent.approvals.policy import Mode
+    from repoagent.agent.loop import LoopEvent
+    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.terminal import Terminal
+
+_QUESTIONS = {
+    "command": "Run this command",
+    "python": "Run this Python code",
+    "edit": "Make this change",
+    "include": "Commit this file as it stands",
+    "write": "Write this file",
+    "delete": "Leave these files deleted",
+    "sensitive": "Leave this file as the command has written it",
+    "browse": "Fetch this page",
+    "tool": "Call this tool",
+    "delegate": "Start this child",
+}
+_RUNS = {"command", "python"}
+_BELOW = 8  # lines of the screen that stand below what is asked
+
+
+def person(terminal: Terminal) -> Asker:
+    """An asker that shows what is asked, whole, and lets the person choose. "q" raises Stopped."""
+
+    def ask(asked: Asked) -> Verdict:
+        _show(terminal, asked)
+        choices = {
+            "y": "yes, this once",
+            "n": "no; you are asked why, and the model is told",
+            "q": "stop the run",
+        }
+        if asked.kind == "include":
+            choices["n"] = "no; nothing is committed"
+        if asked.patterns:
+            always = {
+                "a": _always(asked, "in this run"),
+                "r": _always(asked, "in this repository from now on"),
+            }
+            choices = {"y": choices["y"], **always, "n": choices["n"], "q": choices["q"]}
+        answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
+        if answer == "q":
+            from repoagent.tasks.runs.live import Stopped
+
+            what = _QUESTIONS.get(asked.kind, "do this").lower()
+            raise Stopped(
+                "you stopped the run; what it has done so far is kept", f'stopped at the question "{what}"'
+            )
+        if answer == "n" and asked.kind == "include":
+            return Verdict(False)  # the model can do nothing about it
+        if answer == "n":
+            reason = terminal.ask_line("Why not, for the model (empty: no reason)")
+            return Verdict(False, reason=f"the person said no: {reason}" if reason else "the person said no.")
+        return Verdict(True, always=answer in {"a", "r"}, keep=answer == "r")
+
+    return ask
+
+
+def nobody(asked: Asked) -> Verdict:
+    """An asker for where there is no terminal: it refuses, and says how what is asked could be allowed."""
+    said = "there is nobody to ask"
+    if asked.why:
+        said += f" ({asked.why})"
+    if asked.patterns:
+        add = "git config --add repoagent.run.allow"
+        rules = ", ".join(f"`{add} {shlex.quote(pattern)}`" for pattern in asked.patterns)
+        return Verdict(False, reason=f"{said}. The user can allow it beforehand: {rules}.", by="nobody")
+    modes = {"edit": " or `--mode auto-edit`", "write": " or `--mode auto-edit`"}.get(asked.kind, "")
+    auto = "`--mode auto`, which runs commands in a sandbox" if asked.kind in _RUNS else "a terminal"
+    return Verdict(False, reason=f"{said}. The user can allow it with {auto}{modes}.", by="nobody")
+
+
+def _show(terminal: Terminal, asked: Asked) -> None:
+    """What wants to be done, every character of it, and what is to be known about it."""
+    terminal.note("")
+    lines = folded(asked.what, max(20, terminal.width - 4))
+    for line in lines:
+        terminal.note(f"    {line}" if line else "", "bold")
+    terminal.note("")
+    if len(lines) > get_terminal_size().lines - _BELOW:
+        terminal.warn(f"it has {len(lines)} lines: look at its beginning too, further up")
+    if asked.cwd:
+        terminal.note(f"in the folder {asked.cwd}")
+    if asked.kind in _RUNS and not asked.sandbox:
+        terminal.warn("it runs without a sandbox, with all your rights")
+    elif asked.sandbox:
+        terminal.note(f"in a sandbox ({asked.sandbox})")
+    if asked.why:
+        terminal.note(f"note: {asked.why}")
+    if asked.patterns:
+        terminal.note("always, in this run (a) or in this repository (r), would allow:")
+        for pattern in asked.patterns:
+            for line in folded(pattern, max(20, terminal.width - 4)):
+                terminal.note(f"    {line}")
+
+
+def _always(asked: Asked, where: str) -> str:
+    return f"yes, and {where} without a question: {'; '.join(asked.patterns)}"
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text`, made clean, in lines of at most `width` columns; nothing is left out. A line that goes on ends in ↩."""
+    mark = "↩" if has_utf8(os.environ) else "\\"
+    lines: list[str] = []
+    for line in text.rstrip("\n").split("\n"):
+        shown = clean(line).expandtabs(8)
+        while display_width(shown) > width:
+            cut = _fitting(shown, width - 2)
+            lines.append(f"{shown[:cut]} {mark}")
+            shown = shown[cut:]
+        lines.append(shown)
+    return lines
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters fit into `width` columns; up to a blank, where one is near."""
+    end = 0
+    used = 0
+    while end < len(text) and (used := used + display_width(text[end])) <= width:
+        end += 1
+    blank = text.rfind(" ", max(1, end - 20), end)
+    return blank + 1 if blank > 0 else max(1, end)
+
+
+@dataclass
+class RunTerminal(TerminalInterface):
+    """A `work.Talk` over a terminal or a pipe: each command is a line with how it ended, a no without a reason ends
+    the run. `asker` is asked whether something may be done; with `yes` edits are not asked about."""
+
+    asker: Asker = field(default=nobody)
+    _runs: str = ""
+    _said_no: bool = False  # the user, to what is performed now
+
+    @classmethod
+    def of(cls, terminal: Terminal, working: Working, mode: Mode) -> RunTerminal:
+        """The talk of a run in this mode."""
+        asker = person(terminal) if terminal.can_ask else nobody
+        return cls(terminal, working, yes=mode in {"auto", "auto-edit"}, commits=False, asker=asker)
+
+    def decide(self, proposal: Proposal) -> Decision:
+        """Show the diff and ask; nothing is shown of what is committed, for it was shown as it was written."""
+        from repoagent.tasks.runs.live import Stopped
+
+        if proposal.message:
+            return Decision("yes")
+        if not self.yes and not self.terminal.can_ask:
+            return Decision("no", reason="there is nobody to ask: edits need `--mode auto-edit` here.")
+        decision = super().decide(proposal)
+        if decision.kind == "no" and not decision.reason:
+            raise Stopped("as you said, that change was not made", "stopped at a change, which was not made")
+        return decision
+
+    def event(self, event: LoopEvent) -> None:
+        if event.action is not None and event.action.kind in {"run", "python"}:
+            self.answered = False
+            self._runs = first_line(event.action.body)
+            self.note(f"{event.action.kind} {self._runs}")
+            return
+        seen = event.observation
+        if seen is not None and seen.kind == "run" and seen.data.get("exit") is not None:
+            self._ran(seen)
+            if seen.ok and not self.terminal.verbose:
+                return
+            output = seen.text.partition("<output")[2].partition("\n")[2].rpartition("</output")[0]
+            event = replace(
+                event, observation=replace(seen, shown=f"\n{output.rstrip()}" if output.strip() else "")
+            )
+        elif seen is not None and self._said_no:
+            self._said_no = False
+            event = replace(event, observation=replace(seen, shown=""))
+        super().event(event)
+
+    def approve(self, asked: Asked) -> Verdict:
+        self._say_refused()
+        self.working.quiet()
+        verdict = self.asker(asked)
+        self._said_no = not verdict.allowed and verdict.by != "nobody"
+        return verdict
+
+    def progress(self, what: str, data: dict[str, object]) -> None:
+        pass
+
+    def _ran(self, seen: Observation) -> None:
+        """The command, its exit code and its time; of a refusal the first line was said."""
+        took = seen.data.get("seconds")
+        time = f", {took:.1f} s" if isinstance(took, float) and took >= 0.1 else ""
+        end = f" → exit {seen.data['exit']}{time}" if seen.data.get("exit") is not None else ""
+        room = max(20, self.terminal.width - display_width(end) - 4)
+        shown = self._runs
+        if display_width(shown) > room:
+            shown = shown[: room - 2] + " …"
+        self._aside(f"run {shown}{end}")

@@ -1,0 +1,406 @@
+"""`repoagent split`: a file as segments that can be read and edited one by one, and back again.
+
+A split as data for programs: its index, and what a refresh has done.
+
+A split as a table that is read at a glance.
+
+The languages that files are split in, as a table or as data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from repoagent.cli.commands.split_join import join_options, join_segments, refuse_without_join
+from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.ui.sanitize import clean, one_line, paint
+from repoagent.cli.ui.table import Cell, Column, bar, columns, folded, front
+from repoagent.cli.ui.table import table as table_of
+from repoagent.cli.ui.terminal import has_utf8
+from repoagent.errors import Exit, UsageError
+from repoagent.split.folder_index import VERSION, near, quoted
+from repoagent.storage.jsonl import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.split.folder import Other, Text, Ways
+    from repoagent.split.folder_index import Index, IndexedSegment
+    from repoagent.split.refresh import Refreshed
+
+EXAMPLES = """\b
+Examples:
+  repoagent split lib/parser.c       into .repoagent/splits/lib-parser.c
+  repoagent split notes.md -o parts --natural  a segment for each section
+  repoagent split --refresh parts    the source was edited meanwhile
+  repoagent split --join parts       your edits become a commit
+  curl -s URL | repoagent split - --language html -o page
+  repoagent split data.json --json | jq '.segments[].symbols[].name'
+
+The segments, joined in the order of index.json, are the file byte for byte.
+They are cut where its language has a seam: between functions, sections, keys;
+a comment stays with what it describes. Only what is larger than a segment by
+itself is opened.
+
+A segment file that you have edited is never overwritten or removed: splitting
+the same file again is refused then, and --refresh leaves it as it is and says
+whether it has to be merged."""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("file", metavar="[FILE]", required=False)
+@click.option("-o", "--output", metavar="DIR", help="Write the segments to folder DIR.")
+@click.option(
+    "--target-bytes", "target", type=int, metavar="N",
+    help="The most that a segment may have.  [default: 16384]",
+)  # fmt: skip
+@click.option("--natural", is_flag=True, help="Make a segment of each outermost unit, however small.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not tell.")
+@click.option("--refresh", "index", metavar="INDEX", help="Update a split after its source has changed.")
+@join_options
+@click.option("--list-languages", is_flag=True, help="List the languages that have a grammar.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    /,
+    *,
+    file: str | None,
+    output: str | None,
+    target: int | None,
+    natural: bool,
+    language: str | None,
+    index: str | None,
+    list_languages: bool,
+    as_json: bool,
+    **joining: Any,
+) -> Exit | None:
+    """Split a file at natural boundaries into a folder of segments.
+
+    FILE "-" is standard input. Each segment is a file; `index.json` says where it comes from
+    and what is in it, `base` is the text that was split. The folder is a new one in .repoagent/splits unless -o says
+    where.
+    """
+    given = SimpleNamespace(**joining, as_json=as_json)
+    if given.join is not None:
+        if file is not None or (output, target, language, index) != (None,) * 4 or natural or list_languages:
+            raise UsageError("--join INDEX stands alone: it knows the file, and writes where that is")
+        return join_segments(session, given.join, given)
+    refuse_without_join(given)
+    terminal = session.terminal()
+    if list_languages:
+        show(terminal, as_json=as_json)
+        return None
+    if index is not None:
+        if output is not None:
+            raise UsageError("--refresh writes where the split is: leave -o out")
+        from repoagent.split.folder import Other
+
+        _refresh(terminal, index, file, Other(target, natural or None, language), as_json=as_json)
+        return None
+    if not file:
+        raise UsageError("name the file to split, or - for standard input (see 'repoagent split --help')")
+    from repoagent.split.folder import Ways
+    from repoagent.split.pack import TARGET_BYTES
+
+    ways = Ways(TARGET_BYTES if target is None else target, natural, language)
+    _split(terminal, file, ways, output, as_json=as_json)
+    return None
+
+
+def _split(terminal: Terminal, file: str, ways: Ways, output: str | None, *, as_json: bool) -> None:
+    from pathlib import Path
+
+    from repoagent.split.create import create
+    from repoagent.split.folder import check_text, check_ways, default_folder, index_of
+
+    cwd = Path.cwd()
+    check_ways(ways)
+    text = _text(file, cwd)
+    check_text(text, ways)
+    nowhere = output is None and as_json and (text.worktree is None or not text.path)
+    folder = Path() if nowhere else default_folder(text) if output is None else cwd / output
+    with terminal.working(f"splitting {text.path or 'standard input'}"):
+        if output is None and not nowhere:
+            _prepare(text)
+        index = index_of(text, ways, folder) if nowhere else create(text, ways, folder)
+    if as_json:
+        terminal.styled(render_json(index, written=not nowhere))
+    else:
+        terminal.styled(render_table(index, text.data, terminal, cwd))
+
+
+def _refresh(terminal: Terminal, given: str, file: str | None, other: Other, *, as_json: bool) -> None:
+    from pathlib import Path
+
+    from repoagent.split.folder_index import base_bytes
+    from repoagent.split.refresh import refresh
+
+    cwd = Path.cwd()
+    text = None if file is None else _text(file, cwd)
+    with terminal.working(f"refreshing {given}"):
+        done = refresh(cwd / given, cwd, text=text, other=other)
+    if as_json:
+        terminal.styled(render_json(done.index, done))
+    else:
+        terminal.styled(render_table(done.index, base_bytes(done.index), terminal, cwd, done))
+
+
+def _text(file: str, cwd: Path) -> Text:
+    from repoagent.split.folder import Text, find_text, find_worktree
+
+    if file != "-":
+        return find_text(file, cwd)
+    import sys
+
+    from repoagent.errors import Refused
+    from repoagent.git.files import LARGEST
+
+    data = sys.stdin.buffer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise Refused(f"standard input has more than {LARGEST:,} bytes, and repoagent splits no more")
+    try:
+        return Text("", data, find_worktree(cwd))
+    except UsageError:  # a bare repository, or one that git refuses: the text has no place in it anyway
+        return Text("", data)
+
+
+def _prepare(text: Text) -> None:
+    """Make `.repoagent`, which git does not see, and the folder of all splits in it."""
+    from repoagent.git.worktree import layout
+    from repoagent.storage.folders import open_folder
+    from repoagent.storage.layout import ensure
+
+    if text.worktree is not None:
+        place = layout(text.worktree)
+        ensure(place)
+        with open_folder(place.splits, create=True):
+            pass
+
+
+def render_json(index: Index, done: Refreshed | None = None, *, written: bool = True) -> str:
+    """The content of `index.json`, with the `folder` that it was written to (null for none)."""
+    content = {"version": VERSION, "folder": str(index.folder) if written else None, **index.to_dict()}
+    if done is not None:
+        content["refresh"] = {
+            "written": done.written,
+            "added": done.added,
+            "removed": done.removed,
+            "edited": done.edited,
+            "to_merge": done.to_merge,
+            "merged": done.merged,
+        }
+    return dumps(content, indent=2).decode() + "\n"
+
+
+_COLUMNS = (
+    Column("file"),
+    Column("lines"),
+    Column("", dropped=2),
+    Column("bytes", right=True),
+    Column("what", cut="end", least=16),
+    Column("cut at", dropped=1),
+)
+_CUT = {
+    "start": "start",
+    "node": "syntax",
+    "embedded": "embedded",
+    "blank": "blank line",
+    "indent": "indentation",
+    "line": "line",
+    "byte": "inside a line",
+    "kept": "as before",
+}
+_MOST = 60  # rows that a person is shown
+_WHAT = 60  # columns of what a segment holds, in a pipe
+
+
+class _Style(NamedTuple):
+    """How much room there is (None for as much as it takes), whether to paint, and whether only ASCII is shown."""
+
+    width: int | None
+    color: bool
+    ascii: bool
+
+
+def render_table(
+    index: Index, data: bytes, terminal: Terminal, cwd: Path, done: Refreshed | None = None
+) -> str:
+    """The segments of `data` for this terminal, or for a pipe: there all of them."""
+    style = _Style(terminal.width if terminal.shows else None, terminal.color, not has_utf8(os.environ))
+    folder = one_line(near(index.folder, cwd))
+    lines = [*_headline(index, folder, style), ""]
+    shown = index.segments if done is None else _concerned(index, done)
+    if shown:
+        most = len(shown) if style.width is None else _MOST
+        lines += [*_table(index, shown[:most], data, done, style), ""]
+        if len(shown) > most:
+            lines.append(f"and {len(shown) - most:,} more, in {folder}/index.json")
+    if done is not None:
+        lines += _told(done, style)
+    elif index.segments:
+        lines.append(_command(one_line(quoted(index.folder, cwd)), style))
+    else:
+        lines.append("it is empty: there is nothing to edit")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _headline(index: Index, folder: str, style: _Style) -> Iterator[str]:
+    source = index.source
+    count = len(index.segments)
+    ending = "" if source.line_ending in {"lf", "none"} else source.line_ending
+    kind = ", ".join(filter(None, (index.language, source.encoding, ending)))
+    size = f"{source.size:,} byte{'s' * (source.size != 1)}"
+    name = one_line(source.path or "standard input")
+    yield from _wrapped(
+        f"{count:,} segment{'s' * (count != 1)} of {name} ({size}, {kind}) in {folder}",
+        style,
+        "bold",
+    )
+
+
+def _command(folder: str, style: _Style) -> str:
+    """What to run next; the terminal wraps it, so that it can be copied."""
+    text = f"edit them, then: repoagent split --join {folder}"
+    return paint(text, "dim") if style.color else text
+
+
+def _told(done: Refreshed, style: _Style) -> Iterator[str]:
+    told = (
+        (done.to_merge, "yours, and the source was changed there too: will need a merge", "yellow"),
+        ([name for name in done.edited if name not in done.to_merge], "yours, left as it is", "green"),
+        (done.merged, "your edit is in the source by now", "green"),
+        (done.written, "new text", ""),
+        (done.added, "new", ""),
+        (done.removed, "gone", ""),
+    )
+    said = False
+    for names, what, color in told:
+        if names:
+            said = True
+            yield from _wrapped(f"{_some(names)}: {what}", style, *([color] if color else []))
+    if not said:
+        yield from _wrapped("nothing has changed", style, "dim")
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _concerned(index: Index, done: Refreshed) -> tuple[IndexedSegment, ...]:
+    """Of a refresh the segments that something is to be said of."""
+    names = {*done.written, *done.added, *done.edited, *done.merged}
+    return tuple(segment for segment in index.segments if segment.file in names)
+
+
+def _table(
+    index: Index, segments: Sequence[IndexedSegment], data: bytes, done: Refreshed | None, style: _Style
+) -> Iterator[str]:
+    bars = 10 if style.width is None or style.width >= 76 else 6
+    mine = {*done.edited} if done else set()
+    rows: list[tuple[Cell, ...]] = []
+    for segment in segments:
+        what, end = _what(index, segment, data), "red" if segment.oversize else "dim"
+        rows.append(
+            (
+                (segment.file, *(["yellow"] if segment.file in mine else [])),
+                (_lines(segment), "dim"),
+                (bar((segment.end - segment.start) / index.target, bars, ascii_only=style.ascii), "cyan"),
+                (f"{segment.end - segment.start:,}",),
+                (what if style.width or columns(what) <= _WHAT else front(what, _WHAT) + "…",),
+                (_CUT[segment.boundary] + (", too long" if segment.oversize else ""), end),
+            )
+        )
+    ellipsis = "..." if style.ascii else "…"
+    return table_of(_COLUMNS, rows, style.width, color=style.color, ellipsis=ellipsis)
+
+
+def _lines(segment: IndexedSegment) -> str:
+    more = segment.last_line > segment.first_line
+    return f"{segment.first_line:,}-{segment.last_line:,}" if more else f"{segment.first_line:,}"
+
+
+def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
+    """What holds it, and the symbols that begin in it, not those inside of them; else its first line."""
+    if segment.start == segment.end:
+        return "(gone from the source)"
+    names: list[str] = []
+    depth = segment.symbols[0].depth if segment.symbols else 0
+    for symbol in segment.symbols:
+        if symbol.depth <= depth:
+            depth = symbol.depth
+            names.append(symbol.name)
+    parts = [" > ".join(segment.scope), ", ".join(names[:12])]
+    text = ": ".join(filter(None, parts))
+    if not text:
+        encoding = "utf-8" if index.source.encoding == "utf-8" else "latin-1"
+        start = data[segment.start : min(segment.end, segment.start + 400)].decode(encoding, "replace")
+        text = next((line.strip() for line in start.splitlines() if line.strip()), "")[:100]
+    return clean(text.replace("\n", " ").replace("\t", " "))
+
+
+def _wrapped(text: str, style: _Style, *styles: str) -> Iterator[str]:
+    for line in folded(text, style.width, "..." if style.ascii else "…"):
+        yield paint(line, *styles) if style.color else line
+
+
+_HEAD = ("language", "grammar", "here", "suffixes and names")
+
+
+class _Known(NamedTuple):
+    """A language, where its grammar is from ("built in" or "extra"), and whether it is installed."""
+
+    name: str
+    grammar: str
+    installed: bool
+    suffixes: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def show(terminal: Terminal, *, as_json: bool) -> None:
+    """Show each language: its suffixes, whether its grammar comes with repoagent or with an extra, and is here."""
+    found = _known()
+    if as_json:
+        listed = [one._asdict() for one in found]
+        terminal.styled(json.dumps({"version": 1, "languages": listed}, indent=2) + "\n")
+        return
+    rows = [
+        (one.name, one.grammar, "yes" if one.installed else "no", " ".join((*one.suffixes, *one.names)))
+        for one in found
+    ]
+    widths = [max(map(columns, column)) for column in zip(_HEAD, *rows, strict=True)]
+    for row in (_HEAD, *rows):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        line = front(line, terminal.width) if terminal.shows else line
+        style = ("bold",) if row is _HEAD else () if row[2] == "yes" else ("dim",)
+        terminal.styled((paint(line, *style) if terminal.color else line) + "\n")
+    if any(not one.installed for one in found):
+        from repoagent.errors import install_extra
+
+        terminal.note(f"for more of the grammars: {install_extra('languages')}")
+    terminal.note("a file in any other language is split at blank lines and indentation")
+
+
+def _known() -> list[_Known]:
+    from importlib.util import find_spec
+
+    from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, at_hand
+
+    own = [
+        _Known(name, "built in", find_spec(spec.module) is not None, spec.suffixes, spec.names)
+        for name, spec in sorted(LANGUAGES.items())
+        if name not in LONG_TAIL
+    ]
+    tail = [
+        _Known(name, "extra", at_hand(name), one.suffixes, one.names)
+        for name, one in sorted(LONG_TAIL.items())
+    ]
+    return own + tail

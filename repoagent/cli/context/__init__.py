@@ -1,1 +1,0 @@
-"""`repoagent context`: the prompt that an edit would send."""

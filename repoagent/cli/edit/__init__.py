@@ -1,1 +1,0 @@
-"""`repoagent edit`: one request, one validated change, one commit; `--again` asks for it anew."""

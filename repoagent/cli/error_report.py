@@ -1,0 +1,85 @@
+"""The report file of an error in repoagent itself: enough to mend it, nothing that is a secret."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from repoagent import __version__
+from repoagent.display_text import redact
+from repoagent.errors import RepoagentError
+
+LIBRARIES = ("anthropic", "click", "rich", "tree-sitter", "unidiff")
+
+
+def write_report(error: BaseException, arguments: Sequence[str]) -> str:
+    """Write the report of `error`; the sentence that names its file, or holds all of it without one."""
+    first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ)
+    text = redact(compose(error, arguments), os.environ)
+    path = _save(text)
+    if path is None:
+        return f"an error in repoagent itself, and no report could be written:\n{text}"
+    return f"an error in repoagent itself ({first.splitlines()[0]}); a report is in {path}"
+
+
+def compose(error: BaseException, arguments: Sequence[str]) -> str:
+    """What happened, in what; not yet redacted."""
+    lines = [
+        f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
+        f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}",
+        f"libraries: {', '.join(f'{name} {_version(name)}' for name in LIBRARIES)}",
+        f"git: {_git_version()}",
+        f"command line: {' '.join(map(repr, arguments))}",
+        "",
+        *traceback.format_exception(error),
+    ]
+    return "\n".join(line.rstrip("\n") for line in lines) + "\n"
+
+
+def _save(text: str) -> Path | None:
+    """Put `text` into a new private file in the git directory, else in the folder for temporary files."""
+    name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-"
+    for folder in (_reports(), None):
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            descriptor, path = tempfile.mkstemp(".txt", name, folder)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("utf-8", "backslashreplace"))
+            return Path(path)
+        except OSError:  # a full or read-only disk: the next place, or the screen
+            continue
+    return None
+
+
+def _reports() -> Path | None:
+    from repoagent.git.process import git
+
+    try:
+        git_dir = git(Path.cwd(), "rev-parse", "--absolute-git-dir")
+    except (RepoagentError, OSError):  # no repository, no git, no folder
+        return None
+    return Path(os.fsdecode(git_dir.removesuffix(b"\n")), "repoagent", "reports")
+
+
+def _git_version() -> str:
+    from repoagent.git.process import git
+
+    try:
+        return os.fsdecode(git("/", "--version")).strip()
+    except (RepoagentError, OSError):
+        return "not found"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"

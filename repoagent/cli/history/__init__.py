@@ -1,1 +1,0 @@
-"""`repoagent history`: who works on a file, and what each commit did to it."""

@@ -1,1 +1,0 @@
-"""`repoagent hook`: git's hooks that review each commit or push."""

@@ -1,1 +1,0 @@
-"""`repoagent neighbors`: which files change with some files."""

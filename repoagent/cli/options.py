@@ -1,0 +1,167 @@
+"""The options that every command has which asks a model, so that they are named and explained alike everywhere.
+
+The options of the commands that end in a commit: how it is asked for, and how it is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from repoagent.cli.click_commands import Command
+from repoagent.errors import UsageError
+
+if TYPE_CHECKING:
+    from repoagent.git.transaction.results import Options
+
+file_path = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+
+model_option = click.option(
+    "--model", metavar="SPEC", help="PROVIDER/NAME, command:CMD, manual or replay:FILE."
+)
+effort_option = click.option(
+    "--effort",
+    type=click.Choice(["low", "medium", "high", "xhigh", "max"]),
+    metavar="LEVEL",
+    help="How much to think: low, medium, high, xhigh or max.",
+)
+max_tokens_option = click.option(
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, in and out."
+)
+max_cost_option = click.option(
+    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this many dollars."
+)
+record_option = click.option(
+    "--record", type=file_path, metavar="FILE", help="Record the replies, for --model replay:FILE."
+)
+reply_option = click.option(
+    "--reply",
+    type=file_path,
+    metavar="FILE",
+    help="Read the reply for --model manual from FILE; - is standard input.",
+)
+show_prompt_option = click.option(
+    "--show-prompt", is_flag=True, help="Print what would be sent and its tokens; send nothing."
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# of options: by their parameters
+LANDING_CONFLICTS: Mapping[str, Sequence[str]] = {
+    "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
+    "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
+    "by_hunk": ("yes",),
+}
+FLAGS = {"by_hunk": "patch", "sign": "gpg-sign", "sources": "source", "words": "message"}
+_SIGNS = re.compile(r"-[ypnesv]*S|--gpg-sign")  # alone, or after other flags
+
+no_parse_check = click.option(
+    "--no-parse-check", is_flag=True, help="Accept a change that leaves a file unparsable."
+)
+_ASKING = (
+    click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
+    click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
+    click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
+    click.option("--no-commit", is_flag=True, help="Write the files without committing them."),
+    click.option(
+        "--allow-sensitive", is_flag=True, help="Also change hooks, CI and other files that get executed."
+    ),
+    no_parse_check,
+)
+check_unconfined_option = click.option(
+    "--check-unconfined", is_flag=True, default=None,
+    help="Run the check outside the sandbox, even before you saw the change.",
+)  # fmt: skip
+_COMMITTING = (
+    click.option("--branch", metavar="NAME", help="Create branch NAME at HEAD and commit there."),
+    click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor."),
+    click.option("-s", "--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
+    click.option(
+        "-S", "--gpg-sign", "sign", is_flag=False, flag_value="", metavar="[KEY]", help="Sign the commit."
+    ),
+    click.option("--fixup", metavar="REV", help="Make a fixup! commit for REV."),
+    click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks."),
+    click.option("--include-dirty", is_flag=True, help="Also commit your other changes in these files."),
+)
+
+
+class Committing(Command):
+    """A command with the options of `committing`. As in git, the key of `-S` stands in the same word: the next one is
+    another argument."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        words: list[str] = []
+        for word in args[:end]:
+            if _SIGNS.fullmatch(word):
+                words += ([word.removesuffix("S")] if word[1:2] not in {"S", "-"} else []) + ["--gpg-sign="]
+            else:
+                words.append(word)
+        return super().parse_args(ctx, words + args[end:])
+
+
+def asking(function: F) -> F:
+    """The options of what is asked and written: `yes`, `by_hunk`, `dry_run`, `no_commit`,
+    `allow_sensitive`, `no_parse_check`."""
+    return together(*_ASKING)(function)
+
+
+def committing(function: F) -> F:
+    """The options of `git commit` that hold for us too."""
+    return together(*_COMMITTING)(function)
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order in which the help has them."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def commit_options(given: SimpleNamespace) -> Options:
+    """How the commit is made, from what `asking` and `committing` have parsed."""
+    from repoagent.git.transaction.results import Options
+
+    return Options(
+        no_commit=given.no_commit,
+        no_verify=given.no_verify,
+        include_dirty=given.include_dirty,
+        branch=given.branch,
+        edit_message=given.edit_message,
+        signoff=given.signoff,
+        sign=given.sign,
+        fixup=given.fixup,
+    )
+
+
+def parse_check(given: SimpleNamespace) -> dict[str, object]:
+    """What `--no-parse-check` says, as settings."""
+    return {"edit.parse_check": False} if given.no_parse_check else {}
+
+
+def refuse_conflicts(given: SimpleNamespace, *tables: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for options that cannot be combined, as `tables` say of their parameters."""
+    for conflicts in tables:
+        for option, others in conflicts.items():
+            for other in others:
+                if is_given(given, option) and is_given(given, other):
+                    raise UsageError(f"{flag(option)} and {flag(other)} cannot be combined")
+
+
+def is_given(given: SimpleNamespace, option: str) -> bool:
+    """Whether the option is there and was given."""
+    return getattr(given, option, None) not in (None, False, ())
+
+
+def flag(option: str) -> str:
+    """The option of this parameter as it is written."""
+    return "--" + FLAGS.get(option, option).replace("_", "-")

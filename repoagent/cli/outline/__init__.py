@@ -1,1 +1,0 @@
-"""`repoagent outline`: what files define and where."""

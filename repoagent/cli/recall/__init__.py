@@ -1,1 +1,0 @@
-"""`repoagent recall`: search what was noted, asked, said and summarized."""

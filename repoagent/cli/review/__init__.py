@@ -1,1 +1,0 @@
-"""`repoagent review`: what is wrong or missing in a change."""

@@ -1,1 +1,0 @@
-"""`repoagent run`: a whole task. Its options, its talk with a person or a program, its end; `chat` shares them."""

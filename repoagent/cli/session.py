@@ -1,0 +1,96 @@
+"""What the options before a command's name said, and what each command starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+    from repoagent.config.settings import Settings
+    from repoagent.storage.layout import Layout
+
+# Commands whose output can be longer than a screen, and that ask nothing while they write it.
+PAGED = frozenset(
+    {
+        "activity",
+        "config",
+        "context",
+        "conversation list",
+        "conversation show",
+        "doctor",
+        "help",
+        "history",
+        "memory list",
+        "memory show",
+        "memory status",
+        "neighbors",
+        "outline",
+        "recall",
+        "review",
+        "runs",
+        "runs list",
+        "runs show",
+        "split",
+        "uses",
+    }
+)
+
+
+class Session(NamedTuple):  # each run imports this module, and a dataclass would take 2 ms more
+    """One run of the program. A command gets it with `@pass_session`."""
+
+    color: str | None = None
+    verbose: bool = False
+    no_pager: bool = False
+
+    def terminal(self, settings: Settings | None = None) -> Terminal:
+        """The terminal as it is, coloured as the flag says, or the settings."""
+        from repoagent.cli.ui.terminal import Terminal
+
+        color = self.color or (settings.text("color") if settings is not None else "auto")
+        return Terminal.open(color, verbose=self.verbose, pages="" if self.no_pager else _paged())
+
+    def open(
+        self, layout: Layout | None, flags: Mapping[str, object] | None = None
+    ) -> tuple[Settings, Terminal]:
+        """Load the settings (`flags` by option key, None for not given), warn of what was ignored in them."""
+        from repoagent.config.layers import load
+
+        settings = load(layout, flags={**(flags or {}), "color": self.color})
+        terminal = self.terminal(settings)
+        for warning in settings.warnings:
+            terminal.warn(warning)
+        return settings, terminal
+
+
+def _paged() -> str:
+    """The name of the command that runs when its output may go into a pager, else "": JSON is for programs."""
+    ctx = click.get_current_context(silent=True)
+    words: list[str] = []
+    while ctx is not None and ctx.parent is not None:
+        if ctx.params.get("as_json"):
+            return ""
+        words.insert(0, ctx.info_name or "")
+        ctx = ctx.parent
+    name = " ".join(words)
+    return name if name in PAGED else ""
+
+
+def find_layout() -> Layout | None:
+    """Where this repository's files are; None outside of one, where the other layers still count."""
+    from pathlib import Path
+
+    from repoagent.errors import UsageError
+    from repoagent.git.worktree import layout, open_worktree
+
+    try:
+        return layout(open_worktree(Path.cwd()))
+    except UsageError:
+        return None
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")

@@ -1,1 +1,0 @@
-"""`repoagent split`: a file as segments, and edited segments as a commit of their source."""

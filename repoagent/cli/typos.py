@@ -1,0 +1,89 @@
+"""A command line that was not meant as it is written: the one that was, run once the user agrees."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from repoagent.cli.session import Session
+from repoagent.errors import NothingDone, UsageError
+from repoagent.git.similar_paths import NoSuchFile
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.terminal import Terminal
+
+# Commands that change nothing and cost nothing: they take the file that was probably meant without a question.
+READ_ONLY = frozenset(
+    {
+        "context",
+        "conversation show",
+        "history",
+        "memory list",
+        "memory show",
+        "neighbors",
+        "outline",
+        "recall",
+        "review",
+        "uses",
+    }
+)
+_FILE = re.compile(r"(--[\w-]+=|file:|)([^:]*)(:\S+|)")
+_DECIDED = frozenset({"-y", "--yes", "-n", "--dry-run", "--show-prompt"})
+
+
+class Task(UsageError):
+    """A task in place of a file or a command. `command` is the one that was named, "" for none."""
+
+    def __init__(self, problem: str, task: str, command: str = "") -> None:
+        self.problem, self.task, self.command = problem, task, command
+        super().__init__(f"{problem}; did you mean `repoagent run {shlex.quote(task)}`?")
+
+
+def corrected(error: UsageError, ctx: click.Context, name: str, arguments: Sequence[str]) -> list[str] | None:
+    """The arguments that were probably meant, None where that is not sure. Raises NothingDone for a no."""
+    session = ctx.find_object(Session) or Session()
+    if isinstance(error, Task):
+        start = arguments.index(error.command or error.task)
+        instead = [*arguments[:start], "run", *arguments[start + bool(error.command) :]]
+        question = f"{error.problem}. Do this as a task, with `{name} run`"
+        return instead if _agreed(session.terminal(), question) else None
+    if not isinstance(error, NoSuchFile) or error.match is None:
+        return None
+    match = os.path.relpath(error.match)
+    instead = [_with_match(argument, error.path, match) for argument in arguments]
+    if instead == [*arguments]:
+        return None
+    wrong, terminal = os.path.relpath(error.path), session.terminal()
+    command = arguments[arguments.index(ctx.invoked_subcommand or "") :][:2]
+    is_free = {" ".join(command), command[0]} & READ_ONLY and "--summary" not in arguments
+    if is_free or _DECIDED.intersection(arguments):
+        terminal.note(f"no such file: {wrong}; using {match}", "dim")
+        return instead
+    return instead if _agreed(terminal, f"no such file: {wrong}. Use {match}") else None
+
+
+def _with_match(argument: str, missing: Path, match: str) -> str:
+    """`argument` with `match` for the missing file: FILE, FILE:10-40, FILE::symbol, file:FILE or --option=FILE."""
+    parts = _FILE.fullmatch(argument)
+    if parts is None:
+        return argument
+    head, path, rest = parts.groups()
+    if path.startswith(("./", "../", "/")):  # the folder was named on purpose
+        return argument
+    if Path(os.path.normpath(Path(os.path.realpath(Path.cwd()), path))) != missing:
+        return argument
+    return f"{head}{match}{rest}"
+
+
+def _agreed(terminal: Terminal, question: str) -> bool:
+    if not terminal.can_ask:
+        return False
+    if terminal.ask(question, {"y": "yes", "n": "no, do nothing"}, default="y") == "n":
+        raise NothingDone("nothing was done")
+    return True

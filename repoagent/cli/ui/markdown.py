@@ -1,0 +1,614 @@
+"""A model's Markdown on a terminal, printed as it arrives: what was printed is never redrawn.
+
+Prose appears word by word, code line by line, a table when it is complete. Colours are those of the terminal's own
+palette, and nothing stands before or after a line of code, so that it can be copied. Markdown that is not known is
+printed as written; no word is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.cli.ui.sanitize import clean, display_width, paint
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from pygments.lexer import Lexer
+
+Span = tuple[str, tuple[str, ...]]  # a text and its styles
+
+_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^\s`{]*)([^`]*)$")
+_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*$")
+_ITEM = re.compile(r"([-*+]|[0-9]{1,9}[.)])([ \t]+|$)")
+_QUOTE = re.compile(r" {0,3}>[ \t]?")
+_DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+# A start that may still become a fence, a heading, an item, a rule or a quote, and one that certainly is no prose.
+_UNDECIDED = re.compile(r"[ \t]*(?:`{0,2}|~{0,2}|#{1,6}|[-*_+ \t]+|[0-9]{1,9}(?:[.)][ \t]*)?|>[ \t]?)$")
+_WHOLE = re.compile(r"[ \t]*(?:```|~~~|#{1,6}[ \t]|\|)| {4}|\t")
+_MARKUP = re.compile(r"[*_`\[\]<!\\]")
+# Markup that later words may close: a code span, emphasis, a link ("left-flanking" in the CommonMark specification).
+_OPEN = re.compile(r"`|\*+[^\s*]|(?<!\w)_+[^\s_]|\[[^\]]*$|\]\([^)]*$")
+_DEEPEST = 12  # items within items
+_LONGEST_START = (
+    256  # characters in which it is decided what a line is; a longer one is printed when it is complete
+)
+_LONGEST_WORD = 1_000  # characters; a longer one is printed in parts
+_LONGEST_SPAN = 2_000  # characters that wait for the end of their markup, or are looked at for markup
+_ATTEMPTS = 6  # how often open markup is parsed before the end of its line
+_LEAST_WIDTH = 20
+_GAP = 2  # columns between those of a table
+
+
+class _Item(NamedTuple):
+    """An item of a list: the columns of its mark and its text in the source, and of its text on the screen."""
+
+    mark: int
+    text: int
+    indent: int
+
+
+class Markdown:
+    """Renders a text that comes in pieces; `width` is asked for at each word, for the window may be resized.
+
+    The output does not depend on the pieces. Text without a style of its own is painted in the `base` styles.
+    """
+
+    def __init__(
+        self, width: Callable[[], int], *, color: bool, utf8: bool = True, base: tuple[str, ...] = ()
+    ) -> None:
+        self._width, self._color, self._utf8, self._base = width, color, utf8, base
+        self._out: list[str] = []
+        self._held: list[str] = []  # the line so far, until it is known what it is
+        self._size = 0  # of what is held, or of the word
+        self._in_prose = False  # the line is prose: its words are printed as they come
+        self._word: list[str] = []
+        self._pending = ""  # words whose markup is open
+        self._attempts = 0
+        self._column = 0
+        self._last: tuple[str, ...] = ()  # the styles of the last word
+        self._at_start = True  # of a line, or after the mark of an item
+        self._wrote = self._blank = self._paragraph = False
+        self._quote = 0
+        self._items: list[_Item] = []
+        self._fence: tuple[str, int] | None = None  # its mark and its indentation
+        self._code = _Highlighter("")
+        self._rows: list[str] = []
+
+    def feed(self, piece: str) -> str:
+        """What can be printed of the text up to the end of `piece`, and was not printed before."""
+        for part in re.findall(r"[^\n]*\n|[^\n]+", piece):
+            ended = part.endswith("\n")
+            if self._in_prose:
+                self._prose(part)
+            else:
+                self._held.append(part)
+                self._size += len(part)
+                if ended:
+                    self._line("".join(self._held)[:-1].removesuffix("\r"))
+                elif self._size <= _LONGEST_START and self._fence is None:
+                    self._start("".join(self._held))
+            if ended:
+                self._end_line()
+        return self._printed()
+
+    def rest(self) -> str:
+        """The end of the text."""
+        if self._held:
+            self._line("".join(self._held).removesuffix("\r"))
+        self._end_line()
+        self._end_block()
+        self._items.clear()
+        self._quote, self._fence, self._blank = 0, None, False
+        return self._printed()
+
+    @property
+    def holds_table(self) -> bool:
+        """Whether a table has begun, which is printed when it is complete."""
+        return bool(self._rows)
+
+    def _printed(self) -> str:
+        text = "".join(self._out)
+        self._out.clear()
+        return text
+
+    # Lines of the source
+
+    def _start(self, start: str) -> None:
+        """Print the words of a line as they come, once its start shows that it is prose."""
+        _, text = _unquoted(start)
+        while not _UNDECIDED.match(text) and not _WHOLE.match(text):
+            text = text.lstrip(" \t")
+            if (item := _ITEM.match(text)) is None:
+                self._held.clear()
+                self._line(start, ended=False)
+                return
+            text = text[item.end() :]
+
+    def _line(self, line: str, *, ended: bool = True) -> None:
+        """A whole line, or (not `ended`) the start of one that is prose."""
+        self._size = 0
+        quote, text = _unquoted(line)
+        if quote != self._quote:
+            self._end_block()
+            self._items.clear()
+            self._fence = None
+            self._quote = min(quote, self._quote)
+            if text.strip(" \t\r"):
+                self._gap()
+            self._quote = quote
+        if self._fence is not None:
+            self._in_fence(text, *self._fence)
+        elif text.strip(" \t\r"):
+            self._block(text, ended=ended)
+        else:
+            self._end_block()
+            self._blank = True
+
+    def _block(self, text: str, *, ended: bool) -> None:
+        text = text.expandtabs(4) if text[0] in " \t" else text
+        body = text.lstrip(" ")
+        indent = len(text) - len(body)
+        if ended and body.startswith("|"):
+            if not self._rows:
+                self._begin(indent)
+            self._rows.append(body)
+            return
+        if self._rows:
+            self._end_block()
+        if ended and (fence := _FENCE.match(body)):
+            self._begin(indent)
+            self._gap(force=True)
+            self._newline()
+            self._fence, self._code = (fence[1], indent), _Highlighter(fence[2] if self._color else "")
+            if not self._color:
+                self._put_line(body)
+            elif fence[3].strip():  # more than the language
+                self._put_line(fence[2] + fence[3], "dim")
+        elif ended and (heading := _HEADING.match(body)):
+            self._begin(indent)
+            self._gap(force=True)
+            self._heading(len(heading[1]), heading[2] or "")
+        elif ended and _RULE.match(body):
+            self._begin(indent)
+            self._gap()
+            self._put_line(("─" if self._utf8 else "-") * min(self._room(), 40), "dim")
+        elif (item := _ITEM.match(body)) and len(self._items) < _DEEPEST:
+            self._begin(indent)
+            self._gap()
+            self._item(item, indent)
+            if body[item.end() :].strip():
+                self._block(" " * (indent + item.end()) + body[item.end() :], ended=ended)
+        elif indent >= (self._items[-1].text if self._items else 0) + 4 and not self._paragraph:
+            self._begin(indent)
+            self._gap()
+            self._newline()
+            self._put_code(text[(self._items[-1].text if self._items else 0) + 4 :])
+        else:
+            if not (self._paragraph or self._at_mark()):
+                self._begin(indent)
+                self._gap()
+            self._in_prose = True
+            self._prose(body)
+
+    def _end_line(self) -> None:
+        if self._in_prose:
+            self._end_word()
+            self._in_prose, self._paragraph = False, True
+        if self._pending:
+            self._pending += "\n"
+        else:
+            self._newline()
+        self._held.clear()
+        self._size = 0
+
+    # Blocks
+
+    def _begin(self, indent: int) -> None:
+        """End the block before, and leave the items that text at this indentation is no part of."""
+        if not self._at_mark():
+            self._end_block()
+            while self._items and indent < self._items[-1].mark + 2:
+                self._items.pop()
+
+    def _gap(self, *, force: bool = False) -> None:
+        """An empty line where there was one, or where it is needed."""
+        if not self._at_mark():
+            if self._wrote and (self._blank or force):
+                self._out.append(f"{self._margin().rstrip()}\n" if self._quote else "\n")
+            self._blank = False
+
+    def _end_block(self) -> None:
+        """Print what waits for more of its block."""
+        if self._pending:
+            self._commit()
+        rows, self._rows = self._rows, []
+        if len(rows) > 1 and _DELIMITERS.match(rows[1]):
+            self._gap(force=True)
+            self._newline()
+            self._table(rows)
+            self._blank = True
+        elif rows:
+            self._gap()
+            for row in rows:
+                self._put(_inline(row, self._color)[0])
+                self._newline()
+        self._newline()
+        self._paragraph = False
+
+    def _heading(self, level: int, text: str) -> None:
+        styles = ("bold", "underline") if level == 1 else ("bold",)
+        spans = [(part, own or styles) for part, own in _inline(text, self._color)[0]]
+        self._put([("" if self._color else "#" * level + " ", ()), *spans])
+        self._newline()
+
+    def _item(self, item: re.Match[str], indent: int) -> None:
+        mark = f"{item[1] if item[1][0].isdigit() else '-'} "
+        self._start_line()
+        self._out.append(mark)
+        self._items.append(_Item(indent, indent + item.end(), self._indent() + len(mark)))
+        self._column += len(mark)
+
+    def _in_fence(self, line: str, mark: str, indent: int) -> None:
+        code = line[min(indent, len(line) - len(line.lstrip(" "))) :]
+        if re.fullmatch(rf"[ ]*{re.escape(mark[0])}{{{len(mark)},}}[ \t]*", code):
+            if not self._color:
+                self._put_line(code)
+            self._fence, self._blank = None, True
+        else:
+            self._put_code(code)
+
+    def _put_code(self, code: str) -> None:
+        spans = self._code.line(code) if self._color else [(code, ())]
+        line = "".join(paint(clean(text), *styles) for text, styles in spans)
+        self._out.append(f"{self._margin()}{' ' * self._indent()}{line}\n" if line else "\n")
+        self._wrote = True
+
+    def _table(self, rows: Sequence[str]) -> None:
+        cells = [_cells(row) for row in (rows[0], *rows[2:])]
+        count = max(map(len, cells))
+        grid = [
+            [_inline(cell, self._color)[0] for cell in [*row, *[""] * (count - len(row))]] for row in cells
+        ]
+        marks = [*_cells(rows[1]), *[""] * count][:count]
+        aligned = [
+            "^" if mark[:1] == mark[-1:] == ":" else ">" if mark.endswith(":") else "<" for mark in marks
+        ]
+        room = self._room() - 2 * self._quote - self._indent()
+        rule = "─" if self._utf8 else "-"
+        for line in _grid(grid, aligned, room, rule):
+            self._start_line()
+            self._out += [*(self._paint(text, styles) for text, styles in line), "\n"]
+            self._column = 0
+
+    # Prose
+
+    def _prose(self, text: str) -> None:
+        """A part of a line of prose: print the words that are complete, and whose markup is."""
+        for token in re.findall(r"[ \t\r\n]+|[^ \t\r\n]+", text):
+            if token[0] in " \t\r\n":
+                self._end_word()
+                continue
+            while self._size + len(token) > _LONGEST_WORD:
+                cut = _LONGEST_WORD - self._size
+                self._word.append(token[:cut])
+                token = token[cut:]
+                self._end_word(glued=True)
+            self._word.append(token)
+            self._size += len(token)
+
+    def _end_word(self, *, glued: bool = False) -> None:
+        word, self._size = "".join(self._word), 0
+        self._word.clear()
+        if word:
+            markup = _MARKUP.search(word) is not None
+            self._attempts += markup
+            self._pending += f" {word}" if self._pending and not self._pending.endswith("\n") else word
+            if len(self._pending) > _LONGEST_SPAN or glued:
+                self._commit()
+                self._at_start = glued  # the next part follows without a gap
+            elif self._attempts == 0 or (markup and self._attempts <= _ATTEMPTS):
+                spans, is_open = _inline(self._pending, self._color)
+                if not is_open:
+                    self._commit(spans)
+
+    def _commit(self, spans: Sequence[Span] | None = None) -> None:
+        self._put(_inline(self._pending.rstrip("\n"), self._color)[0] if spans is None else spans)
+        self._pending, self._attempts = "", 0
+
+    def _put(self, spans: Sequence[Span]) -> None:
+        """Print words, folded between them."""
+        for word in _words(spans):
+            if not word:
+                self._newline()
+                continue
+            size = sum(display_width(text) for text, _ in word)
+            if self._column and not self._at_start:
+                if self._column + 1 + size > self._room():
+                    self._newline()
+                else:
+                    self._out.append(self._paint(" ", _shared(self._last, word[0][1])))
+                    self._column += 1
+            self._start_line()
+            self._out += [self._paint(text, styles) for text, styles in word]
+            self._column += size
+            self._at_start, self._last = False, word[-1][1]
+
+    # The screen
+
+    def _start_line(self) -> None:
+        self._wrote = True
+        if not self._column:
+            self._out.append(self._margin() + " " * self._indent())
+            self._column = 2 * self._quote + self._indent()
+
+    def _newline(self) -> None:
+        if self._column or not self._at_start:
+            self._out.append("\n")
+        self._column, self._at_start = 0, True
+
+    def _put_line(self, text: str, *styles: str) -> None:
+        """A line that is not folded."""
+        self._start_line()
+        self._out.append(f"{self._paint(clean(text), styles)}\n")
+        self._column, self._at_start = 0, True
+
+    def _at_mark(self) -> bool:
+        """Whether the mark of an item was printed, and nothing after it."""
+        return self._at_start and bool(self._column)
+
+    def _indent(self) -> int:
+        return self._items[-1].indent if self._items else 0
+
+    def _room(self) -> int:
+        return max(_LEAST_WIDTH, self._width())
+
+    def _margin(self) -> str:
+        return self._paint(("│ " if self._utf8 else "> ") * self._quote, ("dim",))
+
+    def _paint(self, text: str, styles: Sequence[str]) -> str:
+        styles = styles or self._base
+        return paint(text, *styles) if self._color and (text.strip(" ") or "underline" in styles) else text
+
+
+def _unquoted(line: str) -> tuple[int, str]:
+    """How deep a line is quoted, and the line without its marks."""
+    depth = 0
+    while depth < _DEEPEST and (mark := _QUOTE.match(line)):
+        depth, line = depth + 1, line[mark.end() :]
+    return depth, line
+
+
+# Inline markup
+
+
+def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
+    """`text` in spans, clean; and whether markup in it is still open."""
+    if len(text) > _LONGEST_SPAN + _LONGEST_WORD or not _MARKUP.search(text):
+        return [(clean(text), ())], False
+    spans: list[Span] = []
+    styles: list[str] = []
+    targets: list[tuple[str, int]] = []
+    is_open = False
+    for token in _parser().parseInline(text)[0].children or ():
+        match token.type:
+            case "strong_open" | "strong_close" if token.markup == "__":  # __init__.py is a name
+                spans.append(("__", tuple(styles)))
+            case "strong_open" | "em_open":
+                styles.append("bold" if token.type == "strong_open" else "italic")
+            case "strong_close" | "em_close":
+                styles.pop()
+            case "link_open":
+                targets.append((_target(token.attrs, "href"), len(spans)))
+                styles.append("underline")
+            case "link_close":
+                styles.pop()
+                target, start = targets.pop()
+                if clean(target) != "".join(part for part, _ in spans[start:]):
+                    spans.append((clean(f" ({target})"), ("dim",)))
+            case "image":
+                spans.append((clean(f"{token.content} ({_target(token.attrs, 'src')})"), tuple(styles)))
+            case "code_inline":
+                code = clean(token.content)
+                spans.append((code, (*styles, "cyan")) if color else (f"`{code}`", ()))
+            case "softbreak" | "hardbreak":
+                spans.append(("\n", ()))
+            case _:
+                is_open = is_open or _OPEN.search(token.content) is not None
+                spans.append((clean(token.content), tuple(styles)))
+    return spans, is_open
+
+
+def _target(attributes: dict[str, str | int | float], name: str) -> str:
+    title = attributes.get("title")
+    return f"{attributes.get(name, '')}" + (f' "{title}"' if title else "")
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    """Entities, HTML and link definitions are printed as written, and addresses as the model spelled them."""
+    from markdown_it import MarkdownIt
+
+    class Plain(MarkdownIt):
+        def normalizeLink(self, url: str) -> str:  # noqa: N802
+            return url
+
+        def normalizeLinkText(self, link: str) -> str:  # noqa: N802
+            return link
+
+    return Plain("commonmark").disable(["entity", "html_inline"])
+
+
+def _words(spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """The words, each of one or more spans; [] for the end of a line."""
+    word: list[Span] = []
+    for text, styles in spans:
+        for token in re.findall(r"\n|[ \t\r]+|[^ \t\r\n]+", text):
+            if token[0] not in " \t\r\n":
+                word.append((token, styles))
+                continue
+            if word:
+                yield word
+                word = []
+            if token == "\n":
+                yield []
+    if word:
+        yield word
+
+
+# Tables
+
+
+def _cells(row: str) -> list[str]:
+    cells = re.split(r"(?<!\\)\|", row.strip().removeprefix("|"))
+    if len(cells) > 1 and not cells[-1].strip():
+        cells.pop()
+    return [cell.strip().replace("\\|", "|") for cell in cells]
+
+
+def _grid(
+    cells: Sequence[Sequence[Sequence[Span]]], aligned: Sequence[str], room: int, rule: str
+) -> Iterator[list[Span]]:
+    """The lines of a table in `room` columns: words are folded within their cell; where even the longest words of the
+    columns do not fit next to each other, each cell has its own line."""
+    words = [[list(_words(cell)) for cell in row] for row in cells]
+    count = len(words[0])
+    whole = [max(_span_of(row[at]) for row in words) for at in range(count)]
+    least = [max([_size(word) for row in words for word in row[at]], default=0) for at in range(count)]
+    gaps = _GAP * (count - 1)
+    if sum(least) + gaps > room:
+        yield from _records(words, room)
+        return
+    widths = [max(min(one, room), short) for one, short in zip(whole, least, strict=True)]
+    while sum(widths) + gaps > room:
+        widest = max((at for at in range(count) if widths[at] > least[at]), key=lambda at: widths[at])
+        widths[widest] -= 1
+    lines = [[_folded(cell, width) for cell, width in zip(row, widths, strict=True)] for row in words]
+    tall = any(len(cell) > 1 for row in lines for cell in row)
+    for number, row in enumerate(lines):
+        if number == 1 or (tall and number):
+            yield [((" " * _GAP).join(rule * width for width in widths), ("dim",))]
+        for at in range(max(map(len, row))):
+            line: list[Span] = []
+            for cell, width, how in zip(row, widths, aligned, strict=True):
+                spans = cell[at] if at < len(cell) else []
+                left = width - _size(spans)
+                before = left if how == ">" else left // 2 if how == "^" else 0
+                bold = [(text, styles if number else (*styles, "bold")) for text, styles in spans]
+                line += [(" " * before, ()), *bold, (" " * (left - before + _GAP), ())]
+            yield _stripped(line)
+
+
+def _records(words: Sequence[Sequence[list[list[Span]]]], room: int) -> Iterator[list[Span]]:
+    """Each row as lines of `head: cell`, an empty line between rows."""
+    head, *rows = words
+    for number, row in enumerate(rows or [[[] for _ in head]]):
+        if number:
+            yield [("", ())]
+        for name, cell in zip(head, row, strict=True):
+            marked = [[(text, (*styles, "bold")) for text, styles in word] for word in name]
+            if marked and cell:
+                marked[-1] = [*marked[-1], (":", ("bold",))]
+            for place, line in enumerate(_folded([*marked, *cell], max(room - 2, 1))):
+                if line:
+                    yield [("  " if place else "", ()), *line]
+
+
+def _folded(words: Sequence[list[Span]], room: int) -> list[list[Span]]:
+    """Words in lines of `room` columns; a longer word has a line of its own."""
+    lines: list[list[Span]] = [[]]
+    used = 0
+    for word in words:
+        size = _size(word)
+        if lines[-1] and (not word or used + 1 + size > room):
+            lines.append([])
+        elif lines[-1]:
+            lines[-1].append((" ", _shared(lines[-1][-1][1], word[0][1])))
+        used = _size(lines[-1]) + size
+        lines[-1] += word
+    return lines
+
+
+def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    """The styles of the space between two words: an underlined link is underlined in one piece."""
+    return left if left == right else ()
+
+
+def _size(spans: Sequence[Span]) -> int:
+    return sum(display_width(text) for text, _ in spans)
+
+
+def _span_of(words: Sequence[list[Span]]) -> int:
+    return sum(map(_size, words)) + max(0, len(words) - 1)
+
+
+def _stripped(line: list[Span]) -> list[Span]:
+    while line and not line[-1][0].strip(" "):
+        line.pop()
+    return line
+
+
+# Code
+
+_LONGEST_CODE = 1_000  # characters of a line that is highlighted
+_OPEN_LINES = 60  # of a string or comment, which are read again for each of its lines
+_TOKENS: tuple[tuple[str, tuple[str, ...]], ...] = (  # the first that begins the name of a token's type
+    ("Comment", ("dim",)),
+    ("Keyword.Constant", ("cyan",)),
+    ("Keyword", ("magenta",)),
+    ("Operator.Word", ("magenta",)),
+    ("Name.Tag", ("magenta",)),
+    ("Name.Function", ("bold",)),
+    ("Name.Class", ("bold",)),
+    ("Name.Decorator", ("cyan",)),
+    ("Name.Builtin", ("cyan",)),
+    ("Name.Attribute", ("cyan",)),
+    ("Name.Variable", ("cyan",)),
+    ("Literal.String", ("green",)),
+    ("Literal.Number", ("cyan",)),
+    ("Generic.Deleted", ("red",)),
+    ("Generic.Inserted", ("green",)),
+    ("Generic.Heading", ("bold",)),
+    ("Generic.Subheading", ("cyan",)),
+    ("Generic.Prompt", ("dim",)),
+)
+
+
+class _Highlighter:
+    """The lines of one piece of code. A line is read alone, or with those of the string or comment that it is in."""
+
+    def __init__(self, language: str) -> None:
+        self._lexer = _lexer(language.lower()) if language else None
+        self._open: list[str] = []
+
+    def line(self, code: str) -> list[Span]:
+        if self._lexer is None or len(code) > _LONGEST_CODE or not code:
+            if self._open:
+                self._open.append(code)
+            return [(code, ("cyan",) if self._lexer is None else ())]
+        spans: list[Span] = []
+        name = ""
+        for kind, text in self._lexer.get_tokens("".join(f"{line}\n" for line in [*self._open, code])):
+            name = ".".join(kind)
+            styles = next((styles for prefix, styles in _TOKENS if name.startswith(prefix)), ())
+            for part in re.findall(r"\n|[^\n]+", text):
+                if spans and spans[-1][0] == "\n":
+                    spans.clear()
+                spans.append((part, styles))
+        inside = name.startswith(("Literal.String", "Comment.Multiline", "Comment")) and "Single" not in name
+        self._open = [*self._open, code] if inside and len(self._open) < _OPEN_LINES else []
+        return spans[:-1]
+
+
+@lru_cache(maxsize=32)
+def _lexer(language: str) -> Lexer | None:
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        return None

@@ -1,0 +1,178 @@
+"""Tables, and what they show at a glance: how long ago, a bar, a path that fits. Pure functions of clean text.
+
+All tables look alike: no lines, a dim head, numbers to the right, and one or two columns that give way to the width of
+the terminal. rich's tables are not used: to import them takes ten times as long as this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from repoagent.cli.ui.sanitize import display_width as any_columns
+from repoagent.cli.ui.sanitize import paint, width
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_NARROW = str.maketrans(dict.fromkeys(_EIGHTHS + "–…", "x"))
+_SPANS = (
+    ("year", 365.2425),
+    ("month", 30.44),
+    ("week", 7.0),
+    ("day", 1.0),
+    ("hour", 1 / 24),
+    ("minute", 1 / 1440),
+)
+_FIRST = {"year": 365.2425, "month": 60.0, "week": 14.0, "day": 1.0, "hour": 1 / 24, "minute": 1 / 1440}
+
+
+_GAP = 2  # columns between those of a table
+
+Cell = tuple[str, ...]  # a text and its styles; "path" dims the folder of one
+
+
+class Column(NamedTuple):
+    """A column of a table. `cut` says which part of a text is left out where there is no room, "end" or "middle"; such
+    a column has at least `least` columns before others are `dropped`, the highest number first, 0 never."""
+
+    head: str
+    right: bool = False
+    cut: str = ""
+    least: int = 8
+    dropped: int = 0
+
+
+def table(
+    heads: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    room: int | None,
+    *,
+    color: bool,
+    ellipsis: str = "…",
+    below: Mapping[int, Sequence[str]] | None = None,
+) -> Iterator[str]:
+    """The head and the rows, in `room` columns (None for as many as it takes), each with the lines that stand `below`
+    it. A column without a text is left out."""
+    shown = [at for at in range(len(heads)) if any(row[at][0] for row in rows)]
+    natural = {at: max(columns(heads[at].head), *(columns(row[at][0]) for row in rows)) for at in shown}
+    if room is not None:
+        shown, natural = _fitted(heads, shown, natural, room)
+    head = [(heads[at].head,) for at in range(len(heads))]
+    for number, row in enumerate([head, *rows]):
+        cells = []
+        for at in shown:
+            text, *styles = row[at]
+            if columns(text) > natural[at]:
+                cut = shorten if heads[at].cut == "middle" else _cut_end
+                text = cut(text, natural[at], ellipsis)
+            pad = " " * (natural[at] - columns(text))
+            if color and number:
+                text = _path(text) if styles == ["path"] else paint(text, *styles)
+            cells.append(pad + text if heads[at].right else text if at == shown[-1] else text + pad)
+        line = (" " * _GAP).join(cells).rstrip()
+        yield paint(line, "dim") if color and not number else line
+        if number and below:
+            yield from below.get(number - 1, ())
+
+
+def _fitted(
+    heads: Sequence[Column], shown: list[int], natural: dict[int, int], room: int
+) -> tuple[list[int], dict[int, int]]:
+    """Which columns there is room for, and how wide they are."""
+
+    def least(at: int) -> int:
+        return min(natural[at], heads[at].least) if heads[at].cut else natural[at]
+
+    while sum(map(least, shown)) + _GAP * (len(shown) - 1) > room:
+        droppable = [at for at in shown if heads[at].dropped]
+        if not droppable:
+            break
+        shown = [at for at in shown if at != max(droppable, key=lambda at: heads[at].dropped)]
+    widths = {at: least(at) for at in shown}
+    left = room - sum(widths.values()) - _GAP * (len(shown) - 1)
+    wanting = sorted((at for at in shown if heads[at].cut), key=lambda at: natural[at] - widths[at])
+    for number, at in enumerate(wanting):
+        given = min(natural[at] - widths[at], left // (len(wanting) - number))
+        widths[at] = max(1, widths[at] + given)
+        left -= given
+    return shown, widths
+
+
+def _path(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    return paint(folder + slash, "dim") + name
+
+
+def _cut_end(text: str, room: int, ellipsis: str) -> str:
+    return front(text, max(0, room - len(ellipsis))).rstrip() + ellipsis[:room]
+
+
+def folded(text: str, room: int | None, ellipsis: str = "…") -> Iterator[str]:
+    """Words in lines of `room` columns; a word that is longer than that is cut in its middle."""
+    line = ""
+    for word in text.split(" "):
+        if room is not None:
+            word = shorten(word, room, ellipsis)
+            if line and columns(line) + 1 + columns(word) > room:
+                yield line
+                line = ""
+        line = f"{line} {word}" if line else word
+    yield line
+
+
+def ago(seconds: float, *, short: bool = False) -> str:
+    """How long ago that was, in the largest unit that says enough: "3 weeks ago", short "3w"."""
+    days = seconds / 86400
+    for unit, length in _SPANS:
+        if days >= _FIRST[unit]:
+            count = int(days / length)
+            if short:
+                return f"{count}{'mo' if unit == 'month' else unit[0]}"
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "now" if short else "just now"
+
+
+def columns(text: str) -> int:
+    """How many columns a clean text takes; at once for what most tables are made of."""
+    simple = text.isascii() or text.translate(_NARROW).isascii()
+    return len(text) if simple else any_columns(text)
+
+
+def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
+    """A share of 0 to 1 as a bar in so many columns; more than nothing always shows."""
+    filled = min(max(share, 0.0), 1.0) * cells
+    if ascii_only:
+        return ("#" * max(round(filled), share > 0)).ljust(cells)
+    eighths = max(round(filled * 8), share > 0)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(cells)
+
+
+def shorten(path: str, room: int, ellipsis: str = "…") -> str:
+    """A clean path in at most `room` columns: what is left out is in its middle, the name goes last."""
+    if columns(path) <= room:
+        return path
+    left = max(room - columns(ellipsis), 1)
+    name = columns(path[path.rfind("/") :])
+    tail = min(max(name, left * 2 // 3), left)
+    end = _tail(path, tail)
+    return front(path, left - columns(end)) + ellipsis + end
+
+
+def front(text: str, room: int) -> str:
+    used = 0
+    for place, character in enumerate(text):
+        used += width(character)
+        if used > room:
+            return text[:place]
+    return text
+
+
+def _tail(text: str, room: int) -> str:
+    """The end of a text; a mark that has lost the character it belongs to is left out."""
+    used, start = 0, len(text)
+    while start and used + width(text[start - 1]) <= room:
+        start -= 1
+        used += width(text[start])
+    while start < len(text) and width(text[start]) == 0:
+        start += 1
+    return text[start:]

@@ -1,0 +1,385 @@
+"""The terminal, or the pipes in its place: what may be shown where, and questions to the person.
+
+Standard output is the result, standard error is everything else. A terminal is shown `clean` text, colours
+and questions; a pipe gets the exact bytes of the result, and no progress.
+
+A file that was named for the answer: a new one, one that is replaced, or a device or pipe that takes it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from repoagent.cli.ui.sanitize import clean, fold, paint
+from repoagent.errors import NothingDone, RepoagentError, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.cli.ui.markdown import Markdown
+    from repoagent.cli.ui.progress import Plain, Working
+
+
+class Unwritable(RepoagentError):
+    """Standard output took nothing more: a full disk."""
+
+
+class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
+    """`reads`, `shows`, `tells`: whether a person is at standard input, before standard output and error.
+
+    `color` and `color_err` say whether output and error may be coloured; `moves` whether what was written to
+    standard error can be overwritten; `width` is in columns. `pages` is the command whose output may go into a pager;
+    `warned` is what `warn` has said.
+    """
+
+    reads: bool
+    shows: bool
+    tells: bool
+    color: bool
+    color_err: bool
+    moves: bool
+    width: int
+    verbose: bool = False
+    pages: str = ""
+    warned: set[str] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        color: str = "auto",
+        *,
+        env: Mapping[str, str] | None = None,
+        verbose: bool = False,
+        pages: str = "",
+    ) -> Terminal:
+        """The terminal as the standard streams and the environment say; `color` is auto, always or never. `pages` is
+        the name of the command when its output may be long: a person then gets it in a pager."""
+        env = os.environ if env is None else env
+        reads, shows, tells = (_is_terminal(stream) for stream in (sys.stdin, sys.stdout, sys.stderr))
+        paging = not shows and _in_pager(env)
+        dumb = env.get("TERM", "dumb") == "dumb"
+        ci = env.get("CI", "").lower() not in {"", "0", "false"}
+        plain = dumb or bool(env.get("NO_COLOR"))
+
+        def coloured(terminal: bool) -> bool:
+            return color == "always" or (color == "auto" and terminal and not plain)
+
+        return cls(
+            reads=reads and not ci,
+            shows=shows or paging,
+            tells=tells,
+            color=coloured(shows or paging),
+            color_err=coloured(tells),
+            moves=tells and not dumb and not ci,
+            width=_width(env),
+            verbose=verbose,
+            warned=set(),
+            pages=pages if shows and not ci and not dumb else "",
+        )
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is somebody to ask."""
+        return self.reads and self.tells
+
+    def result(self, text: str) -> None:
+        """Write a part of the result to standard output: clean on a terminal, the exact bytes into a pipe."""
+        self._page()
+        _write(sys.stdout, clean(text) if self.shows else text, exact=not self.shows)
+
+    def styled(self, text: str, *, aside: bool = False) -> None:
+        """Write a part of the result, or of what stands `aside`, that is clean and painted already."""
+        if not aside:
+            self._page()
+        _write(sys.stderr if aside else sys.stdout, text)
+
+    def markdown(self, *base: str, aside: bool = False) -> Markdown | Plain:
+        """What renders a model's words for standard output, or for standard error if they stand `aside`, with plain
+        text in the `base` styles."""
+        if os.environ.get("TERM", "dumb") == "dumb":
+            from repoagent.cli.ui.progress import Plain
+
+            return Plain(self.width)
+        from repoagent.cli.ui.markdown import Markdown
+
+        def width() -> int:
+            try:
+                size = os.get_terminal_size(2 if aside else 1).columns
+            except OSError:
+                size = 0
+            return self.width if "COLUMNS" in os.environ else size or self.width
+
+        color = self.color_err if aside else self.color
+        return Markdown(width, color=color, utf8=has_utf8(os.environ), base=base)
+
+    def reply(self, text: str, *, done: bool = False) -> None:
+        """Write the words of a model as the result, or as what was `done`: rendered for a person, else as they are."""
+        if self.shows:
+            markdown = self.markdown()
+            text = markdown.feed(text) + markdown.rest()
+            text += "" if text.endswith("\n") else "\n"
+        if done:
+            self.done(text, styled=self.shows)
+        elif self.shows:
+            self.styled(text)
+        else:
+            self.result(text)
+
+    def done(self, text: str, *, styled: bool = False) -> None:
+        """Write what was done as `result` does, or as `styled` does. It is done: where standard output can't take it,
+        it goes to standard error, and that is no failure."""
+        exact = not (styled or self.shows)
+        shown = text if styled or exact else clean(text)
+        try:
+            _write(sys.stdout, shown, exact=exact)
+        except (Unwritable, BrokenPipeError) as error:
+            to_nowhere(sys.stdout)
+            self.warn(f"{error}" if isinstance(error, Unwritable) else "standard output is closed")
+            _write(sys.stderr, shown, exact=exact)
+
+    def diff(self, diff: str, *, aside: bool = False) -> None:
+        """Write a unified diff: for a person as git shows it, the exact bytes into a pipe.
+
+        It is the result unless it stands `aside`, on standard error, as part of a question.
+        """
+        terminal, color = (self.tells, self.color_err) if aside else (self.shows, self.color)
+        if not aside:
+            self._page()
+        if not terminal and not color:
+            _write(sys.stderr if aside else sys.stdout, diff, exact=True)
+            return
+        from repoagent.cli.ui.diff import render
+
+        shown = render(diff, color=color, columns=self.width if terminal else None)
+        _write(sys.stderr if aside else sys.stdout, shown)
+
+    def note(self, text: str, *styles: str) -> None:
+        """A line to the person on standard error, in these styles of `text.paint`; no part of the result. On a terminal
+        it is folded between words."""
+        shown = self.folded(text)
+        _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
+
+    def warn(self, text: str) -> None:
+        """A warning on standard error; the same one is said once."""
+        if self.warned is not None:
+            if text in self.warned:
+                return
+            self.warned.add(text)
+        shown = self.folded(f"warning: {text}")
+        if self.color_err:
+            shown = paint("warning:", "yellow") + shown.removeprefix("warning:")
+        _write(sys.stderr, f"{shown}\n")
+
+    def folded(self, text: str) -> str:
+        """`text`, clean; on a terminal in lines that fit it."""
+        return fold(clean(text), self.width) if self.tells else clean(text)
+
+    def detail(self, text: str) -> None:
+        """A note for those who said --verbose."""
+        if self.verbose:
+            self.note(text)
+
+    def working(self, label: str) -> Working:
+        """A context that shows that something is going on; see `working.Working`."""
+        from repoagent.cli.ui.progress import Working
+
+        return Working(self, label)
+
+    def ask(
+        self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
+    ) -> str:
+        """Ask on standard error until one of `choices` (a letter: what it does) is typed; returns the letter, the
+        `default` for an empty line.
+
+        What was typed before the question stood there is no answer to it, unless `typed_ahead`: it is thrown away, or
+        kept where `hush` says so. `?` and whatever is no answer show what the letters do. Raises UsageError when
+        there is nobody to ask, NothingDone at the end of input.
+        """
+        if not self.can_ask:
+            raise UsageError(f"there is no terminal to ask on: {question}")
+        from repoagent.cli.ui.echo import heard
+
+        _leave_pager()
+        with heard(typed_ahead=typed_ahead):
+            if not typed_ahead:
+                forget_input()
+            letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
+            prompt = self.folded(f"{question} [{','.join(letters)}]?") + " "
+            while True:
+                _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
+                line = sys.stdin.readline()
+                if not line:
+                    _write(sys.stderr, "\n")
+                    raise NothingDone("no answer was given; nothing was changed")
+                answer = line.strip().lower() or default
+                letter = answer[:1] if answer in {"yes", "no"} else answer
+                if letter in choices:
+                    return letter
+                for letter, meaning in {**choices, "?": "show this help"}.items():
+                    self.note(f"{letter} - {meaning}", "bold", "red")
+
+    def ask_line(self, question: str) -> str:
+        """Ask for a line of words; "" for none. Raises UsageError when there is nobody to ask."""
+        if not self.can_ask:
+            raise UsageError(f"there is no terminal to ask on: {question}")
+        from repoagent.cli.ui.echo import heard
+
+        _leave_pager()
+        prompt = self.folded(f"{question}:") + " "
+        with heard(typed_ahead=True):
+            _write(sys.stderr, paint(prompt, "bold", "blue") if self.color_err else prompt)
+            return sys.stdin.readline().strip()
+
+    def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
+        """Let the person edit a text in their editor; None when that failed or left nothing. See `editor`."""
+        from repoagent.cli.ui.echo import heard
+        from repoagent.cli.ui.pager import edit_text
+
+        _leave_pager()
+        with heard():
+            return edit_text(self, initial, suffix, cwd=cwd)
+
+    def _page(self) -> None:
+        if self.pages:
+            from repoagent.cli.ui import pager
+
+            pager.start(self.pages, self.width)
+
+
+def in_own_pager() -> bool:
+    """Whether what is written to standard output goes into a pager that we have started."""
+    if "repoagent.cli.ui.pager" not in sys.modules:
+        return False
+    from repoagent.cli.ui import pager
+
+    return pager.is_running()
+
+
+def _in_pager(env: Mapping[str, str]) -> bool:
+    """Whether what is written to standard output is read by a person in a pager, of ours or of git's."""
+    if in_own_pager():
+        return True
+    if env.get("GIT_PAGER_IN_USE") is None:
+        return False
+    from repoagent.cli.ui import pager
+
+    return pager.is_git_s(env)
+
+
+def _leave_pager() -> None:
+    """A question can't be answered in it."""
+    if in_own_pager():
+        from repoagent.cli.ui import pager
+
+        pager.finish()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def has_utf8(env: Mapping[str, str]) -> bool:
+    """Whether characters beyond ASCII can be shown. Python itself takes UTF-8 where the locale is C, so that has to be
+    asked for too."""
+    ctype = env.get("LC_CTYPE", "")
+    chosen = env.get("LC_ALL") or ("" if ctype == "C.UTF-8" else ctype) or env.get("LANG") or ""
+    if chosen and "utf" not in chosen.lower():
+        return False
+    return "utf" in (sys.stdout.encoding or "").lower()
+
+
+def _width(env: Mapping[str, str]) -> int:
+    if env.get("COLUMNS", "").isdecimal() and int(env["COLUMNS"]) > 0:
+        return int(env["COLUMNS"])
+    for descriptor in (1, 2, 0):
+        try:
+            return os.get_terminal_size(descriptor).columns or 80
+        except OSError:
+            continue
+    return 80
+
+
+def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
+    """Write and flush; `exact` gives back the bytes that surrogateescape hid, whatever the locale is."""
+    encoding = "utf-8" if exact else stream.encoding or "utf-8"
+    try:
+        data = text.encode(encoding, "surrogateescape" if exact else "backslashreplace")
+    except UnicodeEncodeError:  # half of a UTF-16 pair, which stands for no byte
+        data = text.encode(encoding, "backslashreplace")
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and stream is sys.stdout:
+            raise
+        to_nowhere(stream)
+        if stream is sys.stdout:  # what is said beside the result stops no work
+            raise Unwritable(f"standard output could not be written: {error.strerror}") from error
+
+
+def to_nowhere(stream: TextIO) -> None:
+    """What is still to be written goes nowhere: Python would try it once more when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def forget_input() -> None:
+    """What was typed and not read yet is an answer to nothing."""
+    import termios
+
+    try:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    except termios.error:  # no terminal that can do it
+        pass
+
+
+_SYSTEM_S = ("/dev/", "/proc/")  # where a name stands for what is open already, a file too
+
+
+def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> None:
+    """Write `data` to `path`, which was given with `option`. A regular file, or a link to one, is replaced
+    whole; a device, a pipe or a terminal (/dev/stdout, /dev/null) is written to, and stays what it is.
+
+    Raises UsageError for a folder, or where there is no folder for it, Refused where the system says no.
+    """
+    from repoagent.storage.atomic import write_whole
+    from repoagent.storage.folders import failed
+
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give {option} the name of a file")
+    try:
+        if path.exists() and (not path.is_file() or os.path.normpath(path).startswith(_SYSTEM_S)):
+            with open(path, "wb", buffering=0, opener=_existing) as file:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) or 0 :]
+            return
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise failed("write", path, error) from error
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}: make it, or give {option} another name")
+    write_whole(path, data, private=private)
+
+
+def _existing(path: str, flags: int) -> int:
+    return os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC) | os.O_NOCTTY)
+
+
+def show_page(terminal: Terminal, text: str, name: str) -> None:
+    """Write a page to a new temporary file that only the user can read, print its path and open it in the browser. The
+    file stays: the browser may read it after this process has ended."""
+    import tempfile
+    import webbrowser
+
+    handle, path = tempfile.mkstemp(prefix=f"repoagent-{name}-", suffix=".html")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    terminal._replace(pages="").result(f"{path}\n")
+    if not webbrowser.open(Path(path).as_uri()):
+        terminal.note("no browser found: open the file yourself, or choose its name with -o FILE")

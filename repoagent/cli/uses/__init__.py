@@ -1,1 +1,0 @@
-"""`repoagent uses`: where symbols are used."""

@@ -1,0 +1,382 @@
+"""A patch as somebody handed it over, and what it says of itself: a chat's answer, a mail, the output of `git show`.
+
+A patch that says which text of a file it was made for: that text is found again, and the change carried over.
+
+Is a patch in the files already? Of hunks the applier knows; here is what it can't: files made, moved and removed.
+
+What a patch asks for, in the files that it is for: the reading and placing that all ways of applying one share.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.apply_files import Tree, plain_name
+from repoagent.edit.commit import capitalised, compose, without_claims
+from repoagent.edit.request import EditRequest
+from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.git.files import Content, FileChange, Source, blob_hash
+from repoagent.git.index import Entry
+from repoagent.git.merge import Conflict, merge, say_lines
+from repoagent.git.objects import from_blob
+from repoagent.git.process import git
+from repoagent.git.worktree import WorkTree
+from repoagent.patch.apply_file import Applied, apply_patches, read_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.files import NO_FILE, spellings
+from repoagent.patch.model import FilePatch, SourceText, decode
+from repoagent.patch.parse.blocks import patch_spans
+
+NAMED = 3  # files in a subject
+STANDARD_INPUT = "standard input"
+
+_MAIL = re.compile(rb"^From \S+ .*\d\d:\d\d:\d\d.* \d{4}\s*$", re.MULTILINE)
+_HEADERS = re.compile(rb"(?:[A-Za-z][\w-]*:[ \t].*\r?\n(?:[ \t]+\S.*\r?\n)*)+(?=\r?\n)")
+_SHOWN = re.compile(r"^commit [0-9a-f]{40,64}\b.*\n(?=(?:Merge|Author): )", re.MULTILINE)
+_SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+(.*)\n)+\n((?:(?:    .*)?\n)*)")
+_COMMIT = re.compile(r"<commit>(.*?)</commit>", re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What a chat says before it comes to the point: an assent, and sentences that only point at the patch.
+_ASSENT = re.compile(
+    r"(?:sure|certainly|of course|okay|ok|absolutely|yes|great)\b[^.!,:\n]{0,30}[.!,:]\s*", re.IGNORECASE
+)
+_POINTER = re.compile(
+    r"(?:here(?:'s|\u2019s| is| are)|below|the following|this (?:is|diff|patch)|apply this|you can|let me"
+    r"|i(?:'|\u2019)?(?:ll| will))\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
+
+
+@dataclass(frozen=True)
+class Given:
+    """`name` is how to speak of it, `text` what holds the patch (bytes that are no UTF-8 as surrogates), `message` the
+    commit message it brings along and `author` who wrote it, both "" where it does not say."""
+
+    name: str
+    text: str
+    message: str = ""
+    author: str = ""
+
+
+def read_given(name: str, data: bytes, cwd: Path) -> Given:
+    """Read the bytes of a patch. Raises UsageError for none, Refused for several commits: each has its own message."""
+    if not data.strip():
+        raise UsageError(f"{name} is empty: there is no patch in it")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # as a shell of Windows redirects it
+        data = data.decode("utf-16", "replace").encode()
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    mails = [match.start() for match in _MAIL.finditer(data) if _begins(data, match.start())]
+    if len(mails) > 1 and mails[0] == 0:
+        raise Refused(
+            f"{name} holds {len(mails)} mails, and each is a commit of its own: apply them with `git am`, or one by "
+            "one (`git mailsplit` parts them)"
+        )
+    if mails[:1] == [0] or _is_mail(data):
+        return _mail(name, data, cwd)
+    text = data.decode("utf-8", "surrogateescape")
+    shown = list(_SHOWN.finditer(text))
+    if len(shown) > 1 and shown[0].start() == 0:
+        raise Refused(
+            f"{name} holds {len(shown)} commits: give them one by one, or use `git format-patch` and `git am`"
+        )
+    if shown and shown[0].start() == 0:
+        return _shown(name, text, shown[0].end())
+    return Given(name, text, _from_prose(text))
+
+
+def _begins(data: bytes, start: int) -> bool:
+    return start == 0 or data[:start].endswith((b"\n\n", b"\n\r\n"))
+
+
+def _is_mail(data: bytes) -> bool:
+    head = _HEADERS.match(data)
+    names = {line.partition(b":")[0].lower() for line in head[0].splitlines()} if head else set()
+    return b"subject" in names and bool(names & {b"from", b"date"})
+
+
+def _mail(name: str, data: bytes, cwd: Path) -> Given:
+    """A mail as `git am` reads it: encodings of its transport undone, its message apart from its patch."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="repoagent-") as folder:
+        message, patch = Path(folder, "message"), Path(folder, "patch")
+        out = git(cwd, "mailinfo", "--encoding=UTF-8", str(message), str(patch), stdin=data)
+        body = message.read_bytes().decode("utf-8", "replace")
+        text = patch.read_bytes().decode("utf-8", "surrogateescape")
+    fields = dict(line.split(": ", 1) for line in out.decode("utf-8", "replace").splitlines() if ": " in line)
+    author = f"{fields.get('Author', '')} <{fields.get('Email', '')}>".strip()
+    fence = re.search(r"\n(`{3,}.*)\n*\Z", body)  # the patch stands in a fence, and git has cut there
+    text = f"{fence[1]}\n{text}" if fence else text
+    body = body[: fence.start()] if fence else body
+    if not text.strip():  # no unified diff: another form of change, in the body
+        return Given(name, body, _steerless(fields.get("Subject", "")), author)
+    return Given(name, text, _whole(fields.get("Subject", ""), body), author)
+
+
+def _whole(subject: str, body: str) -> str:
+    return _steerless(
+        "\n\n".join(part for part in (subject.strip(), body.strip("\n").rstrip()) if part) + "\n"
+    )
+
+
+def _steerless(message: str) -> str:
+    """The message of another commit: who signed it stays, as with `git am`."""
+    return without_claims(message, people=False)
+
+
+def _shown(name: str, text: str, start: int) -> Given:
+    """What `git show` and `git log -p` print: the message is indented by four columns."""
+    head = _SHOWN_HEAD.match(text, start)
+    if head is None:
+        return Given(name, text)
+    lines = [line.removeprefix("    ") for line in head[2].split("\n")]
+    author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
+    words = "\n".join(lines).strip("\n").encode("utf-8", "replace").decode()
+    return Given(
+        name, text[head.end() :], _steerless(f"{words}\n") if words else "", author[1] if author else ""
+    )
+
+
+def _from_prose(text: str) -> str:
+    """A message from the words around a patch: what stands in a `<commit>` tag, else the first sentence before the
+    patch that says something, with the rest of its paragraph."""
+    spans = patch_spans(text)
+    before = text[: spans[0].start] if spans else text
+    around = [text[one.end : other.start] for one, other in pairwise(spans)]
+    rest = " ".join([before, *around, text[spans[-1].end :] if spans else ""])
+    if tagged := _COMMIT.search(rest):
+        return compose(_plain(tagged[1]), "") if tagged[1].strip() else ""
+    for paragraph in re.split(r"\n\s*\n", _plain(before)):
+        words = " ".join(paragraph.split()).strip("#* ")
+        if (bare := _ASSENT.sub("", words)) != words:
+            words = capitalised(bare)
+        first, *more = _SENTENCE.split(words, maxsplit=1)
+        if _POINTER.match(first) and more:
+            first, *more = _SENTENCE.split(more[0], maxsplit=1)
+        if _says_something(first):
+            return compose("\n\n".join([first, *more]), "")
+    return ""
+
+
+def _says_something(sentence: str) -> bool:
+    """Whether a sentence may stand for a change: words, and neither a pointer, a caption nor the line of a list."""
+    if sentence.endswith(":") or re.match(r"[-*+>|`~<]|\d+[.)]|(?:diff|index|---|\+\+\+|@@)\b", sentence):
+        return False
+    return len(sentence.split()) > 1 and not _POINTER.match(sentence)
+
+
+def _plain(text: str) -> str:
+    return _CONTROL.sub("", text.encode("utf-8", "replace").decode())
+
+
+def plain_message(name: str, changes: Sequence[FileChange]) -> str:
+    """The message where nobody has said a word: which patch it is, and what it changes."""
+    names = [change.name for change in changes]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    what = "a patch" if name == STANDARD_INPUT else Path(name).name
+    return compose(f"Apply {what}: change {', '.join(names[:NAMED])}{more}", "")
+
+
+_BLOB = re.compile(r"[0-9a-f]{7,64}")
+
+
+def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
+    """`PATH=BLOB` texts by path, as written. Raises UsageError."""
+    found: dict[str, str] = {}
+    for text in texts:
+        path, equals, blob = text.rpartition("=")
+        blob = blob.lower()
+        if not equals or not path or not _BLOB.fullmatch(blob):
+            raise UsageError(f"--source {text}: write PATH=BLOB, with 7 or more hex digits of the blob's id")
+        if found.setdefault(path, blob) != blob:
+            raise UsageError(f"--source names {path} twice, with different blobs")
+    return found
+
+
+def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
+    """The text of a file that has the id `blob`, or one that begins so: `present` where that is it, in its raw form or
+    in the one that git stores; else the one that git still has. Raises Refused where it has none."""
+    path, mode = present.path, present.mode
+    if present.data is None or mode is None:
+        raise Refused(
+            f"the patch was made for the text {blob} of {path}, which is not there any more: bring it back first (in "
+            "a sparse checkout `git sparse-checkout add FOLDER`)"
+        )
+    if present.blob.startswith(blob):
+        return present
+    clean = git(worktree.top, "hash-object", "--stdin", f"--path={path}", stdin=present.data).decode().strip()
+    if clean.startswith(blob):
+        return present
+    content = _stored(worktree, path, blob, mode) or _checked_out(worktree, path, blob)
+    if content is None:
+        raise Refused(
+            f"{path} is {present.blob[:12]} now, the patch was made for {blob}, and git does not have that text: "
+            "make the patch anew, or leave --source out to have it placed by its lines"
+        )
+    return replace(present, data=content.data, blob=blob_hash(content.data, worktree.object_format))
+
+
+def _stored(worktree: WorkTree, path: str, blob: str, mode: str) -> Content | None:
+    """What a checkout of the blob would write."""
+    names = git(worktree.top, "rev-parse", f"--disambiguate={blob}").decode().split()
+    checked = git(
+        worktree.top, "cat-file", "--batch-check", stdin="".join(f"{name}\n" for name in names).encode()
+    )
+    blobs = [line.split()[0] for line in checked.decode().splitlines() if line.split()[1:2] == ["blob"]]
+    if len(blobs) > 1:
+        raise UsageError(f"--source {path}={blob}: {len(blobs)} blobs begin so: write more of the id")
+    return from_blob(worktree, path, Entry(mode, blobs[0])) if blobs else None
+
+
+def _checked_out(worktree: WorkTree, path: str, blob: str) -> Content | None:
+    """The staged or committed text whose checkout has this id: with a filter git stores the file in another form."""
+    out = git(worktree.top, "ls-files", "-s", "-z", "--", path) + git(
+        worktree.top, "ls-tree", "-z", "HEAD", "--", path, ok=(0, 128)
+    )
+    for line in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
+        fields = line.partition("\t")[0].split(" ")
+        oid = fields[2] if fields[1] == "blob" else fields[1]
+        content = from_blob(worktree, path, Entry(fields[0], oid))
+        if blob_hash(content.data, worktree.object_format).startswith(blob):
+            return content
+    return None
+
+
+def carried(
+    worktree: WorkTree, changes: Sequence[FileChange], present: Mapping[str, Source]
+) -> tuple[FileChange, ...]:
+    """`changes` of older texts as changes of the `present` ones: git's three-way merge. Raises Refused where the file
+    has changed on the same lines."""
+    return tuple(_carried(worktree, change, present.get(change.old_path or "")) for change in changes)
+
+
+def _carried(worktree: WorkTree, change: FileChange, now: Source | None) -> FileChange:
+    if now is None or now.data is None or now.data == change.before:
+        return change
+    name = change.name
+    if change.after is None or change.before is None:
+        raise Refused(f"{name} has changed since the text that the patch deletes: look at it again")
+    merged = merge(worktree, now.data, change.before, change.after)
+    if isinstance(merged, Conflict):
+        where = f" on {say_lines(merged.lines)} of that text" if merged.lines else ""
+        raise Refused(
+            f"{name} has changed{where} since the text that the patch was made for: make the patch anew"
+        )
+    return replace(change, before=now.data, after=merged)
+
+
+NOTHING_TO_DO = {"already-applied", "no-change"}
+
+
+def is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
+    """Whether every part of the patches is in `files`, by the names to the letter."""
+    edits: list[FilePatch] = []
+    for patch in patches:
+        old, new = spellings(patch.old, patch.new)
+        if patch.action == "create" or patch.old == NO_FILE:
+            if not any(_holds(patch, files[name]) for name in new if name in files):
+                return False
+        elif patch.action == "delete" or patch.new == NO_FILE:
+            if any(name in files for name in old):
+                return False
+        elif patch.action == "rename":
+            if patch.old in files or patch.new not in files:
+                return False
+            edits += (
+                [replace(patch, action="edit", old=f"a/{patch.new}", new=f"b/{patch.new}")]
+                if patch.hunks
+                else []
+            )
+        else:
+            edits.append(patch)
+    return not edits or _edited(edits, files)
+
+
+def _holds(patch: FilePatch, source: SourceText) -> bool:
+    text = decode(source.data)
+    if text is None:
+        return False
+    if patch.whole is not None:
+        return patch.whole.rstrip("\n").split("\n") == "\n".join(text.lines).rstrip("\n").split("\n")
+    return tuple(line.text for hunk in patch.hunks for line in hunk.new) == text.lines
+
+
+def _edited(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
+    try:
+        apply_patches(patches, files)
+    except PatchRefused as error:
+        return error.reasons <= NOTHING_TO_DO
+    return False
+
+
+def read_patches(given: Given, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
+    """What `given` asks for; `known` are the names of files. Raises Refused when it holds no patch."""
+    patches = read_answer(given.text, known=known)
+    if patches:
+        return patches
+    if "\0" in given.text:
+        raise UsageError(f"{given.name} is binary: give the text of a patch")
+    raise Refused(
+        f"{given.name} holds no patch: a unified diff, SEARCH/REPLACE blocks, or whole files under their names"
+    )
+
+
+def named(
+    patches: Sequence[FilePatch], given: Given, paths: Sequence[str], there: Callable[[str], bool]
+) -> tuple[FilePatch, ...]:
+    """The patches, those without a name as of the file that `paths` names; and so the diff of one file whose names are
+    of none that is `there` (`before.c`, `after.c`). Raises UsageError."""
+    if paths and _stands_in(patches, there):
+        return tuple(replace(patch, old=f"a/{paths[0]}", new=f"b/{paths[0]}") for patch in patches)
+    nameless = [patch for patch in patches if patch.old is None and patch.new is None]
+    if nameless and not paths:
+        raise UsageError(f"{given.name} does not say which file it changes: name it with --path FILE")
+    if paths and not nameless and paths[0] not in map(plain_name, patches):
+        names = ", ".join(dict.fromkeys(map(plain_name, patches)))
+        raise UsageError(f"{given.name} names its files ({names}): leave --path out")
+    return tuple(replace(patch, new=paths[0]) if patch in nameless else patch for patch in patches)
+
+
+def _stands_in(patches: Sequence[FilePatch], there: Callable[[str], bool]) -> bool:
+    """Are these changes of one file, under names that no file has?"""
+    names = {(patch.old, patch.new) for patch in patches}
+    if len(names) != 1 or any(patch.form != "diff" or patch.action != "edit" for patch in patches):
+        return False
+    old, new = names.pop()
+    return bool(old and new) and not any(there(name) for side in spellings(old, new) for name in side)
+
+
+def placed(patches: Sequence[FilePatch], files: Tree, given: Given, request: EditRequest) -> Applied:
+    """The patches in `files`.
+
+    Raises NothingDone when they are there already, PatchRefused, and what reading does.
+    """
+    from repoagent.syntax.regressions import parses_worse
+
+    def may_create(path: str) -> bool:
+        return files.source(path).data is None
+
+    try:
+        applied = apply_patches(
+            patches, files, may_create=may_create, strict=request.strict,
+            parses_worse=parses_worse if request.parse_check else None,
+        )  # fmt: skip
+    except NoPatch:
+        raise Refused(f"{given.name} holds no patch of these files") from None
+    except PatchRefused as error:
+        if error.reasons <= NOTHING_TO_DO or is_applied(patches, files):
+            raise NothingDone(f"nothing was changed: {given.name} is applied already") from error
+        raise
+    if any(place.level == "whole-file" for place in applied.placements):
+        from repoagent.edit.guards.deletions import left_out
+
+        if lost := left_out(applied, f"{given.message} {request.instruction}", given.text):
+            raise Refused(lost)
+    return applied

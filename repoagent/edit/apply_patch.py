@@ -1,0 +1,380 @@
+"""A patch from anywhere becomes a commit, on the way that an edit goes, with nobody asked for it but the person.
+
+The memory of a change that no model has made, such as a patch: what was said of it.
+
+A patch outside of any repository: the files of a folder, written all or none, with no commit and no memory of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.apply_files import Tree, from_here, is_there, reader, spelled, tracked, untracked
+from repoagent.edit.apply_input import (
+    Given,
+    bound_source,
+    carried,
+    named,
+    placed,
+    plain_message,
+    read_patches,
+)
+from repoagent.edit.checks import preflight, refuse_untracked
+from repoagent.edit.commit import (
+    EDIT_TRAILER,
+    SOURCE_TRAILER,
+    CommitOutcome,
+    EditSession,
+    SentBack,
+    check_failure,
+    checked,
+    new_edit_id,
+    with_trailers,
+)
+from repoagent.edit.guards.scope import holds_secrets, why_content_is_off_limits
+from repoagent.edit.request import Draft, EditRequest, Target, named_files
+from repoagent.edit.review_and_commit import agreed, review_and_commit
+from repoagent.edit.ui import Proposal, UserInterface
+from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+from repoagent.git.facts import head_blobs
+from repoagent.git.file_writer import (
+    Step,
+    new_folders,
+    refuse_moved,
+    steps_of,
+    take,
+    take_back,
+    with_permissions,
+)
+from repoagent.git.files import FileChange, Source, blob_hash, check_path, look
+from repoagent.git.process import git, uninterrupted
+from repoagent.git.transaction.plan import refuse_operation
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.memory.identity.store import resolve
+from repoagent.patch.files import known_path
+from repoagent.patch.locate.exact import Placement
+from repoagent.storage.jsonl import now
+from repoagent.storage.layout import ensure
+
+
+@dataclass
+class ApplySession:
+    """The change on the table, as `land` takes it; see `repoagent.edit.commit`."""
+
+    worktree: WorkTree
+    request: EditRequest
+    draft: Draft
+    placements: list[Placement]
+    goes_on: str = ""
+
+
+@dataclass(frozen=True)
+class ApplyOutcome:
+    """How it ended; seconds are wall time."""
+
+    edit_id: str
+    landed: CommitOutcome
+    seconds: float
+
+    @property
+    def kind(self) -> str:
+        return self.landed.kind
+
+
+def apply(
+    worktree: WorkTree,
+    given: Given,
+    request: EditRequest,
+    settings: Settings,
+    dialogue: UserInterface,
+    *,
+    prefix: str = "",
+    bindings: Mapping[str, str] | None = None,
+) -> ApplyOutcome:
+    """Apply the patch and commit it as the person's own.
+
+    `request.targets` is the file for a patch that names none, `instruction` what the person has said of the commit (""
+    for nothing). `prefix` is the folder, "" or with a / at its end, that names may be relative to; `bindings` say by
+    path which text the patch was made for. Raises what each step raises; whatever it raises, the user's files, index
+    and branch are as they were.
+    """
+    started = time.monotonic()
+    preflight(worktree, request)
+    if not (request.commit.no_commit or request.dry_run):
+        refuse_operation(worktree)
+    bench, remarks = _placed(worktree, given, request, prefix, bindings or {})
+    changes = bench.draft.edits
+    touched = tuple(Target(path) for path in dict.fromkeys(c.old_path or c.name for c in changes))
+    refuse_untracked(worktree, replace(request, targets=touched), bench.draft)
+    words = request.instruction or given.message
+    edit_id, landed = landing(
+        bench,
+        settings,
+        dialogue,
+        lambda changes: words or plain_message(given.name, changes),
+        remarks=remarks,
+    )
+    return ApplyOutcome(edit_id, landed, time.monotonic() - started - dialogue.waited)
+
+
+def landing(
+    bench: ApplySession,
+    settings: Settings,
+    dialogue: UserInterface,
+    words: Callable[[Sequence[FileChange]], str],
+    *,
+    kind: str = "apply",
+    remarks: tuple[str, ...] = (),
+) -> tuple[str, CommitOutcome]:
+    """Land a change that no model has made, with the message `words` and our trailers, and have it remembered as one of
+    the `kind`; its id, and what landed. Raises as `land`, a failed check or hook as CheckFailed."""
+    edit_id = new_edit_id()
+    worktree = bench.worktree
+
+    def message(changes: Sequence[FileChange]) -> str:
+        return with_trailers(words(changes), _trailers(worktree, settings, edit_id, changes), worktree.top)
+
+    with _remembering(bench, edit_id, words(bench.draft.edits), settings, dialogue, kind=kind) as remember:
+        try:
+            landed = review_and_commit(bench, edit_id, message, dialogue, lambda: "", remarks=remarks)
+        except SentBack as setback:
+            raise failed(setback) from setback
+        remember(landed)
+    return edit_id, landed
+
+
+def _remembering(
+    bench: ApplySession, edit_id: str, words: str, settings: Settings, dialogue: UserInterface, *, kind: str
+) -> AbstractContextManager[Callable[[CommitOutcome], None]]:
+    if bench.request.dry_run or not settings.switch("memory.enabled"):
+        return nullcontext(lambda landed: None)
+    return remembering(bench, edit_id, words.strip(), dialogue, kind=kind)
+
+
+def _placed(
+    worktree: WorkTree, given: Given, request: EditRequest, prefix: str, bindings: Mapping[str, str]
+) -> tuple[ApplySession, tuple[str, ...]]:
+    """The patch as a change of the files as they are now, and what to tell the person of it."""
+    known = tracked(worktree)
+
+    def there(name: str) -> bool:
+        return is_there(worktree.top, name, known)
+
+    def meant(name: str) -> bool:
+        return there(name) or there(prefix + name) or known_path([name], known) is not None
+
+    patches = from_here(
+        named(read_patches(given, known), given, request.paths, meant),
+        there,
+        prefix,
+    )
+    read = reader(worktree, request, known, spelled(patches))
+    present = Tree(known | untracked(worktree.top, patches, known), read)
+    bound = {path: bound_source(worktree, present.source(path), blob) for path, blob in bindings.items()}
+    files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
+    applied = placed(patches, files, given, request)
+    if strangers := bindings.keys() - {change.old_path for change in applied.changes}:
+        raise UsageError(f"--source {', '.join(sorted(strangers))}: the patch does not change that file")
+    changes = carried(worktree, applied.changes, present.sources)
+    if request.parse_check:
+        _refuse_worse(changes, applied.changes)
+    moved = [path for path, source in bound.items() if source.blob != present.source(path).blob]
+    remarks = tuple(
+        f"{path} has changed since {bindings[path]}; the change was carried over to its present text"
+        for path in moved
+    )
+    sources = {
+        path: present.source(path) for change in changes for path in (change.old_path, change.path) if path
+    }
+    if given.author and not request.commit.no_commit and not _is_me(worktree, given.author):
+        remarks += (f"it was written by {given.author}, and the commit is yours; `git am` keeps the author",)
+    draft = Draft(sources).with_changes(changes)
+    if not draft.edits:
+        raise NothingDone(f"nothing was changed: the files are already as {given.name} wants them")
+    return ApplySession(worktree, request, draft, list(applied.placements)), remarks
+
+
+def _refuse_worse(changes: Sequence[FileChange], placed: Sequence[FileChange]) -> None:
+    """Raise Refused where two texts that parse make, merged, one that does not."""
+    from repoagent.syntax.regressions import parses_worse
+
+    for change, before in zip(changes, placed, strict=True):
+        if change is not before and (
+            reason := parses_worse(change.name, change.before or b"", change.after or b"")
+        ):
+            raise Refused(f"carried over to the present text, {reason} Use --no-parse-check if it is right.")
+
+
+def _is_me(worktree: WorkTree, author: str) -> bool:
+    me = git(worktree.top, "var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128)).decode("utf-8", "replace")
+    return bool(me) and author.endswith(me[me.find("<") : me.find(">") + 1])
+
+
+def failed(setback: SentBack) -> RepoagentError:
+    """What a person hears where a model would have been sent back to work."""
+    if setback.kind == "person":
+        return NothingDone("nothing was changed, as you said.")
+    return setback.failure("" if setback.kind == "hook" else "Everything is as it was.")
+
+
+def _trailers(
+    worktree: WorkTree, settings: Settings, edit_id: str, changes: Sequence[FileChange]
+) -> list[tuple[str, str]]:
+    """Those of an edit, but for the model: none took part that we know of."""
+    if not settings.switch("commit.trailers"):
+        return []
+    paths = [change.old_path for change in changes if change.old_path is not None]
+    blobs = head_blobs(worktree, paths)
+    return [(EDIT_TRAILER, edit_id), *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs)]
+
+
+@contextmanager
+def remembering(
+    bench: EditSession, edit_id: str, words: str, dialogue: UserInterface, *, kind: str
+) -> Iterator[Callable[[CommitOutcome], None]]:
+    """A function that has the memory of each file hear of what landed; `words` is what was said of it, `kind` what it
+    is ("apply", "join").
+
+    It is written down before anything lands, so that a kill does not lose it. What landed is done: no ^C and no memory
+    that can't be written makes it look undone.
+    """
+    worktree, place = bench.worktree, layout(bench.worktree)
+    before = dict(bench.draft.sources)
+    files = [Target(change.name) for change in bench.draft.edits]
+    meta = {"edit": edit_id, "time": now(), "kind": kind, **named_files(files)}
+    from repoagent.edit.memory import Story, remember
+    from repoagent.edit.pending import pending, to_remember
+    from repoagent.llm.conversation import Turn
+    from repoagent.llm.model import Usage
+
+    story = Story(
+        edit_id=edit_id, request=words, turns=(Turn("user", words, meta),), notes=(), ended="applied", answer="",
+        landed=None, model="", usage=Usage(), cost=None,
+    )  # fmt: skip
+    found = {
+        path: resolve(place, worktree, path, source.data)
+        for path, source in before.items()
+        if source.data is not None
+    }
+    memories = {path: memory for path, memory in found.items() if memory is not None}
+    with pending(worktree, edit_id, "edit") as later:
+        later.keep(memories, to_remember(story, bench.draft.edits, bench.placements))
+
+        def tell(landed: CommitOutcome) -> None:
+            with uninterrupted():
+                try:
+                    ensure(place)
+                    remember(worktree, replace(story, landed=landed), before, memories, ())
+                except (RepoagentError, OSError) as error:
+                    dialogue.say(
+                        f"warning: this change could not be remembered ({error}); the next command tries again"
+                    )
+                    return
+                later.drop()
+
+        yield tell
+
+
+def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: UserInterface) -> ApplyOutcome:
+    """Apply the patch to the files of the folder `top`, to which its names are relative.
+
+    Raises what reading, placing and the dialogue raise; CheckFailed for a failed check. Whatever it raises, the files
+    are as they were, but for one that somebody else has saved meanwhile.
+    """
+    started = time.monotonic()
+    patches = named(read_patches(given), given, request.paths, lambda name: is_there(top, name, ()))
+    files = Tree(untracked(top, patches, ()), lambda path: _read(top, path, request))
+    applied = placed(patches, files, given, request)
+    sources = {path: files.source(path) for c in applied.changes for path in (c.old_path, c.path) if path}
+    draft = Draft(sources).with_changes(applied.changes)
+    nowhere = WorkTree(
+        top, top / ".git", top / ".git"
+    )  # no repository, but all that is asked of it is the folder
+    bench = ApplySession(nowhere, request, draft, list(applied.placements))
+    edit_id = new_edit_id()
+    try:
+        proposal = agreed(bench, edit_id, lambda changes: "", dialogue, lambda: "")
+        landed = (
+            CommitOutcome(proposal) if request.dry_run else written(top, proposal, request, edit_id, dialogue)
+        )
+    except SentBack as setback:
+        raise failed(setback) from setback
+    return ApplyOutcome(edit_id, landed, time.monotonic() - started - dialogue.waited)
+
+
+def _read(top: Path, path: str, request: EditRequest) -> Source:
+    """The file, no symbolic link followed. Raises Refused for one that a patch may not touch."""
+    check_path(path)
+    named = path in request.paths or request.allow_sensitive
+    if not named and holds_secrets(path):
+        raise Refused(
+            f"{path} has a name that usually holds secrets: say --allow-sensitive if the patch is meant to change it"
+        )
+    for folder in [path, *(parent.as_posix() for parent in Path(path).parents)][:-1]:
+        if (top / folder).is_symlink():
+            where = "is a symbolic link" if folder == path else f"leads through {folder}, a symbolic link"
+            raise Refused(f"{path} {where}: name the file itself")
+    if (top / path).is_dir():
+        raise Refused(f"{path} is a folder: name a file in it")
+    try:
+        found = look(top, path)
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}") from error
+    if found is None:
+        return Source(path, None, None, "")
+    if (reason := why_content_is_off_limits(found.data)) and not named:
+        raise Refused(
+            f"{path} is not edited: {reason}; say --allow-sensitive if the patch is meant for it all the same"
+        )
+    return Source(path, found.data, found.mode, blob_hash(found.data))
+
+
+def written(
+    top: Path, proposal: Proposal, request: EditRequest, edit_id: str, dialogue: UserInterface
+) -> CommitOutcome:
+    """Write the files and run the check; everything is put back where one of them fails."""
+    steps = with_permissions(top, steps_of(proposal.changes, edit_id), proposal.changes)
+    refuse_moved(top, steps)
+    folders = new_folders(top, steps)
+    result = None
+    try:
+        for step in steps:
+            take(top, step)
+        if request.check:
+            result = checked(request.check, WorkTree(top, top / ".git", top / ".git"), proposal, dialogue)
+            if not result.passed:
+                raise check_failure(result, top)
+    except BaseException as error:
+        with uninterrupted():
+            left = _taken_back(top, steps, folders)
+        if left and isinstance(error, (SentBack, RepoagentError)):
+            names = ", ".join(left)
+            raise Refused(
+                f"{names} was saved by another program meanwhile and is left so; {error}"
+            ) from error
+        raise
+    dialogue.quiet()
+    return CommitOutcome(proposal, True, None, result)
+
+
+def _taken_back(top: Path, steps: Sequence[Step], folders: Sequence[str]) -> list[str]:
+    """Put back what was written; the paths that hold somebody else's save by now."""
+    left = []
+    for step in reversed(steps):
+        try:
+            back = take_back(top, step)
+        except Refused:  # it can't be written any more; the others can
+            back = False
+        left += [] if back else [step.path]
+    for folder in folders:
+        try:
+            (top / folder).rmdir()
+        except OSError:  # not made yet, or not empty
+            continue
+    return left

@@ -1,0 +1,246 @@
+"""Run the user's `--check` command on the changed work tree.
+
+What a failing check printed, cut to what a small model can use.
+
+What would keep the commit from being made and can be known now: asked before a model is paid.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.request import Draft, EditRequest
+from repoagent.errors import Busy, Refused, UsageError
+from repoagent.git.facts import head_blobs
+from repoagent.git.index import read_entries
+from repoagent.git.objects import check_new
+from repoagent.git.process import git_output
+from repoagent.git.transaction.locks import lock_path
+from repoagent.git.transaction.plan import left_out, refuse_no_branch
+from repoagent.git.worktree import WorkTree
+from repoagent.storage.secrets import without_secrets
+
+TIMEOUT = 1800.0  # seconds, where `check.timeout` sets no other limit
+OUTPUT_LIMIT = 8 * 1024  # what a model is shown of a failing check, in bytes
+KEPT = 1024 * 1024  # bytes of the output that are kept, and the end of what is longer
+UNCONFINED = (
+    "It ran in the sandbox, which has no network and can't write outside of the work tree: if that is the cause, "
+    "use --check-unconfined or set check.unconfined in your own configuration."
+)
+# What programs print where they miss the network or may not write: in the words of libc, Python, Node, Go, Java, Rust.
+_MISSED = re.compile(
+    rb"read-only file system|permission denied|operation not permitted|network is (unreachable|down)|\bEROFS\b"
+    rb"|\bEACCES\b|\bEPERM\b|\bENETUNREACH\b|\bEAI_AGAIN\b|\bENOTFOUND\b|could not resolve|couldn't resolve"
+    rb"|name resolution|name or service not known|no such host|unknown ?host|failed to lookup address"
+    rb"|getaddrinfo|connection refused|connect(ion)? timed out|\boffline\b|no route to host"
+    rb"|address family not supported|socket: not allowed",
+    re.IGNORECASE,
+)
+
+# From a work tree, a scratch folder and a command to what is run instead of it and its environment; None where no
+# sandbox works.
+Confine = Callable[[WorkTree, Path, Sequence[str]], tuple[list[str], Mapping[str, str]] | None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command that has to succeed before a commit.
+
+    timeout: seconds, None for no limit. confine: puts it into the sandbox of commands when no person has seen and
+    accepted the change; None where the user wants no sandbox.
+    """
+
+    command: str
+    timeout: float | None = TIMEOUT
+    confine: Confine | None = None
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """How a check ended. `ended` says why we ended it ("" when it ended by itself), `confined` whether it ran in the
+    sandbox."""
+
+    command: str
+    returncode: int
+    output: bytes
+    seconds: float
+    ended: str = ""
+    confined: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return self.returncode == 0 and not self.ended
+
+    @property
+    def how(self) -> str:
+        """How it failed, to follow the name of the check."""
+        return self.ended or f"failed with exit code {self.returncode}"
+
+    @property
+    def advice(self) -> str:
+        """That the sandbox is the likely cause of the failure, and the way out; "" where it is not."""
+        return UNCONFINED if self.confined and _MISSED.search(self.output) else ""
+
+    def excerpt(self, limit: int = OUTPUT_LIMIT) -> str:
+        """Standard output and error as they came, the middle left out where they are longer than `limit` bytes."""
+        if len(self.output) <= limit:
+            return self.output.decode(errors="replace")
+        head, tail = self.output[: limit // 4], self.output[-(limit - limit // 4) :]
+        left_out = len(self.output) - len(head) - len(tail)
+        return f"{head.decode(errors='replace')}\n[… {left_out} bytes left out …]\n{tail.decode(errors='replace')}"
+
+
+def run_check(
+    check: Check,
+    worktree: WorkTree,
+    *,
+    accepted: bool,
+    running: Callable[[str, Path], None] = lambda command, output: None,
+) -> CheckResult:
+    """Run `check` in a shell at the top of the work tree, without standard input.
+
+    accepted: a person has seen the change and said yes to it; else it is confined, where it can be. running: is told
+    of the command, and the file with what it prints. At the time-out, at
+    ^C and when this program dies, all that the check has started is ended; a time-out is a failure. Where the check
+    ends by itself, what it left in its process group goes with it. The output is without the secrets of the
+    environment: it goes to the model and into files. Raises OSError where it can't be started.
+    """
+    import tempfile
+
+    from repoagent.agent.exec.process import Job, start
+    from repoagent.agent.sandbox.bubblewrap import supervised
+
+    shell = ["/bin/sh", "-c", check.command]
+    with tempfile.TemporaryDirectory(prefix="repoagent-check-", ignore_cleanup_errors=True) as name:
+        base = Path(name).resolve()
+        confine = None if accepted else check.confine
+        confined = confine(worktree, base / "scratch", shell) if confine is not None else None
+        argv, env = confined or (supervised(shell), os.environ)
+        command = start(Job(check.command, worktree.top), argv, base / "output", env, KEPT)
+        running(without_secrets(check.command), base / "output")
+        try:
+            if not command.wait(check.timeout):
+                command.end(
+                    f"was stopped after {_shown(check.timeout or 0)}, the limit that check.timeout sets"
+                )
+        except BaseException:
+            command.end()
+            raise
+        output = (base / "output").read_bytes()
+    told = without_secrets(output.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return CheckResult(
+        check.command, command.exit or 0, told, command.seconds, command.stopped, confined is not None
+    )
+
+
+def _shown(seconds: float) -> str:
+    whole, rest = divmod(seconds, 60)
+    return f"{seconds:g} seconds" if rest or not whole else f"{whole:g} minute{'s' if whole > 1 else ''}"
+
+
+CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of a failing check that a small model is shown
+_NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
+    r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+$|\.\.\.$|---$|ok \d|not ok \d|"
+    r"\S.*\((?:file:|node:)|(?:duration_ms|location|type|failureType|code|name|operator|stack|error|expected|actual|"
+    r"generatedMessage):\s*(?:\|-|'[^']*'|[\d.]+|true|false)?\s*$|\d+: \d+$)"
+)
+
+
+def start_of(output: str) -> str:
+    """The first lines of what a check printed; without the frames of a traceback and what test runners measure."""
+    lines = [line for line in output.split("\n") if line.strip() and not _NOISE.match(line)]
+    return "\n".join(lines[:CHECK_LINES])[:CHECK_CHARACTERS]
+
+
+LOCK_SECONDS = (
+    2.0  # git's own commands hold the index lock for an instant; what stays longer was left by a kill
+)
+LOCK_POLL_SECONDS = 0.05
+
+
+def preflight(worktree: WorkTree, request: EditRequest) -> None:
+    """Raise what the commit would raise in the end, as far as it does not depend on the change.
+
+    UsageError for a revision or an identity that is not there; Refused for a branch that can't be made; Busy while
+    another program holds the index.
+    """
+    if request.commit.no_commit or request.dry_run:
+        return
+    refuse_no_branch(worktree)
+    if request.commit.branch is not None:
+        check_new(worktree, request.commit.branch)
+    if request.commit.fixup is not None:
+        _refuse_unknown(worktree, request.commit.fixup)
+    _refuse_nobody(worktree)
+    _refuse_locked(worktree)
+
+
+def _refuse_unknown(worktree: WorkTree, revision: str) -> None:
+    name = f"{revision}^{{commit}}"
+    found = git_output(
+        worktree.top, "rev-parse", "--quiet", "--verify", "--end-of-options", name, ok=(0, 1, 128)
+    )
+    if found.returncode:
+        raise UsageError(f"there is no commit {revision} to --fixup")
+
+
+def _refuse_nobody(worktree: WorkTree) -> None:
+    if git_output(worktree.top, "var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128)).returncode:
+        raise UsageError(
+            "git does not know who commits: set it with `git config --global user.name NAME` and "
+            "`git config --global user.email ADDRESS`"
+        )
+
+
+def refuse_untracked(worktree: WorkTree, request: EditRequest, draft: Draft) -> None:
+    """Raise Refused for a file that the last commit does not have as it is expected: a commit of the edit would be
+    one of more than the edit."""
+    if request.commit.no_commit or request.dry_run or request.commit.include_dirty:
+        return
+    known = head_blobs(worktree, request.paths)
+    for path in request.paths:
+        exists = draft.sources[path].data is not None
+        if exists and path not in known:
+            raise Refused(
+                f"{path} is not in the last commit, so a commit of the edit would be one of the whole file: commit "
+                "it first, or use --include-dirty to commit it whole, or --no-commit to only write it"
+            )
+        if path in known and not exists:
+            raise Refused(_missing(worktree, path))
+
+
+def _missing(worktree: WorkTree, path: str) -> str:
+    entry = read_entries(worktree, [path]).get(path)
+    if entry is not None and entry.skip_worktree:
+        return left_out(path)
+    return (
+        f"{path} is missing in the work tree, but the last commit has it: restore it with "
+        f"`git restore {shlex.quote(path)}`, or commit its removal first"
+    )
+
+
+def _refuse_locked(worktree: WorkTree) -> None:
+    """Refuse when the index stays locked by another program; an edit of ours will be done when we come to it."""
+    path = lock_path(worktree)
+    deadline = time.monotonic() + LOCK_SECONDS
+    while path.exists() and not _is_of_an_edit(worktree):
+        if time.monotonic() > deadline:
+            raise Busy(
+                f"{path} exists: another git command runs in this work tree, try again when it is done. "
+                "If none does, one was killed: remove that file"
+            )
+        time.sleep(LOCK_POLL_SECONDS)
+
+
+def _is_of_an_edit(worktree: WorkTree) -> bool:
+    try:
+        with lock_path(worktree).open("rb") as file:
+            return file.read(10) == b"repoagent "
+    except OSError:
+        return False

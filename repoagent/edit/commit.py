@@ -1,0 +1,406 @@
+"""What a change needs on its way from a proposal to a commit, whoever made it.
+
+An agreed change is written, checked and committed: all of it or nothing, and what says no is told apart.
+
+The commit message: the model's own account of the change, in the shape that git users expect.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.checks import Check, CheckResult, run_check
+from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.ui import Proposal, UserInterface
+from repoagent.errors import Busy, CheckFailed, Refused
+from repoagent.git.files import FileChange
+from repoagent.git.index import read_status
+from repoagent.git.process import git
+from repoagent.git.transaction.results import (
+    CommitResult,
+    HookFailed,
+    InPlace,
+    and_as_it_was,
+    said_of_restored,
+)
+from repoagent.git.transaction.transaction import Transaction
+from repoagent.git.worktree import WorkTree
+from repoagent.patch.locate.exact import Placement
+from repoagent.storage.folders import SystemFailed
+from repoagent.storage.secrets import without_secrets
+
+
+class EditSession(Protocol):
+    """A change on the table: `draft` and `placements` become others when a file is saved meanwhile.
+
+    `goes_on` is said where the change could not be committed now: what is kept for a later run, or "".
+    """
+
+    worktree: WorkTree
+    request: EditRequest
+    draft: Draft
+    placements: list[Placement]
+    goes_on: str
+
+
+def new_edit_id() -> str:
+    """An id that sorts by time, is a legal file and ref name, and is not met twice."""
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(3)
+
+
+NAMED = 3  # files in a remark
+LOCK_SECONDS = 10.0  # for as long another process that commits is waited for; its hooks may take a while
+LOCK_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class CommitOutcome:
+    """What came of it. `written` is False for a dry run, `commit` None where nothing was committed."""
+
+    proposal: Proposal
+    written: bool = False
+    commit: CommitResult | None = None
+    check: CheckResult | None = None
+
+    @property
+    def kind(self) -> Literal["committed", "written", "proposed"]:
+        if self.commit is not None:
+            return "committed"
+        return "written" if self.written else "proposed"
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        return self.proposal.changes
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of how it went."""
+        return (*self.proposal.remarks, *(commit_remarks(self.commit) if self.commit else ()))
+
+
+class SentBack(Exception):
+    """Not landed, and the model should hear why. `kind` is what said no: "person", "check" or "hook". `sentence` says
+    it to the user, and `printed` is what a check printed."""
+
+    def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
+        from repoagent.llm.model import unfenced
+
+        super().__init__(text)
+        self.kind = kind
+        self.sentence = unfenced(text) if sentence is None else sentence
+        self.printed = printed
+
+    @property
+    def shown(self) -> str:
+        """What the user sees of it: not what they said themselves."""
+        return "" if self.kind == "person" else "\n".join(filter(None, [self.sentence, self.printed]))
+
+    def failure(self, more: str = "") -> CheckFailed:
+        """The error where no model goes on with it."""
+        return CheckFailed(" ".join(filter(None, [self.sentence, more])), self.printed)
+
+
+class NotNow(Refused):
+    """The repository is in no state to take this edit now; the answer is good, and a later run goes on from it."""
+
+
+class NoCommit(CheckFailed):
+    """git itself could not make the commit, whatever the change is; a later run goes on from the answer."""
+
+
+def commit(
+    bench: EditSession,
+    proposal: Proposal,
+    edit_id: str,
+    dialogue: UserInterface,
+    *,
+    in_place: InPlace | None = None,
+) -> CommitOutcome:
+    """Write the change, unless it is in the files already (`in_place`), run the check, make the commit (where the
+    request wants them).
+
+    Raises Moved when a file was saved meanwhile; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
+    SystemFailed for what is none of the change's fault. Whatever it raises, everything is as it was, but
+    for what others have saved meanwhile.
+    """
+    request = bench.request
+    result: CheckResult | None = None
+    made: CommitResult | None = None
+    transaction: Transaction | None = None
+    try:
+        with _begun(bench, proposal, edit_id, dialogue, in_place=in_place) as transaction:
+            if request.check:
+                proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
+            transaction.write()
+            if request.check:
+                result = checked(request.check, bench.worktree, proposal, dialogue)
+                if not result.passed:
+                    raise check_failure(result, bench.worktree.top)
+            dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
+            if request.commit.no_commit:
+                transaction.keep()
+            else:
+                try:
+                    made = transaction.commit(proposal.message, at_once=not request.check)
+                except HookFailed as error:
+                    raise _not_committed(error, bench) from error
+    except SentBack as setback:
+        if transaction is None:
+            raise
+        if setback.kind == "check" and (left := transaction.meanwhile.left):  # not all is as the setback says
+            said = str(setback).removesuffix(_ADVICE)
+            raise Refused(f"{', '.join(left)} was saved by another program meanwhile; {said}") from setback
+        if transaction.left:
+            raise Refused(str(setback)) from setback
+        raise
+    return CommitOutcome(proposal, True, made, result)
+
+
+def checked(check: Check, worktree: WorkTree, proposal: Proposal, dialogue: UserInterface) -> CheckResult:
+    """How the check ended on the files as they now are."""
+    return run_check(check, worktree, accepted=proposal.accepted, running=dialogue.running)
+
+
+def _seen_by_check(bench: EditSession) -> tuple[str, ...]:
+    """What a check that passes does not prove of the commit: other work was around, and is not in it."""
+    others = sorted(read_status(bench.worktree).changed)
+    if not others:
+        return ()
+    names = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
+    return (f"the check saw your uncommitted work in {names} too",)
+
+
+@contextmanager
+def _begun(
+    bench: EditSession, proposal: Proposal, edit_id: str, dialogue: UserInterface, *, in_place: InPlace | None
+) -> Iterator[Transaction]:
+    """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
+    options = bench.request.commit
+    deadline = time.monotonic() + LOCK_SECONDS
+    waiting = False
+    while True:
+        transaction = Transaction(
+            bench.worktree, proposal.changes, options, edit_id, listen=dialogue.output, in_place=in_place
+        )
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(transaction)
+            except Busy as error:
+                if time.monotonic() > deadline:
+                    raise Busy(f"{error}\n{bench.goes_on}".rstrip()) from error
+                if not waiting:
+                    dialogue.note("waiting for another process that commits")
+                waiting = True
+                time.sleep(LOCK_POLL_SECONDS)
+                continue
+            except SystemFailed as error:
+                raise SystemFailed(f"{error}\n{bench.goes_on}".rstrip()) from error
+            except Refused as error:
+                raise NotNow(f"{error}\n{bench.goes_on}".rstrip()) from error
+            yield transaction
+            return
+
+
+def _not_committed(error: HookFailed, bench: EditSession) -> Exception:
+    """A hook that says no is something for the model; a git that can't commit, or a person who left the message
+    empty, is not."""
+    if error.by_git and bench.request.commit.edit_message:  # git had the terminal: what it was stands there
+        return NoCommit(f"the commit was not made{and_as_it_was(error.remarks)}. {bench.goes_on}".rstrip())
+    if error.by_git:
+        return NoCommit(f"{without_secrets(str(error))}\n{bench.goes_on}".rstrip())
+    return SentBack("hook", without_secrets(str(error)))
+
+
+def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
+    """What the hooks did to the commit and to the user's other files, in sentences."""
+    remarks = list(commit.notes)
+    if commit.folded:
+        remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; that version is committed")
+    if commit.taken_out:
+        remarks.append(f"a hook had added {', '.join(commit.taken_out)} to the commit; taken out again")
+    remarks.extend(said_of_restored(commit.restored))
+    return tuple(remarks)
+
+
+_OUTPUT = "Its output:\n"
+_ADVICE = (
+    "\n\nYour edit is kept as a draft, not yet written: "
+    "send only what has to change in it for the check to pass."
+)
+
+
+def check_failure(result: CheckResult, top: Path) -> SentBack:
+    """What the model hears of a failed check: paths as it knows them, without `top`, and last what it is to do."""
+    output = result.excerpt().replace(f"{top}/", "").rstrip()
+    head = f"The check `{without_secrets(result.command)}` {result.how}"
+    text = [f"{head} after your edit.", result.advice, f"{_OUTPUT}{output}{_ADVICE}"]
+    sentence = " ".join(filter(None, [f"{head}.", result.advice]))
+    return SentBack("check", " ".join(filter(None, text)), sentence, output)
+
+
+def output_of(failure: str) -> str:
+    """The output alone in what the model heard of a failed check; all of it where a person has edited that."""
+    return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
+
+
+SUBJECT_WIDTH = 72
+BODY_WIDTH = 72
+EDIT_TRAILER = "Repoagent-Edit"
+SOURCE_TRAILER = "Source-Blob"
+# interpret-trailers puts trailers above trailing comment lines; in our text a `#` line is a line like any other
+NO_COMMENT = "\x01"
+
+# a git without any configuration, that of older versions too, and outside any repository
+_NO_SETTINGS = {
+    "GIT_DIR": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_GLOBAL": os.devnull, "HOME": os.devnull, "XDG_CONFIG_HOME": os.devnull,
+    "GIT_CONFIG_COUNT": "0", "GIT_CONFIG_PARAMETERS": "",
+}  # fmt: skip
+_KEEP_AS_IS = re.compile(r"\s*([-*+#>|]|\d+[.)])\s|\s{2,}\S|\s*```|\S+: \S")
+# Sequences that a terminal obeys, and what else it or a reader would take for something that it is not.
+_CONTROL = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
+)
+# Trailers that a model has no right to: who wrote, signed or reviewed (`...ed-by`), what steers programs (this one, CI,
+# Gerrit, git send-email), and where a commit comes from.
+_TRAILER = re.compile(r"[ \t]*(?:([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*:|\(cherry picked from commit )")
+_PEOPLE = re.compile(r"[a-z0-9-]*(?:ed|en|off|patch)-by|also-by|cc", re.ASCII)
+_STEERING = {
+    "review-ignore", SOURCE_TRAILER.lower(), "change-id", "reviewed-on", "git-svn-id", "skip-checks", "request-checks",
+}  # fmt: skip
+_CI = "ci|cd|actions|checks?|deploy|build|pipelines?|travis|netlify|vercel|appveyor|circle ?ci|azp|az(?:ure)?pipelines"
+_SKIP_CI = re.compile(
+    rf"(?i)[ \t]*(?:\[[ \t]*(?:(?:skip|no)[ -](?:{_CI})|(?:{_CI})[ -]skip)[ \t]*\]|\*\*\*NO_CI\*\*\*)"
+)
+_BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
+_FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECASE)
+
+
+def compose(account: str, instruction: str, trailer: str = "") -> str:
+    """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
+
+    The subject is one line of at most 72 columns; what does not fit moves to the body, nothing is lost. Its case is
+    the model's; an instruction gets a capital. Prose
+    in the body is wrapped at 72; lists, quotes, indented and preformatted lines stay as they are. Control
+    characters are left out, and of a model's account what `without_claims` takes out; `trailer` is the configured
+    name of the trailer that names the model.
+    """
+    first, lines = "", without_claims(plain(account), trailer).strip().splitlines()
+    while lines and not first:  # without its markup a line may be a trailer after all
+        first = without_claims(_subject(lines.pop(0)), trailer)
+    by_model = bool(first)
+    if not by_model:
+        first, *lines = plain(instruction).strip().splitlines() or ["Edit files"]
+        first = capitalised(_subject(first))
+    subject, rest = _cut(first.removesuffix(".").removesuffix(":"))
+    # again once it is wrapped: that may put a trailer at the start of a line
+    more = [wrap(rest), wrap("\n".join(lines).strip("\n"))]
+    if by_model:
+        more = [without_claims(part, trailer) for part in more]
+    return "\n\n".join([subject, *filter(str.strip, more)]).rstrip() + "\n"
+
+
+def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
+    """`message` without what a model must not say in a commit: trailers by which somebody vouches for it (unless
+    `people` is False), trailers that steer programs, and requests to skip CI.
+
+    Folded lines of such a trailer go with it. `trailer` is a further name to take out. `Fixes:`, `Closes:` and what
+    else only describes the change stay.
+    """
+    kept: list[str] = []
+    dropping = False
+    for line in message.split("\n"):
+        if dropping and line[:1] in (" ", "\t") and line.strip():
+            continue
+        dropping = _is_claim(line, trailer.lower(), people=people)
+        if not dropping:
+            kept.append(line)
+    return _SKIP_CI.sub("", "\n".join(kept))
+
+
+def _is_claim(line: str, trailer: str, *, people: bool) -> bool:
+    match = _TRAILER.match(line)
+    if match is None:
+        return False
+    name = (match[1] or "").lower()
+    if not name:  # (cherry picked from commit ...)
+        return people
+    if name in _STEERING or name.startswith("repoagent-"):
+        return True
+    return people and (name == trailer or _PEOPLE.fullmatch(name) is not None)
+
+
+def _subject(line: str) -> str:
+    text = " ".join(_BOLD.sub(r"\1", line.strip().strip("#*")).split())
+    bare = _FILLER.sub("", text)
+    return bare if bare == text else capitalised(bare)
+
+
+def plain(text: str) -> str:
+    """`text` without terminal sequences, control characters and marks of direction."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def wrap(text: str) -> str:
+    """Wrap the prose paragraphs of `text`; everything that has a shape of its own stays as it is."""
+    paragraphs = re.split(r"\n[ \t]*\n", text)
+    done = []
+    for paragraph in paragraphs:
+        lines = paragraph.splitlines()
+        if any(_KEEP_AS_IS.match(line) for line in lines) or all(len(line) <= BODY_WIDTH for line in lines):
+            done.append("\n".join(line.rstrip() for line in lines))
+        else:
+            done.append(
+                textwrap.fill(
+                    " ".join(line.strip() for line in lines),
+                    BODY_WIDTH,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            )
+    return "\n\n".join(part for part in done if part.strip())
+
+
+def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:
+    """Add `trailers` as git does; a `---` line in the body is text (`--no-divider`).
+
+    The user's `trailer.*` settings do not reach it: they could drop or respell what undo looks for, and run
+    commands that nobody asked for.
+    """
+    if not trailers:
+        return message
+    options = [f"--trailer={name}: {value}" for name, value in trailers]
+    out = git(
+        top, "-c", f"core.commentChar={NO_COMMENT}", "interpret-trailers", "--no-divider",
+        "--if-exists=addIfDifferent", *options,
+        stdin=message.encode("utf-8", "replace"), env=_NO_SETTINGS,
+    )  # fmt: skip
+    return out.decode("utf-8", "replace")
+
+
+def capitalised(subject: str) -> str:
+    """The subject with a capital, unless its first word is spelled as code (`main()`, `foo_bar`, `fix:` prefixes)."""
+    word = subject.split(" ", 1)[0]
+    return subject[:1].upper() + subject[1:] if word.isalpha() and word.islower() else subject
+
+
+def _cut(line: str) -> tuple[str, str]:
+    """Split an overlong subject at a word; the subject ends in an ellipsis where it goes on in the body."""
+    if len(line) <= SUBJECT_WIDTH:
+        return line, ""
+    head = line[: SUBJECT_WIDTH - 1]
+    at = head.rfind(" ")
+    if at < SUBJECT_WIDTH // 2:
+        at = SUBJECT_WIDTH - 1
+    return line[:at].rstrip(" ,;:") + "…", "…" + line[at:].strip()

@@ -1,0 +1,191 @@
+"""The question to a model that rewrites a conversation, and the one more after a diff that can't be taken.
+
+A conversation rewritten: the model's diff placed by the same applier as any edit, and what comes of it checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.prompt.blocks import check_fits
+from repoagent.edit.sent_requests import keep_sent
+from repoagent.errors import NothingDone, Refused
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.llm.client import complete
+from repoagent.llm.model import Message, OnText, Part, Reply, Request, fence, public, without_thought
+from repoagent.memory.conversation_changes import Overtaken, change, check
+from repoagent.memory.conversation_log import Change, digest
+from repoagent.memory.conversations import Held
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.model import SourceText
+from repoagent.patch.render import canonical_diff
+from repoagent.storage.atomic import write_whole
+from repoagent.storage.layout import Layout
+from repoagent.storage.secrets import mask, unknown_in, unmask
+
+if TYPE_CHECKING:
+    from repoagent.edit.model_setup import ModelSetup
+
+NAME = "conversation.md"
+_STAYS = "The turns of `user` are the person's own words: they stay, all of them, each as it is, with their headings."
+_MAY_GO = "The turns of `user` may be changed too, where the request says so."
+_AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made for the file as it was shown."
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """What is asked of a conversation: the words of the person, and whether their own turns may be changed."""
+
+    found: Held
+    request: str
+    user_turns: bool = False
+
+    @property
+    def text(self) -> str:
+        """The conversation as it is shown: without keys and tokens."""
+        return mask(self.found.text)
+
+
+def first_request(asked: Rewrite, *, max_output_tokens: int) -> Request:
+    """The question: how to answer (the same for each conversation but for its mark), the file with the hash of its
+    bytes, the request."""
+    nonce = asked.found.conversation.nonce
+    system = (files("repoagent.edit") / "prompts" / "conversation_edit.md").read_text(encoding="utf-8")
+    system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if asked.user_turns else _STAYS)
+    mark = digest(asked.found.data)
+    shown = fence(asked.text, f'file path="{NAME}" sha256="{mark}"')
+    words = f"\n\nWhat the person asks to be changed in it:\n\n{mask(asked.request.strip())}\n"
+    parts = (Part(shown, "conversation", cache=True), Part(words, "request"))
+    key = json.dumps({"conversation": mark, "request": mask(asked.request), "user_turns": asked.user_turns})
+    return Request((Part(system, "instructions"),), (Message("user", parts),), max_output_tokens, key)
+
+
+def next_request(first: Request, reply: str, problem: str) -> Request:
+    """The one correction: what was wrong with `reply`."""
+    said = Message("assistant", (Part(reply, "reply"),))
+    told = Message("user", (Part(_AGAIN.format(problem=mask(problem)), "problem"),))
+    return Request(first.system, (*first.messages, said, told), first.max_output_tokens, first.key + "again")
+
+
+TRIES = 2
+NO_CHANGE = "nothing was changed: before and after are the same"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What a conversation becomes: its bytes before and after, the change as git would show it, what the model said
+    beside it."""
+
+    found: Held
+    after: bytes
+    diff: str
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Who hears what a model says and does: pieces of its reply, waits, and why a reply could not be taken."""
+
+    text: OnText
+    void: OnText
+    wait: Callable[[float, str], None]
+    again: Callable[[str], None]
+
+
+def rewrite(layout: Layout, asked: Rewrite, ready: ModelSetup, listening: Listening) -> Rewritten:
+    """Ask the model of `ready` for the change, once more where its diff can't be taken. Nothing is written but what was
+    sent.
+
+    Raises NothingDone where the model says that nothing has to be changed, Refused where its diff does not fit or would
+    break the conversation, UsageError where it takes less than the conversation, and what `complete` raises.
+    """
+    request = first = first_request(asked, max_output_tokens=ready.max_output_tokens)
+    problem: Refused = NoPatch()
+    for number in range(TRIES):
+        check_fits(request, ready.context_tokens)
+        reply = complete(
+            ready.model,
+            request,
+            ready.meter,
+            on_text=listening.text,
+            on_wait=listening.wait,
+            on_void=listening.void,
+        )
+        keep_sent(layout, request)
+        try:
+            return _taken(asked, reply)
+        except NoPatch as error:
+            problem = error
+            if number:
+                raise _nothing(ready, reply) from error
+        except Refused as error:
+            problem = error
+            if isinstance(error, PatchRefused) and error.reasons <= {"no-change", "already-applied"}:
+                raise NothingDone(NO_CHANGE) from error
+        if number + 1 < TRIES:
+            listening.again(str(problem))
+            request = next_request(first, reply.text, str(problem))
+    raise problem
+
+
+def by_hand(found: Held, text: str) -> Rewritten:
+    """What a person has made of a conversation in an editor; they may change their own words. Raises Refused where it
+    is none any more, NothingDone where it is the same."""
+    if text == found.text:
+        raise NothingDone(NO_CHANGE)
+    return _checked(found, text.encode("utf-8", "surrogateescape"), user_turns=True)
+
+
+def land(layout: Layout, done: Rewritten) -> Change:
+    """Put what a conversation becomes in place of the bytes that it was made for. Where it has changed meanwhile the
+    diff is kept, and Overtaken names it. Raises as `change`."""
+    place = done.found.place
+    try:
+        return change(layout, place, done.found.data, done.after, "edit")
+    except Overtaken as error:
+        kept = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
+        write_whole(kept, done.diff.encode("utf-8", "surrogateescape"))
+        raise Overtaken(
+            f"{place.name} was changed meanwhile, and nothing was done: the diff is kept as {kept}, run it again"
+        ) from error
+
+
+def _taken(asked: Rewrite, reply: Reply) -> Rewritten:
+    """The change of a reply. Raises NoPatch, PatchRefused, Refused."""
+    found = asked.found
+    answer = without_thought(reply.text)
+    real = unmask(answer)
+    if made_up := next((name for name in unknown_in(real) if name not in found.text), ""):
+        raise Refused(f"There is no {made_up} in the conversation: leave such marks as they are.")
+    applied = apply_answer(real, {NAME: SourceText(found.data)})
+    change = applied.changes[0]
+    if change.path != NAME or change.after is None or len(applied.changes) > 1:
+        raise Refused(f"The diff removes or renames the file: change what stands in {NAME}.")
+    return _checked(found, change.after, user_turns=asked.user_turns, words=_words(answer))
+
+
+def _checked(found: Held, after: bytes, *, user_turns: bool, words: str = "") -> Rewritten:
+    text = mask(after.decode("utf-8", "surrogateescape"))
+    after = text.encode("utf-8", "surrogateescape")
+    if after == found.data:
+        raise NothingDone(NO_CHANGE)
+    if problem := check(mask(found.text), text, user_turns=user_turns):
+        raise Refused(problem[:1].upper() + problem[1:] + ".")
+    change = FileChange(NAME, NAME, found.data, after, REGULAR, REGULAR)
+    return Rewritten(found, after, canonical_diff((change,)), words)
+
+
+def _words(answer: str) -> str:
+    """What the model says before its diff, on one line."""
+    return " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
+
+
+def _nothing(ready: ModelSetup, reply: Reply) -> NothingDone:
+    said = " ".join(without_thought(reply.text).split())
+    name = public(reply.model or ready.model.spec)
+    return NothingDone(f"{name} sent no change; it said: {said[:300]}")

@@ -1,0 +1,84 @@
+"""Read the canonical diff back with unidiff, and hold it against the bytes that would be written.
+
+What is shown, stored and reported is the diff; what is written are the bytes. A second parser, which shares nothing
+with the one that made the diff, must see the one in the other.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
+from repoagent.git.files import FileChange
+
+if TYPE_CHECKING:
+    from unidiff.patch import Hunk, PatchedFile
+
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
+
+
+@dataclass(frozen=True)
+class DiffStat:
+    """How large a change is: files, and lines added and removed (none for binary files)."""
+
+    files: int
+    added: int
+    removed: int
+
+    def __str__(self) -> str:
+        return f"{self.files} file{'s' * (self.files != 1)} +{self.added} -{self.removed}"
+
+
+def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
+    """Parse `diff`, the canonical one of `changes`, and count it.
+
+    Raises ValueError when unidiff does not take it, or when what it reads, applied to the bytes before, does not
+    give the bytes after: that is a defect, and nothing may be written.
+    """
+    from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
+
+    try:
+        files = PatchSet(io.StringIO(diff, newline="\n"))
+    except UnidiffParseError as error:
+        raise ValueError(f"the canonical diff can't be parsed: {error}") from error
+    if len(files) != len(changes):
+        raise ValueError(f"the canonical diff has {len(files)} files for {len(changes)} changes")
+    for file, change in zip(files, changes, strict=True):
+        if not file.is_binary_file and _applied(file, change.before or b"") != (change.after or b""):
+            raise ValueError(f"the canonical diff of {change.name} does not give the bytes to be written")
+    return DiffStat(len(files), files.added, files.removed)
+
+
+def _applied(file: PatchedFile, before: bytes) -> bytes:
+    """`before` with the hunks of `file`, by their numbers alone."""
+    lines = _LINE.findall(before)
+    made: list[bytes] = []
+    at = 0
+    for hunk in file:
+        start = hunk.source_start - (hunk.source_length > 0)
+        made += lines[at:start]
+        old, new = _sides(hunk)
+        if lines[start : start + len(old)] != old:
+            raise ValueError(f"the canonical diff of {file.path} quotes lines that are not there")
+        made += new
+        at = start + len(old)
+    return b"".join(made + lines[at:])
+
+
+def _sides(hunk: Hunk) -> tuple[list[bytes], list[bytes]]:
+    old: list[bytes] = []
+    new: list[bytes] = []
+    last: list[list[bytes]] = []
+    for line in hunk:
+        if line.line_type == "\\":  # no newline at the end: of the line before, on its sides
+            for side in last:
+                side[-1] = side[-1].removesuffix(b"\n")
+            continue
+        last = [side for side, types in ((old, " -"), (new, " +")) if line.line_type in types]
+        for side in last:
+            side.append(line.value.encode("utf-8", "surrogateescape"))
+    return old, new

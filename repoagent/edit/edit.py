@@ -1,0 +1,392 @@
+"""The main job from the request to the commit and the memory of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+from repoagent.agent.actions import Observation
+from repoagent.agent.loop import LoopEvent, ModelAgent, Outcome
+from repoagent.agent.loop import replay as perform_again
+from repoagent.agent.loop import run as run_loop
+from repoagent.agent.state import EDIT, State, open_state, steps
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.checks import preflight, refuse_untracked
+from repoagent.edit.commit import CommitOutcome, NoCommit, NotNow, SentBack, new_edit_id
+from repoagent.edit.edit_log import EditLog
+from repoagent.edit.guards.scope_question import (
+    OutOfScope,
+    allowed,
+    can_be_offered,
+    files_allowed,
+    named_in,
+    take_in,
+    widened,
+)
+from repoagent.edit.model_calls import PART, Asking
+from repoagent.edit.model_setup import ModelSetup, attachments, means
+from repoagent.edit.patch_tool import NOTHING_TO_DO
+from repoagent.edit.pending import Pending, pending
+from repoagent.edit.prompt.blocks import request_key
+from repoagent.edit.prompt.build import Prepared
+from repoagent.edit.prompt.gather import copies, prepare
+from repoagent.edit.request import EditRequest, named_files
+from repoagent.edit.review_and_commit import review_and_commit
+from repoagent.edit.ui import UserInterface
+from repoagent.edit.undo import undo
+from repoagent.edit.unfinished import alive, conversation_file, forget_unanswered, mark, set_aside, unfinished
+from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, NothingDone, Refused, RepoagentError
+from repoagent.git.files import FileChange
+from repoagent.git.process import GitError
+from repoagent.git.transaction.finish import edit_folder
+from repoagent.git.transaction.results import Unsettled
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Usage, display_name
+from repoagent.storage.folders import SystemFailed
+from repoagent.storage.jsonl import now
+from repoagent.storage.layout import ensure
+from repoagent.storage.secrets import mask
+
+UNFINISHED = "unfinished"  # what goes back once: an edit that fits is not committed, or one was refused
+MISSING = "missing"  # what of an edit is kept, and what is to come
+REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
+
+Kind = Literal["committed", "written", "proposed", "answered"]
+
+
+@dataclass(frozen=True)
+class EditOutcome:
+    """How an edit ended. `answer` is what the model said when it did not edit, `words` what else it said with its last
+    reply, `messages` what it told the user before that; seconds are wall time without the user's."""
+
+    kind: Kind
+    edit_id: str
+    landed: CommitOutcome | None
+    answer: str
+    model: str
+    usage: Usage
+    attempts: int
+    cost: float | None
+    seconds: float
+    words: str = ""
+    messages: tuple[str, ...] = ()
+
+
+def edit(
+    worktree: WorkTree,
+    request: EditRequest,
+    settings: Settings,
+    dialogue: UserInterface,
+    ready: ModelSetup | None = None,
+) -> EditOutcome:
+    """Do one edit. Raises what each step raises; whatever it raises, the user's files, index and branch are either
+    as they were or hold the whole edit."""
+    started = time.monotonic()
+    asked = ready or means(settings, say=dialogue.say)
+    meter = asked.meter
+    preflight(worktree, request)
+    if request.instead_of is not None:
+        undo(worktree, request.instead_of)
+        dialogue.say(f"took back the edit {request.instead_of} (`repoagent redo` makes it again)")
+    prepared = prepare(worktree, request, settings, asked.form)
+    refuse_untracked(worktree, request, prepared.bench.draft)
+    for warning in prepared.gathered.context_files.warnings:
+        dialogue.say(f"warning: {warning}")
+    for sentence in copies(prepared):
+        dialogue.say(sentence)
+    place = layout(worktree)
+    ensure(place)
+    prepared.bench.attachments = attachments(asked, place.sent)
+    key = request_key(prepared.bench.request.instruction, prepared.blobs, 0)
+    before = unfinished(place, key)
+    if before and (
+        request.fresh or edit_folder(worktree, before).exists()
+    ):  # that one was landed, then killed
+        set_aside(place, before)
+        before = None
+    edit_id = before or new_edit_id()
+    if meter.book is not None:
+        meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
+    with alive(place, edit_id):
+        run = _Run(prepared, asked, dialogue, edit_id, open_state(conversation_file(place, edit_id)))
+        try:
+            run.begin(key)
+            landed, outcome = run.go()
+        except KeyboardInterrupt:
+            dialogue.interrupted(_interrupted(run))
+            raise
+        finally:
+            forget_unanswered(place, edit_id)
+    said = [outcome.words, outcome.text if landed is not None else ""]
+    return EditOutcome(
+        kind="answered" if landed is None else landed.kind,
+        edit_id=edit_id,
+        landed=landed,
+        answer="" if landed is not None else outcome.text,
+        model=display_name(asked.model.spec),
+        usage=meter.usage,
+        attempts=meter.attempts,
+        cost=meter.cost,
+        seconds=time.monotonic() - started - dialogue.waited,
+        words="\n\n".join(filter(None, said)),
+        messages=outcome.messages,
+    )
+
+
+def _interrupted(run: _Run) -> str:
+    """What is so after a ^C, in a line."""
+    bench = run.prepared.bench
+    if edit_folder(bench.worktree, run.edit_id).exists():
+        return "interrupted after the change was made; `repoagent undo` takes it back"
+    said = "interrupted; nothing was changed"
+    if bench.request.instead_of is not None:
+        said = "interrupted; the edit before stays undone (`repoagent redo` makes it again)"
+    turns = open_state(conversation_file(layout(bench.worktree), run.edit_id)).turns
+    if replies := sum(turn.role == "assistant" for turn in turns):
+        said += f". The same command continues with the {replies} {'reply' if replies == 1 else 'replies'} paid for"
+    return said
+
+
+@dataclass
+class _Run:
+    """One run of the loop over a prepared edit, and what it leaves behind."""
+
+    prepared: Prepared
+    means: ModelSetup
+    dialogue: UserInterface
+    edit_id: str
+    state: State
+    landed: CommitOutcome | None = None
+    setback: SentBack | None = None
+    tried: tuple[FileChange, ...] = ()  # what that was of
+    later: Pending | None = None
+    refused: str = ""  # why the last edit was
+    begun: tuple[Turn, ...] = ()  # what an earlier run has left
+
+    @property
+    def asking(self) -> Asking:
+        return Asking(self.prepared, self.means, self.dialogue)
+
+    @property
+    def record(self) -> EditLog:
+        return EditLog(self.prepared, self.means, self.dialogue, self.edit_id)
+
+    def begin(self, key: str) -> None:
+        """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
+        if self.state.turns:
+            self.begun = self.state.turns
+            self.prepared = self.prepared.located(self.state.turns[0].meta.get(PART, ""))
+            self._open_bench()
+            try:
+                self._take_in_again()
+                perform_again(self.prepared.tools, self.state)
+            except RepoagentError as error:
+                raise Refused(
+                    f"the interrupted edit {self.edit_id} can't be gone on with ({error}): "
+                    "say --conversation fresh to begin anew"
+                ) from error
+            replies = sum(turn.role == "assistant" for turn in self.state.turns)
+            self.dialogue.note(
+                f"going on with the interrupted edit {self.edit_id}; replies already paid for: {replies}"
+            )
+            return
+        request = self.prepared.bench.request
+        meta = {"edit": self.edit_id, "asked": mark(key), "time": now(), **named_files(request.targets)}
+        if self.prepared.question:
+            meta[PART] = self.asking.locate(key)
+            self.prepared = self.prepared.located(meta[PART])
+        self.state = self.state.with_turn(Turn("user", request.instruction, meta))
+        self._open_bench()
+
+    def _open_bench(self) -> None:
+        """Let refused edits leave a draft, and files be asked for; a small model is asked without either."""
+        bench = self.prepared.bench
+        if not bench.short:
+            bench.drafts = True
+            bench.allow = (lambda paths: True) if bench.request.scope == "repo" else self.dialogue.permits
+
+    def _take_in_again(self) -> None:
+        """The files that the user has allowed to be changed. Raises Refused where one is not as the model saw it."""
+        bench = self.prepared.bench
+        for turn in self.state.turns:
+            for path, blob in files_allowed(turn).items():
+                if path not in bench.editable and can_be_offered(bench, [path]):
+                    take_in(bench, path)
+                if path not in bench.editable or bench.draft.sources[path].blob != blob:
+                    raise Refused(f"{path} has changed since")
+
+    def go(self) -> tuple[CommitOutcome | None, Outcome]:
+        """Run the loop to its end and remember it. Returns what landed, and how the loop ended.
+
+        A run that could go on later (no network, a limit, an interrupt) keeps its conversation file for that.
+        """
+        with pending(self.prepared.bench.worktree, self.edit_id, "edit") as self.later:
+            return self._go()
+
+    def _go(self) -> tuple[CommitOutcome | None, Outcome]:
+        asking = self.asking
+        agent = ModelAgent(
+            self.means.model, self.means.meter, asking.render,
+            on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=asking.waiting,
+            on_reply=asking.kept, recall=asking.recall, continues=not self.prepared.bench.short,
+        )  # fmt: skip
+        try:
+            while True:
+                outcome = run_loop(
+                    agent,
+                    self.prepared.tools,
+                    self.state,
+                    before_finish=self.finish,
+                    before_answer=self.insist,
+                    on_event=self.event,
+                )
+                objection = self.before_reject(outcome) if outcome.kind == "rejected" else None
+                if objection is None:
+                    break
+                self.state = outcome.state.with_turn(objection)
+        except (OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, Unsettled):
+            raise
+        except LimitReached as error:
+            if self.setback is None or self.setback.kind == "person":
+                raise
+            self.record.remember(self.landed, "failed", str(self.setback))
+            raise self.setback.failure(f"Nothing was changed ({error}).") from error
+        except CheckFailed as error:
+            self.record.remember(self.landed, "failed", str(error))
+            raise CheckFailed(f"{error}\nNothing was changed.", error.printed) from error
+        except NothingDone as error:
+            self.record.remember(self.landed, "declined", str(error))
+            raise
+        except RepoagentError as error:
+            self.record.remember(self.landed, "refused", str(error))
+            raise
+        if outcome.kind == "rejected":
+            self.record.remember(self.landed, "rejected", outcome.text)
+            raise NothingDone(f"the model declined: {outcome.text}")
+        answer = "" if self.landed else outcome.text
+        self.record.remember(self.landed, "answered", answer, self.later)
+        return self.landed, outcome
+
+    def event(self, event: LoopEvent) -> None:
+        seen = event.observation
+        if seen is not None and seen.kind == EDIT and not seen.ok:
+            self.refused = seen.shown or seen.text
+        self.dialogue.event(event)
+
+    def before_reject(self, outcome: Outcome) -> Turn | None:
+        """What the model is told that declined: that it may change the files which it says are needed, or what of its
+        edit is missing; None to let it."""
+        bench = self.prepared.bench
+        # with --scope repo only a reply that was given without it can ask for more
+        asks = bench.request.scope != "repo" or self.begun == outcome.state.turns
+        files = named_in(bench, outcome.text) if asks else []
+        seen = widened(bench, files) if allowed(bench, files) else self.unfinished_edit(outcome.state)
+        if seen is None:
+            return None
+        self.dialogue.event(LoopEvent("observation", observation=seen))
+        meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
+        if blobs := seen.data.get("allowed"):
+            meta["allowed"] = json.dumps(blobs)
+        return Turn("observation", seen.text, meta)
+
+    def unfinished_edit(self, state: State) -> Observation | None:
+        """What the model is told once that ends with a part of its edit missing. Raises the refusal after that."""
+        bench = self.prepared.bench
+        if not bench.missing or bench.refusal is None:
+            return None
+        last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
+        if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
+            raise bench.refusal
+        text, shown = (
+            f"Your edit is not complete. {bench.still_missing}",
+            "asked for the hunks that are missing",
+        )
+        return Observation(MISSING, text, ok=False, shown=shown)
+
+    def insist(self, state: State) -> Observation | None:
+        """What goes back when words are all of a reply: a part of the edit is missing; a small model means to edit, and
+        forgets to; any other has left an edit that fits. Raises CheckFailed where nothing was changed after a check
+        that failed."""
+        if missing := self.unfinished_edit(state):
+            return missing
+        bench = self.prepared.bench
+        said = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
+        if bench.short and said < REMINDERS:
+            text = f"Your answer holds no edit.\n{self.prepared.reminder}".rstrip()
+            return Observation(REMINDER, text, ok=False, shown="the reply holds no edit")
+        told = self.told(state, UNFINISHED)
+        self.refuse_same(whatever=told)
+        if bench.draft.edits and not bench.short and not told:
+            text = "Your edit fits and is not committed, and your reply asks for nothing: `<finish>` it, or go on."
+            shown = "the reply neither finishes the edit nor asks for anything"
+            return Observation(UNFINISHED, text, ok=False, shown=shown)
+        return None
+
+    def refuse_same(self, *, whatever: bool = False) -> None:
+        """Raise CheckFailed where a check or a hook said no to just what the draft is now, or to `whatever` it was."""
+        if self.setback is None or self.setback.kind == "person":
+            return
+        if whatever or self.tried == self.prepared.bench.draft.edits:
+            raise self.setback.failure()
+
+    @staticmethod
+    def told(state: State, kind: str) -> bool:
+        return any(turn.meta.get("kind") == kind for step in steps(state.turns) for turn in step.observations)
+
+    def refused_last(self, state: State) -> Observation | None:
+        """Once: that the last edit of the run was refused, so that a part of the change is not there. Raises Refused
+        where that is all there is."""
+        edits = [
+            turn for step in steps(state.turns) for turn in step.performed if turn.meta.get("kind") == EDIT
+        ]
+        if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.bench.short:
+            return None
+        reasons = set(edits[-1].meta.get("reasons", "").split())
+        if reasons and reasons <= NOTHING_TO_DO:
+            return None
+        if not self.told(state, UNFINISHED):
+            text = (
+                "Your last edit was refused and is no part of the change. Send it again, corrected; if it is not "
+                "needed, finish again."
+            )
+            return Observation(UNFINISHED, text, ok=False, shown="")
+        if not self.prepared.bench.draft.edits:
+            why = self.refused or edits[-1].text
+            raise Refused(f"the model's edit was refused, and it sent no other: {why}")
+        self.dialogue.say(
+            "note: the model's last edit was refused and it sent no other: the change is without it"
+        )
+        return None
+
+    def finish(self, state: State) -> Observation | None:
+        """The loop's question before it ends: land the draft. What says no goes back to the model."""
+        self.state = state
+        if missing := self.unfinished_edit(state):
+            return missing
+        last = steps(state.turns)[-1].performed
+        if all(turn.meta.get("kind") != EDIT for turn in last):
+            self.refuse_same()
+            if (refused := self.refused_last(state)) is not None:
+                return refused
+        if self.later is not None and not self.prepared.bench.request.dry_run:
+            self.record.write_down(state, self.later)
+        try:
+            self.landed = review_and_commit(
+                self.prepared.bench, self.edit_id, self.message, self.dialogue, self.explain
+            )
+        except SentBack as setback:
+            self.setback, self.tried = setback, self.prepared.bench.draft.edits
+            text = mask(f"{setback}\n{self.prepared.reminder}".rstrip())
+            error = setback.failure() if setback.kind == "hook" else None  # a check is the user's to limit
+            return Observation(setback.kind, text, ok=False, error=error, shown=setback.shown)
+        return None
+
+    def message(self, changes: Sequence[FileChange]) -> str:
+        return self.record.message(self.state, changes)
+
+    def explain(self) -> str:
+        return self.asking.explain(self.state)

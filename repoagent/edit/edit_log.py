@@ -1,0 +1,138 @@
+"""What an edit leaves behind: the commit message with its trailers, and the memory of each file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repoagent.agent.loop import account
+from repoagent.agent.state import State, open_state
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.commit import EDIT_TRAILER, SOURCE_TRAILER, CommitOutcome, compose, with_trailers
+from repoagent.edit.memory import Story, remember
+from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.pending import Pending, to_remember
+from repoagent.edit.prompt.build import Prepared
+from repoagent.edit.sent_requests import forget_sent
+from repoagent.edit.ui import UserInterface
+from repoagent.edit.unfinished import conversation_file, forget, set_aside
+from repoagent.errors import RepoagentError
+from repoagent.git.facts import head_blobs
+from repoagent.git.files import FileChange
+from repoagent.git.process import uninterrupted
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import public
+from repoagent.storage.secrets import mask, without_secrets
+
+
+def trailers_of(
+    worktree: WorkTree, settings: Settings, who: str, edit_id: str, changes: Sequence[FileChange]
+) -> list[tuple[str, str]]:
+    """What the commit of the edit says of where it comes from, as the settings want it."""
+    if not settings.switch("commit.trailers"):
+        return []
+    paths = [change.old_path for change in changes if change.old_path is not None]
+    blobs = head_blobs(worktree, paths)
+    return [
+        (settings.text("commit.trailer"), f"repoagent:{who}"),
+        (EDIT_TRAILER, edit_id),
+        *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
+    ]
+
+
+def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
+    """The model for the record: of a replay the one that was recorded, of a command what it says it is."""
+    if spec.startswith(("replay:", "command:")):
+        spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
+    return public(spec)
+
+
+@dataclass(frozen=True)
+class EditLog:
+    """The record of the edit `edit_id`, which is written when it is at its end."""
+
+    prepared: Prepared
+    means: ModelSetup
+    dialogue: UserInterface
+    edit_id: str
+
+    def message(self, state: State, changes: Sequence[FileChange]) -> str:
+        """The whole commit message with its trailers."""
+        bench = self.prepared.bench
+        words, _ = account(self.prepared.tools, state)
+        trailer = self.means.settings.text("commit.trailer")
+        text = compose(words, bench.request.instruction, trailer)
+        return with_trailers(text, self.trailers(state, changes), bench.worktree.top)
+
+    def trailers(self, state: State, changes: Sequence[FileChange]) -> list[tuple[str, str]]:
+        worktree, settings = self.prepared.bench.worktree, self.means.settings
+        return trailers_of(worktree, settings, self.who(state), self.edit_id, changes)
+
+    def who(self, state: State) -> str:
+        return model_of_record(self.means.model.spec, state.turns)
+
+    def write_down(self, state: State, later: Pending) -> None:
+        """What is to be remembered if this lands: a kill after that must not lose it."""
+        bench = self.prepared.bench
+        if self.means.settings.switch("memory.enabled"):
+            story = self._story(state, None, "answered", "")
+            later.keep(self.prepared.memories, to_remember(story, bench.draft.edits, bench.placements))
+
+    def remember(
+        self, landed: CommitOutcome | None, ended: str, answer: str, later: Pending | None = None
+    ) -> None:
+        """What happened goes to the memory of each file, and the conversation of the edit with it.
+
+        The edit is at its end: what can't be remembered, and a ^C by now, must not make it look undone. What `later`
+        holds is dropped when it is remembered.
+        """
+        place = layout(self.prepared.bench.worktree)
+        with uninterrupted():
+            try:
+                self._remember(landed, ended, answer)
+            except (RepoagentError, OSError) as error:
+                if landed is not None and later is not None and later.descriptor is not None:
+                    forget(place, self.edit_id)
+                    what = "the next command tries again"
+                else:
+                    what = f"what was said is kept in {set_aside(place, self.edit_id)}"
+                self.dialogue.say(f"warning: this edit could not be remembered ({error}); {what}")
+                return
+            if later is not None:
+                later.drop()
+            try:
+                forget(place, self.edit_id)
+                forget_sent(place, self.means.settings.whole("sent.keep_days"))
+                days = self.means.settings.whole_or_none("conversations.keep_days")
+                if days is not None:
+                    from repoagent.memory.archive.gc import forget_daily
+
+                    forget_daily(place, days)
+            except (RepoagentError, OSError) as error:
+                self.dialogue.say(f"warning: old files could not be cleared away ({error})")
+
+    def _remember(self, landed: CommitOutcome | None, ended: str, answer: str) -> None:
+        bench = self.prepared.bench
+        state = open_state(conversation_file(layout(bench.worktree), self.edit_id))
+        story = self._story(state, landed, ended, answer)
+        if self.means.settings.switch("memory.enabled"):
+            remember(
+                bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths,
+                limit=self.means.settings.whole("memory.limit"),
+            )  # fmt: skip
+
+    def _story(self, state: State, landed: CommitOutcome | None, ended: str, answer: str) -> Story:
+        _, notes = account(self.prepared.tools, state)
+        return Story(
+            edit_id=self.edit_id,
+            request=self.prepared.bench.request.instruction,
+            turns=state.turns,
+            notes=notes,
+            ended=ended,
+            answer=mask(without_secrets(answer)),
+            landed=landed,
+            model=self.who(state),
+            usage=self.means.meter.usage,
+            cost=self.means.meter.cost,
+        )

@@ -1,0 +1,191 @@
+"""What a change does though nobody asked: take definitions away, or the end of what was written as a whole, or put
+a whole file in twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from repoagent.edit.prompt.blocks import shown
+from repoagent.edit.small_models.repair import changes_to_frozen
+from repoagent.git.files import FileChange
+from repoagent.patch.apply_file import Applied
+from repoagent.patch.render import differing
+
+_SHORTER = re.compile(r"\b(remov|delet|drop|cut|trim|shorten|truncat|strip)", re.IGNORECASE)
+_REWRITTEN = re.compile(
+    r"\b(simplif|rewrit|re-writ|replac|refactor|shorter|compact|reduc|inlin|comprehension|one.?liner?|merg|use|using)",
+    re.IGNORECASE,
+)
+_LAST_WINS = (".py", ".js", ".mjs", ".cjs", ".jsx")
+_SHORT = 12  # lines of a part that may well become half as long
+
+# The path, the lines that were there, and those that came in their place.
+Part = tuple[str, Sequence[str], Sequence[str]]
+
+
+def unasked_losses(
+    applied: Applied,
+    instruction: str,
+    answer: str,
+    originals: Mapping[str, bytes],
+    *,
+    parts: Sequence[Part] = (),
+    loose: bool = False,
+) -> str:
+    """A sentence for the model when something vanishes that neither the request nor its own words name; or "".
+
+    What the file had not when it was read (`originals`, by path) can't be lost. `parts` are those of files that came
+    anew as a whole; `loose` is that of `patch_spans`.
+    """
+    said = f"{instruction} {_prose(answer, loose=loose)}"
+    if found := _lost_definitions(applied.changes, set(re.findall(r"\w+", said)), originals):
+        lost = [f"{name} ({change.name})" for change, name in found]
+        return (
+            f"Not applied: the change removes {', '.join(lost)}, which the request does not name. Keep what need not "
+            "go; if it must go, say so by name in a sentence before the edit and send the edit again."
+        )
+    if loose and (frozen := changes_to_frozen(applied.changes, instruction)):
+        return f"Not applied: {', '.join(frozen)} shall stay as the request says, to the letter."
+    if loose and (doubled := _doubled(applied.changes)):
+        return f"Not applied: {doubled} would be there twice. Write everything once."
+    if not _SHORTER.search(said):
+        for path, old, new in parts:
+            if text := _shortened(path, old, new, rewritten=_REWRITTEN.search(said) is not None):
+                return text
+    return _lost_ends(applied, said)
+
+
+def left_out(applied: Applied, words: str, answer: str) -> str:
+    """A sentence when whole files come without definitions that the text of them has nothing in place of and no word
+    names, or without their ends; or "". For a change that nobody has asked for: `words` are those of its commit."""
+    said = f"{words} {_prose(answer, loose=False)}"
+    whole = {place.path for place in applied.placements if place.level == "whole-file"}
+    changes = [change for change in applied.changes if change.path in whole]
+    lost = [
+        f"{name} ({change.name})"
+        for change, name in _lost_definitions(changes, set(re.findall(r"\w+", said)), {})
+        if _is_left_out(change, name)
+    ]
+    if lost:
+        return (
+            f"the whole file comes without {', '.join(lost)}, and no word says that it should go. If it should, "
+            "name it with -m, or send a diff that deletes it."
+        )
+    return _lost_ends(applied, said)
+
+
+def _is_left_out(change: FileChange, name: str) -> bool:
+    """Is nothing there in place of a lost definition, or is it still used?"""
+    from repoagent.syntax.outline.outline import outline
+
+    before, after = shown(change.before or b""), shown(change.after or b"")
+    if re.search(rf"(?<!\w){re.escape(name.rsplit('.', 1)[-1])}(?!\w)", after):
+        return True
+    rows = [s.first_line - 1 for s in outline(change.name, change.before or b"") if s.qualified_name == name]
+    gone = [(i1, i2) for i1, i2, j1, j2 in differing(before.split("\n"), after.split("\n")) if j1 == j2]
+    return not rows or any(first <= row < last for row in rows for first, last in gone)
+
+
+def _lost_ends(applied: Applied, said: str) -> str:
+    whole = {place.path for place in applied.placements if place.level == "whole-file"}
+    for change in applied.changes:
+        tail = _lost_end(change) if change.path in whole else 0
+        if tail and not _SHORTER.search(said):
+            return (
+                f"Not applied: the last {tail} lines of {change.path} are missing. Send the whole file, to its last "
+                "line; if they must go, say in a sentence before it that they are removed."
+            )
+    return ""
+
+
+def _lost_definitions(
+    changes: Sequence[FileChange], words: set[str], originals: Mapping[str, bytes]
+) -> list[tuple[FileChange, str]]:
+    from repoagent.syntax.outline.outline import definitions, lost_definitions
+
+    kept = {
+        name
+        for change in changes
+        if change.path and change.after
+        for name in definitions(change.path, change.after)
+    }
+    return [
+        (change, name)
+        for change in changes
+        if change.path and change.before is not None and change.after is not None
+        for name in lost_definitions(change.path, change.before, change.after)
+        if name not in kept
+        and name.rsplit(".", 1)[-1] not in words
+        and (change.path not in originals or name in definitions(change.path, originals[change.path]))
+    ]
+
+
+def _doubled(changes: Sequence[FileChange]) -> str:
+    """Names of functions that a file had once and now has twice, in languages where the second would win."""
+    from repoagent.syntax.outline.outline import outline
+
+    for change in changes:
+        if not change.path or not change.path.endswith(_LAST_WINS) or not change.before or not change.after:
+            continue
+        lines = change.after.split(b"\n")
+        old = Counter(s.qualified_name for s in outline(change.path, change.before))
+        new = Counter(
+            s.qualified_name
+            for s in outline(change.path, change.after)
+            if s.kind in {"function", "method", "class"}
+            and not lines[s.first_line - 1].lstrip().startswith(b"@")
+        )
+        twice = [name for name, count in new.items() if count > 1 and old[name] == 1]
+        if twice:
+            return ", ".join(twice[:8])
+    return ""
+
+
+def _shortened(path: str, old: Sequence[str], new: Sequence[str], *, rewritten: bool) -> str:
+    """What to say of a part that lost its end, or more than half of its lines."""
+    if tail := _lost_tail(old, new):
+        return (
+            f"Not applied: the last {tail} lines of that part of {path} are missing. Send all of it, to its last line; "
+            "if they must go, say in a sentence before it that they are removed."
+        )
+    had, has = (sum(bool(line.strip()) for line in lines) for lines in (old, new))
+    if had >= _SHORT and 2 * has < had and not rewritten:
+        return (
+            f"Not applied: {has} lines came in place of {had}. Write every line that stays; if the others must go, say "
+            "in a sentence before it that they are removed."
+        )
+    return ""
+
+
+def _lost_end(change: FileChange) -> int:
+    """As `_lost_tail`, of a whole file."""
+    if change.before is None or change.after is None:
+        return 0
+    return _lost_tail(shown(change.before).split("\n"), shown(change.after).split("\n"))
+
+
+def _lost_tail(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines at the end are gone, where the new text just stops at one of the old lines: that is how an answer
+    looks that was not written to its end."""
+    before, after = ("\n".join(lines).rstrip().split("\n") for lines in (old, new))
+    if after[-1] not in before:
+        return 0
+    last = len(before) - 1 - before[::-1].index(after[-1])
+    tail = before[last + 1 :]
+    remaining = set(after)
+    gone = all(line not in remaining for line in tail if line.strip())
+    return len(tail) if gone else 0
+
+
+def _prose(answer: str, *, loose: bool) -> str:
+    """The answer without its patches: what the model says in words."""
+    from repoagent.patch.parse.blocks import patch_spans
+
+    words, at = [], 0
+    for span in patch_spans(answer, loose=loose):
+        words.append(answer[at : span.start])
+        at = span.end
+    return " ".join([*words, answer[at:]])

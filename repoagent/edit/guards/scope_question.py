@@ -1,0 +1,118 @@
+"""Files that an edit may not change and that have to change too: which may be offered, and what a yes does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.edit.guards.scope import why_content_is_off_limits
+from repoagent.edit.guards.sensitive import concerns
+from repoagent.edit.tools import ToolContext, is_ignored_here, read_tool
+from repoagent.errors import Refused, RepoagentError
+from repoagent.git.files import FileChange, Source, read_source
+from repoagent.llm.conversation import Turn
+from repoagent.patch.files import bad_path
+
+_PATH = re.compile(r"[^\s`'\"()<>\[\]{},;:*|]+")
+MOST = 8  # files
+
+
+class OutOfScope(Refused):
+    """Other files have to change too, and there is nobody to ask. What the model has answered is kept."""
+
+    def __init__(self, paths: Sequence[str], scope: Sequence[str]) -> None:
+        has = "has" if len(paths) == 1 else "have"
+        super().__init__(
+            f"{', '.join(paths)} {has} to change too, and this edit may change only {', '.join(scope)}: run the same "
+            "command with --scope repo (edit.scope) to allow it; the model's answer is kept and not paid for again"
+        )
+
+
+def exists(bench: ToolContext, path: str) -> bool:
+    """Whether there is a file that the model may know of."""
+    return _source(bench, path) is not None
+
+
+def can_be_offered(bench: ToolContext, paths: Iterable[str]) -> list[str]:
+    """Those that are text files of the repository, not in scope, and neither withheld, ignored, sensitive nor made by
+    a program."""
+    found = []
+    for path in dict.fromkeys(paths):
+        source = _source(bench, path) if path not in bench.editable | set(bench.request.read) else None
+        if source is None or source.binary or why_content_is_off_limits(source.data or b""):
+            continue
+        change = FileChange(path, path, source.data, source.data, source.mode, source.mode)
+        if concerns([change], (), bench.worktree, bench.request.sensitive) or is_ignored_here(bench, path):
+            continue
+        found.append(path)
+    return found
+
+
+def named_in(bench: ToolContext, text: str) -> list[str]:
+    """The files that words name and that can be offered."""
+    names = (word.rstrip(".!?").removeprefix("./") for word in _PATH.findall(text))
+    return can_be_offered(bench, (name for name in names if "." in name or "/" in name))[:MOST]
+
+
+def allowed(bench: ToolContext, paths: Sequence[str]) -> bool:
+    """Ask whether these files may be changed too, and take them into the scope on a yes; a no stands for the edit.
+
+    Raises OutOfScope where there is nobody to ask.
+    """
+    if bench.allow is None or not paths:
+        return False
+    answer = bench.allow(paths)
+    if answer is None:
+        raise OutOfScope(paths, sorted(bench.editable))
+    if not answer:
+        bench.allow = None
+        return False
+    for path in paths:
+        take_in(bench, path)
+    return True
+
+
+def take_in(bench: ToolContext, path: str) -> None:
+    """Let the model change this file; lines that it has not seen it must quote as they are."""
+    if path not in bench.draft.sources:
+        bench.draft = bench.draft.with_source(read_source(bench.worktree, path))
+        bench.seen.setdefault(path, [])
+    bench.editable.add(path)
+
+
+def widened(bench: ToolContext, paths: Sequence[str]) -> Observation:
+    """What the model is told of files that it may change from now on, with their text."""
+    texts = [f"You may change {', '.join(paths)} too."]
+    texts += [read_tool(bench).perform(Action("read", {"path": path})).text for path in paths]
+    blobs = {path: bench.draft.sources[path].blob for path in paths}
+    return Observation("scope", "\n\n".join(texts), ok=False, data={"allowed": blobs})
+
+
+def files_allowed(turn: Turn) -> dict[str, str]:
+    """The files that an observation says may be changed too, with the blob of each; none where somebody has broken
+    that record."""
+    try:
+        blobs = json.loads(turn.meta.get("allowed", "{}"))
+    except ValueError:
+        return {}
+    return blobs if isinstance(blobs, dict) and all(isinstance(blob, str) for blob in blobs.values()) else {}
+
+
+def with_shown(bench: ToolContext, seen: Observation, paths: Sequence[str]) -> Observation:
+    """The observation, with that."""
+    more = widened(bench, paths)
+    text = seen.text if seen.ok else f"{seen.text}\n\n{more.text}"
+    return replace(seen, text=text, data={**seen.data, **more.data})
+
+
+def _source(bench: ToolContext, path: str) -> Source | None:
+    if bad_path(path) is not None or bench.why_not(path):
+        return None
+    try:
+        source = read_source(bench.worktree, path)
+    except RepoagentError:  # a folder, a link, a submodule
+        return None
+    return None if source.data is None else source

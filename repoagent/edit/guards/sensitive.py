@@ -1,0 +1,295 @@
+"""Which changes make another program do something by itself: git, a server, an editor. They are asked about apart.
+
+The list is short on purpose. A build file or a test runs when a person runs it, and is not in it; what is in it acts on
+a commit, a push, a checkout, or when a folder is opened.
+
+What a change adds that a reader of its diff would not see, or not as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.git.files import EXECUTABLE, FileChange
+from repoagent.git.process import git_output
+from repoagent.git.worktree import WorkTree
+from repoagent.patch.model import decode
+from repoagent.storage.secrets import secrets_of
+
+BY_HOOKS = "is run by git's hooks"
+BY_EDITORS = "is run or obeyed by an editor or a shell that opens the folder"
+BY_AGENTS = "is run or obeyed by coding agents"
+ON_OPENING = (BY_EDITORS, BY_AGENTS)
+RUN_BY_GIT = "is run by git ("  # how the reason begins of what is named in a setting's command line
+
+LEFTHOOK = tuple(  # any of them, and each beside the others
+    f"{name}{local}.{end}"
+    for name in ("lefthook", ".lefthook")
+    for local in ("", "-local")
+    for end in ("yml", "yaml", "toml", "json")
+)
+
+# Why, and the files: a name alone counts in every folder, a path from the top; one that ends in / is all below it.
+LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("decides which filters, diff and merge programs git runs", (".gitattributes", ".lfsconfig")),
+    ("decides what git fetches and checks out", (".gitmodules",)),
+    ("can set any option of git", (".gitconfig",)),
+    (
+        BY_HOOKS,
+        (
+            ".husky/", ".githooks/", ".lefthook/", ".pre-commit-config.yaml", ".overcommit.yml",
+            *LEFTHOOK,
+        ),
+    ),
+    (
+        "is run by a server on a push",
+        (
+            ".github/workflows/", ".github/actions/", ".gitea/workflows/", ".forgejo/workflows/", ".gitlab-ci.yml",
+            ".gitlab/ci/", ".circleci/", ".buildkite/", ".woodpecker/", ".woodpecker.y*ml", ".drone.yml", ".cirrus.yml",
+            ".travis.yml", "appveyor.yml", ".appveyor.yml", "Jenkinsfile", "azure-pipelines*.y*ml", ".azure-pipelines/",
+            "bitbucket-pipelines.yml", "netlify.toml", "cloudbuild.y*ml", "buildspec.y*ml", ".tekton/",
+            "dependabot.y*ml",
+        ),
+    ),
+    (
+        "decides who must agree to a change",
+        ("CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS", "docs/CODEOWNERS"),
+    ),
+    (
+        BY_EDITORS,
+        (
+            ".envrc", ".vscode/tasks.json", ".vscode/settings.json", ".vscode/launch.json", ".vscode/mcp.json",
+            "*.code-workspace", ".idea/", ".zed/", ".devcontainer/", ".devcontainer.json",
+            ".mise.toml", ".mise/", "mise.toml", ".dir-locals.el", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".gvimrc",
+            ".gdbinit", ".lldbinit", ".Rprofile",
+        ),
+    ),
+    (
+        BY_AGENTS,
+        (
+            "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".mcp.json", ".claude/",
+            ".codex/", ".cursor*", ".cursor/", ".aider.conf.yml", ".gemini/", ".kiro/", ".windsurf/", ".windsurfrules",
+            ".clinerules", ".clinerules/", ".github/copilot-instructions.md", "opencode.json", "opencode.jsonc",
+            ".opencode/",
+        ),
+    ),
+    ("decides which program a package manager runs", (".yarnrc.yml", ".yarnrc", ".pnpmfile.cjs")),
+    ("decides what repoagent reads and edits", (".repoagentignore",)),
+)  # fmt: skip
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+_RUNS = re.compile(
+    r"(filter|diff|merge|mergetool|difftool|credential|gpg|alias|hook|interactive)\."
+    r"|core\.(fsmonitor|sshcommand|editor|pager|askpass|gitproxy)$|sequence\.editor$"
+)
+_INCLUDES = re.compile(r"include(if\..*)?\.path$")
+_OPTIONS = "can set any option of git"
+_WORD = re.compile(r"[^\s'\";|&()<>$`]+")
+NAMED = 3
+MASS, FEW = 10, 3  # files: above the one a deletion is asked about, below the other never
+
+Why = Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One sensitive file of a change and `why` it is, as a predicate; `asked` when the person named it. `deletes`: it
+    stands for so many files that the change deletes, 0 for none."""
+
+    path: str
+    why: str
+    asked: bool = False
+    deletes: int = 0
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.path} {self.why}"
+
+
+def concerns(
+    changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree, further: Sequence[str] = ()
+) -> tuple[Concern, ...]:
+    """What is sensitive of `changes`, each path once. `further` are patterns of the person's, as in .gitignore.
+
+    A file that is named is asked for, and so is what it does; but not that it gets a secret of the environment.
+    """
+    paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
+    if not paths:
+        return ()
+    reasons = (listed, _of_person(further), run_by_git(worktree))
+    found = [
+        Concern(path, why, path in named)
+        for path in paths
+        if (why := next(filter(None, (reason(path) for reason in reasons)), None))
+    ]
+    return (*found, *_given_away(changes), *_mass_deletion(changes, named, worktree))
+
+
+def is_mass(deleted: int, tracked: int) -> bool:
+    """Whether so many of the tracked files are not deleted without a question: more than ten, or a tenth of them."""
+    return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
+
+
+def count_tracked(worktree: WorkTree) -> int:
+    """How many files git tracks. One call of git."""
+    return git_output(worktree.top, "ls-files", "-z", "--cached", ok=(0, 128)).stdout.count(b"\0")
+
+
+def _mass_deletion(
+    changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree
+) -> Iterator[Concern]:
+    new = {change.after for change in changes if change.before is None}  # what is moved is not gone
+    gone = [
+        change.name
+        for change in changes
+        if change.path is None and change.before not in new and change.name not in named
+    ]
+    if len(gone) >= FEW and is_mass(len(gone), count_tracked(worktree)):
+        yield Concern(gone[0], f"is one of {len(gone)} files that this deletes", deletes=len(gone))
+
+
+def described(found: Sequence[Concern]) -> str:
+    """The concerns in one sentence, without its end."""
+    more = f" and {len(found) - NAMED} more like these" if len(found) > NAMED else ""
+    return ", ".join(concern.sentence for concern in found[:NAMED]) + more
+
+
+def listed(path: str) -> str | None:
+    """Why a path is in LIST, as the most forgiving file system would read it; None when it is not."""
+    plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
+    name = plain.rsplit("/", 1)[-1]
+    for why, patterns in LIST:
+        for pattern in patterns:
+            pattern = pattern.lower()
+            if pattern.endswith("/"):
+                if plain.startswith(pattern) or f"/{pattern}" in plain:
+                    return why
+            elif fnmatchcase(plain if "/" in pattern else name, pattern):
+                return why
+    return None
+
+
+def _of_person(patterns: Sequence[str]) -> Why:
+    if not patterns:
+        return lambda path: None
+    from pathspec import GitIgnoreSpec
+
+    spec = GitIgnoreSpec.from_lines(patterns)
+    return lambda path: "is named by edit.sensitive" if spec.match_file(path) else None
+
+
+def run_by_git(worktree: WorkTree) -> Why:
+    """Why this repository's own git runs or obeys a file of the work tree: its hooks, its configuration."""
+    folder, obeyed = obeyed_by_git(worktree)
+
+    def why(path: str) -> str | None:
+        if folder is not None and path.startswith(f"{folder}/"):
+            return BY_HOOKS
+        return obeyed.get(path)
+
+    return why
+
+
+def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
+    """The folder of hooks in the work tree, None where it is elsewhere; and each further path in it that this
+    repository's own git, called with `options`, runs or obeys, there or not, with why. One call of git."""
+    asked = ("config", "-z", "--list", "--show-origin", "--includes")
+    listed = git_output(worktree.top, *options, *asked).stdout
+    fields = os.fsdecode(listed).split("\0")[:-1]
+    obeyed: dict[str, str] = {}
+    hooks = worktree.common_dir / "hooks"
+    for origin, entry in zip(fields[::2], fields[1::2], strict=True):
+        key, _, value = entry.partition("\n")
+        file = origin.removeprefix("file:")
+        read = [file, str(Path(file).parent / value)] if _INCLUDES.match(key) else [file]
+        if origin.startswith("file:"):
+            obeyed |= {path: _OPTIONS for name in read if (path := _inside(worktree, name))}
+        if key == "core.hookspath":
+            hooks = worktree.top / _at_home(value)
+        elif key == "core.attributesfile" and (path := _inside(worktree, value)):
+            obeyed[path] = "decides which filters, diff and merge programs git runs"
+        elif _RUNS.match(key):
+            obeyed |= {
+                path: f"{RUN_BY_GIT}{key})"
+                for word in _WORD.findall(value)
+                if (path := _inside(worktree, word))
+            }
+    obeyed |= dict.fromkeys(_linked_hooks(worktree, hooks), BY_HOOKS)
+    return _inside(worktree, str(hooks)), obeyed
+
+
+def _linked_hooks(worktree: WorkTree, hooks: Path) -> Iterator[str]:
+    """The files of the work tree that hooks are links to."""
+    try:
+        entries = list(os.scandir(hooks))
+    except OSError:  # no hooks, or none that git could run
+        return
+    for entry in entries:
+        if entry.is_symlink() and (path := _inside(worktree, entry.path)):
+            yield path
+
+
+def _inside(worktree: WorkTree, name: str) -> str | None:
+    """The path in the work tree that `name` is in the end; None for one outside, or in a git directory."""
+    try:
+        real = Path(os.path.realpath(worktree.top / _at_home(name)))
+    except ValueError:  # no name of a file
+        return None
+    if not real.is_relative_to(worktree.top) or real == worktree.top:
+        return None
+    if real.is_relative_to(worktree.git_dir) or real.is_relative_to(worktree.common_dir):
+        return None
+    return real.relative_to(worktree.top).as_posix()
+
+
+def _at_home(name: str) -> Path:
+    path = Path(name)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # a user there is not, or no home
+        return path
+
+
+def _given_away(changes: Sequence[FileChange]) -> Iterator[Concern]:
+    """The files that would get the value of a secret of the environment."""
+    secrets = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets_of().items()}
+    for change in changes:
+        for name, value in secrets.items():
+            if value in (change.after or b"") and value not in (change.before or b""):
+                yield Concern(change.name, f"would hold the value of the environment variable {name}")
+                break
+
+
+# What changes the direction of text ("Trojan Source"), what has no width, and what a terminal obeys. Not among
+# them: the two joiners that scripts and emoji are written with, and a byte-order mark at the very beginning.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_NAMED = 4
+
+
+def unseen(changes: Iterable[FileChange]) -> Iterator[str]:
+    """A sentence for each file that gets such characters, or becomes a program."""
+    for change in changes:
+        if change.path is None:
+            continue
+        if found := _characters(change):
+            codes = ", ".join(f"U+{ord(char):04X}" for char in sorted(found)[:_NAMED])
+            more = " and others" if len(found) > _NAMED else ""
+            yield f"lines added to {change.path} hold characters that do not show: {codes}{more}"
+        if change.mode == EXECUTABLE and change.old_mode != EXECUTABLE:
+            yield f"{change.path} becomes executable"
+
+
+def _characters(change: FileChange) -> set[str]:
+    after = decode(change.after or b"")
+    if after is None or after.encoding == "latin-1" or not _UNSEEN.search("".join(after.lines)):
+        return set()
+    before = decode(change.before or b"")
+    added = Counter(after.lines) - Counter(before.lines if before is not None else ())
+    return {char for line in added for char in _UNSEEN.findall(line)}

@@ -1,0 +1,362 @@
+"""What a join leaves in the folder of the split: the diff, and segments that are those of the source as it is now.
+
+The file that segments are joined into, as it is now; or why it is not there any more.
+
+The message of a join where nobody has said a word: what of the source was changed.
+
+Edited segments become a commit of their source, on the way that an edit goes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.apply_patch import ApplySession, failed, landing, written
+from repoagent.edit.checks import preflight, refuse_untracked
+from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, SentBack, compose, new_edit_id
+from repoagent.edit.guards.scope import gate
+from repoagent.edit.join_merge import Edited, Gathered, JoinClash, Merged, breaking, gather, merged
+from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.review_and_commit import agreed
+from repoagent.edit.ui import UserInterface
+from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+from repoagent.git.files import FileChange, Source, blob_hash, look, read_source
+from repoagent.git.process import uninterrupted
+from repoagent.git.transaction.plan import refuse_operation
+from repoagent.git.worktree import WorkTree
+from repoagent.history.graph import shown
+from repoagent.patch.render import differing
+from repoagent.split.folder import gone, wide_encoding, worktree_of
+from repoagent.split.folder_index import Index, holding, near, quoted, read_index
+from repoagent.split.folder_writer import finish
+from repoagent.split.join import Clash, How
+from repoagent.split.rebase import lines_of
+from repoagent.split.refresh import refresh
+from repoagent.storage.atomic import write_whole
+from repoagent.syntax.outline.symbol import Symbol
+from repoagent.syntax.regressions import parses_worse
+
+
+def keep_diff(folder: Path, diff: str) -> Path:
+    """Write the diff into the folder under a name of its own: join.diff, then join-2.diff and so on."""
+    path, number = folder / "join.diff", 1
+    while path.exists() or path.is_symlink():
+        number += 1
+        path = folder / f"join-{number}.diff"
+    write_whole(path, diff.encode("utf-8", "surrogateescape"), private=False)
+    return path
+
+
+def bring_up_to_date(gathered: Gathered, cwd: Path, say: Callable[[str], None]) -> bool:
+    """Give the folder the segments of the present source; a file that was saved since it was joined is left alone.
+
+    The join is done: what can't be brought up to date is said, and left to `--refresh`.
+    """
+    joined = {edit.file: edit.file_hash for edit in gathered.edits}
+    folder = gathered.index.folder
+    try:
+        done = refresh(folder, cwd, joined=joined)
+    except (RepoagentError, OSError) as error:
+        again = f"`repoagent split --refresh {quoted(folder, cwd)}` tries it again"
+        say(f"warning: {near(folder, cwd)} could not be brought up to date ({error}); {again}")
+        return False
+    if done.edited:
+        say(f"note: saved since it was joined, and left so: {', '.join(done.edited)}")
+    return True
+
+
+def present_source(worktree: WorkTree, index: Index, request: EditRequest) -> Source:
+    """The source of the split in the work tree. Raises Refused where it is gone, a link, binary, or off limits."""
+    path = index.source.path
+    if reason := gate(worktree.top, request.paths)(path):
+        raise Refused(reason)
+    source = read_source(worktree, path)
+    if source.data is None:
+        raise Refused(gone(worktree, index, Path.cwd()))
+    return _text(index, source)
+
+
+def outside_source(index: Index) -> Source:
+    """The source of a split that is in no repository, by its name in its folder. Raises Refused as the other."""
+    path = Path(index.source.path)
+    if path.is_symlink():
+        raise Refused(f"{path} is a symbolic link by now: split the file that it leads to")
+    try:
+        found = look(path.parent, path.name)
+    except OSError as error:
+        raise Refused(f"{path} can't be read: {error.strerror}") from error
+    if found is None:
+        raise Refused(f"{path} is not there any more: bring it back, and join again")
+    return _text(index, Source(path.name, found.data, found.mode, blob_hash(found.data)))
+
+
+def _text(index: Index, source: Source) -> Source:
+    if index.source.encoding == "binary" or source.blob == index.source.blob:
+        return source
+    if encoding := wide_encoding(source.data or b""):
+        raise Refused(f"{index.source.path} is in {encoding} by now: save it as UTF-8, and join again")
+    if source.binary:
+        raise Refused(f"{index.source.path} is binary by now, and was text when it was split: split it again")
+    return source
+
+
+NAMED = 3  # definitions in a subject
+
+
+def plain_words(gathered: Gathered) -> str:
+    """A subject that names the definitions whose lines were edited, the innermost ones; or the lines."""
+    path = shown(gathered.index.source.path)
+    found = list(dict.fromkeys(symbol for edit in gathered.edits for symbol in _symbols(gathered, edit)))
+    whole = [symbol for symbol in found if symbol is not None]
+    names = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
+    choices = []
+    if found and len(whole) == len(found):
+        if len(names) <= NAMED:
+            choices += [_listed(names), _listed(list(dict.fromkeys(symbol.name for symbol in whole)))]
+        if len(names) > 1:
+            choices.append(f"{len(names)} parts")
+    subjects = [f"Change {what} in {where}" for what in choices for where in (path, path.rpartition("/")[2])]
+    fitting = [subject for subject in subjects if len(subject) <= SUBJECT_WIDTH]
+    return compose(fitting[0] if fitting else f"Change {_lines(gathered)} of {path}", "")
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _ranges(edit: Edited) -> Iterator[tuple[int, int]]:
+    """The edited lines of the source, first and last; those around what was put in alone."""
+    first = edit.segment.first_line
+    for i1, i2, _, _ in differing(lines_of(edit.before), lines_of(edit.after)):
+        yield (first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1)
+
+
+def _symbols(gathered: Gathered, edit: Edited) -> Iterator[Symbol | None]:
+    """For each edited place what it is in."""
+    symbols = [symbol for segment in gathered.index.segments for symbol in segment.symbols]
+    for first, last in _ranges(edit):
+        yield _innermost([one for one in symbols if one.first_line <= first and last <= one.last_line])
+
+
+def _innermost(symbols: Sequence[Symbol]) -> Symbol | None:
+    """The one that is in all others; None for none, and where several stand on these lines."""
+    deepest = max((symbol.depth for symbol in symbols), default=0)
+    found = [symbol for symbol in symbols if symbol.depth == deepest]
+    return found[0] if len(found) == 1 else None
+
+
+def _lines(gathered: Gathered) -> str:
+    found = [one for edit in gathered.edits if edit.before != edit.after for one in _ranges(edit)]
+    first, last = max(1, min(one for one, _ in found)), max(one for _, one in found)
+    return f"line {first}" if first >= last else f"lines {first}-{last}"
+
+
+@dataclass(frozen=True)
+class JoinedSegment:
+    """An edited segment: the lines put in and taken out, what became of it, and what was put right in its file."""
+
+    file: str
+    added: int
+    removed: int
+    how: How
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JoinOutcome:
+    """How it ended. `source` is the path as the index has it, `diff` the file with the diff (None for a dry run),
+    `fresh` whether the folder is that of the new source; seconds are wall time."""
+
+    edit_id: str
+    landed: CommitOutcome
+    source: str
+    index: Path
+    segments: tuple[JoinedSegment, ...]
+    strangers: tuple[str, ...]
+    diff: Path | None
+    fresh: bool
+    seconds: float
+
+    @property
+    def kind(self) -> str:
+        return self.landed.kind
+
+
+# (path, what clashes, the diff of what is discarded) -> whether to go on
+Discards = Callable[[str, Sequence[Clash], str], bool]
+
+
+def join(
+    path: Path,
+    cwd: Path,
+    request: EditRequest,
+    settings: Settings,
+    dialogue: UserInterface,
+    *,
+    discards: Discards | None = None,
+) -> JoinOutcome:
+    """Join the edited segments of the split at `path` (its folder or index) into its source, and commit that.
+
+    `request.instruction` is the message, "" for one that says what was changed. `discards` is asked before changes of
+    the source are given up for segments; None refuses instead. Raises JoinClash then, NothingDone where there is
+    nothing to join, and what reading, merging and landing raise. Whatever it raises, the source, the index and the
+    branch are as they were, and no segment is touched, but for edits that the source has already: then the folder is
+    brought up to date.
+    """
+    started = time.monotonic()
+    with nullcontext() if request.dry_run else holding(read_index(path).folder):
+        index = read_index(path)
+        if (
+            index.pending and not request.dry_run
+        ):  # a command was killed while it brought the folder up to date
+            index = finish(index)
+        job = _job(gather(index, cwd), cwd, request, discards)
+        done = _landed(job, request, settings, dialogue) if job.changes else None
+    gathered, fresh = job.gathered, False
+    if not request.dry_run:
+        with uninterrupted():
+            fresh = bring_up_to_date(gathered, cwd, dialogue.say)
+    if done is None:
+        said = f", and {near(gathered.index.folder, cwd)} is up to date with it" if fresh else ""
+        raise NothingDone(
+            f"nothing to join: what was edited is in {gathered.index.source.path} already{said}"
+        )
+    edit_id, landed, diff = done
+    segments = tuple(_segment(edit, job.merged) for edit in gathered.edits)
+    return JoinOutcome(
+        edit_id, landed, gathered.index.source.path, gathered.index.path, segments, gathered.strangers, diff, fresh,
+        time.monotonic() - started - dialogue.waited,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The edits, the source as it is now under the path `name` in the folder `top`, and what they make together."""
+
+    gathered: Gathered
+    worktree: WorkTree | None
+    source: Source
+    merged: Merged
+
+    @property
+    def changes(self) -> bool:
+        return self.merged.data != self.source.data
+
+    @property
+    def name(self) -> str:
+        return self.source.path
+
+    @property
+    def top(self) -> WorkTree:
+        """Where the source is: without a repository all that is asked of it is the folder."""
+        if self.worktree is not None:
+            return self.worktree
+        folder = Path(self.gathered.index.source.path).parent
+        return WorkTree(folder, folder / ".git", folder / ".git")
+
+
+def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards | None) -> _Job:
+    """All that can be known before anything is written, refusals too."""
+    path = gathered.index.source.path
+    outside = path.startswith("/")
+    worktree = None if outside else worktree_of(gathered.index, cwd)
+    if worktree is None and not outside:
+        raise UsageError(
+            f"{path}, the source of {near(gathered.index.folder, cwd)}, is a file of a repository: run this in it"
+        )
+    if worktree is None:
+        source = outside_source(gathered.index)
+    else:
+        request = replace(request, targets=(Target(path),))
+        source = present_source(worktree, gathered.index, request)
+        preflight(worktree, request)
+        if not (request.commit.no_commit or request.dry_run):
+            refuse_operation(worktree)
+        refuse_untracked(worktree, request, Draft({path: source}))
+    present = source.data or b""
+    found = merged(worktree, gathered, source.path, present)
+    if found.clashes:
+        if discards is None:
+            raise JoinClash(path, found.clashes)
+        found = merged(worktree, gathered, source.path, present, last_word=True)
+        if not discards(path, found.clashes, found.lost):
+            raise NothingDone("nothing was changed, as you said.")
+    reason = parses_worse(path, present, found.data or b"") if request.parse_check else None
+    if reason:
+        files = ", ".join(breaking(gathered)) or "the segments"
+        raise Refused(
+            f"joined, {reason.rstrip('.')}; put that right in {files} and join again, or use --no-parse-check"
+        )
+    return _Job(gathered, worktree, source, found)
+
+
+def _landed(
+    job: _Job, request: EditRequest, settings: Settings, dialogue: UserInterface
+) -> tuple[str, CommitOutcome, Path | None]:
+    """The edit's id, what landed, and the file with its diff."""
+    name, source = job.name, job.source
+    change = FileChange(name, name, source.data, job.merged.data, source.mode, source.mode)
+    request = replace(request, targets=(Target(name),))
+    bench = ApplySession(job.top, request, Draft({name: source}).with_changes([change]), [])
+    words = request.instruction or plain_words(job.gathered)
+    remarks = (*job.gathered.notes, *_remarks(job))
+    if job.worktree is None:
+        edit_id, landed = new_edit_id(), _outside(bench, remarks, dialogue)
+    else:
+        edit_id, landed = landing(
+            bench, settings, dialogue, lambda changes: words, kind="join", remarks=remarks
+        )
+    if not landed.written:
+        return edit_id, landed, None
+    with uninterrupted():
+        try:
+            return edit_id, landed, keep_diff(job.gathered.index.folder, landed.proposal.diff)
+        except (RepoagentError, OSError) as error:
+            dialogue.say(f"warning: the diff could not be kept ({error})")
+            return edit_id, landed, None
+
+
+def _outside(bench: ApplySession, remarks: tuple[str, ...], dialogue: UserInterface) -> CommitOutcome:
+    edit_id = new_edit_id()
+    try:
+        proposal = agreed(bench, edit_id, lambda changes: "", dialogue, lambda: "", remarks=remarks)
+        if bench.request.dry_run:
+            return CommitOutcome(proposal)
+        return written(bench.worktree.top, proposal, bench.request, edit_id, dialogue)
+    except SentBack as setback:
+        raise failed(setback) from setback
+
+
+def _remarks(job: _Job) -> tuple[str, ...]:
+    """What a person should know of how it was merged."""
+    how, path = job.merged.how, job.gathered.index.source.path
+    both = [file for file, one in how.items() if one == "merged"]
+    already = [file for file, one in how.items() if one == "already"]
+    remarks = []
+    if both:
+        remarks.append(
+            f"{path} has changed since it was split, in {', '.join(both)} too; both changes are in it"
+        )
+    elif job.source.data != job.gathered.base:
+        other = "other " if job.merged.lost else ""
+        remarks.append(f"{path} has changed since it was split; its {other}changes are kept")
+    if already:
+        remarks.append(f"in {path} already: {', '.join(already)}")
+    if job.merged.lost:
+        back = "`repoagent undo` brings them back" if job.worktree else "the diff of the join still has them"
+        remarks.append(f"changes of {path} were discarded for {', '.join(_clashing(job))}; {back}")
+    return tuple(remarks)
+
+
+def _clashing(job: _Job) -> list[str]:
+    return list(dict.fromkeys(file for clash in job.merged.clashes for file in clash.files))
+
+
+def _segment(edit: Edited, found: Merged) -> JoinedSegment:
+    return JoinedSegment(edit.file, *edit.counts(), found.how[edit.file], edit.notes)

@@ -1,0 +1,292 @@
+"""What an edit teaches beyond its change: what the model offers as notes, and what happened, where it is worth a line.
+
+A plain success is no lesson. A model's words about a file are kept as its own; the reason of a person who said no is
+kept as the person's.
+
+What happened goes to where it belongs: the exchange, the notes and the record of the edit, to each file's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import PurePosixPath
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.commit import CommitOutcome
+from repoagent.edit.ui import SAID_NO
+from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.conversation import Turn, append
+from repoagent.llm.model import Usage
+from repoagent.memory.compaction import compact_above
+from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import remember as tie
+from repoagent.memory.notes import (
+    PERSON,
+    PROGRAM,
+    Note,
+    add_notes,
+    drop_note,
+    made_note,
+    missing,
+    names,
+    read_notes,
+    shortened,
+    staleness,
+)
+from repoagent.memory.prompt import cut, failing_line, failure_of, reason_of
+from repoagent.storage.jsonl import now
+from repoagent.storage.secrets import mask
+
+MOST = 5  # notes that a model may add with one edit
+_ASKED = 120  # characters of the request in a note
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A note to be added, and who says it (as `memory.Note.source`)."""
+
+    text: str
+    source: str
+
+
+def offered(notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]) -> Iterator[Lesson]:
+    """The model's notes that are about `path`; `contents` has all files that were changed."""
+    for note in notes[:MOST]:
+        if path in about(note, contents) or path not in contents:
+            yield Lesson(shortened(note), model)
+
+
+def about(note: str, contents: Mapping[str, bytes]) -> set[str]:
+    """Which of the files a note is about: those that it names, else those that hold most of the code that it names,
+    else all."""
+    called = {path for path in contents if PurePosixPath(path).name in note}
+    if called:
+        return called
+    count = len(names(note))
+    lacking = {path: len(missing(note, data)) for path, data in contents.items()}
+    least = min(lacking.values(), default=count)
+    return {path for path, number in lacking.items() if number == least or count == 0}
+
+
+def happened(request: str, turns: Sequence[Turn], state: str, answer: str, model: str) -> Iterator[Lesson]:
+    """What happened on the way to `state` (as in `EditRecord`), in lines; `answer` as in `Story`."""
+    asked = f'"{cut(request, _ASKED)}"'
+    landed = state in ("committed", "written")
+    reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
+    for reason in reasons:
+        after = "; then another version was taken" if landed else ""
+        yield Lesson(
+            shortened(f"did not want a change as it was proposed: {reason} (asked: {asked}{after})"), PERSON
+        )
+    failures = [failure for turn in turns if (failure := failure_of(turn))]
+    if state == "failed":
+        failure = failures[-1] if failures else failing_line(answer)
+        yield Lesson(
+            shortened(f"tried and failed its check, nothing was changed: {asked}: {failure}"), PROGRAM
+        )
+    elif failures and landed:
+        yield Lesson(shortened(f"the first try at {asked} failed its check: {failures[0]}"), PROGRAM)
+    if state == "refused":
+        # what `is_overtaken` knows again
+        why = ", ".join(refused_for(turns)) or cut(answer, _ASKED)
+        yield Lesson(shortened(f"tried and refused ({why}), nothing was changed: {asked}"), PROGRAM)
+    elif state == "declined" and answer.startswith(SAID_NO) and not reasons:
+        yield Lesson(shortened(f"did not want what was proposed for {asked}"), PERSON)
+    elif state == "rejected" and answer.strip():
+        yield Lesson(shortened(f"declined to do {asked}: {answer}"), model)
+
+
+def refused_for(turns: Sequence[Turn]) -> tuple[str, ...]:
+    """The codes of what was refused last."""
+    return tuple(
+        next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "").split()
+    )
+
+
+def is_overtaken(note: Note, request: str) -> bool:
+    """Whether a note says no more than that `request` was refused, which has been done by now."""
+    end = f'), nothing was changed: "{cut(request, _ASKED)}"'
+    return note.source == PROGRAM and note.text.startswith("tried and refused (") and note.text.endswith(end)
+
+
+def taken_back(request: str) -> Lesson:
+    """What is noted of an edit that a person takes back, and forgotten when it is made again."""
+    return Lesson(shortened(f'took back the edit "{cut(request, _ASKED)}"'), PERSON)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What landed: the changes, the commit of them (None where nothing was committed), how hunks were placed by path,
+    and whether a file was written at all."""
+
+    changes: tuple[FileChange, ...]
+    commit: str | None
+    levels: Mapping[str, tuple[str, ...]]
+    written: bool = True
+
+
+@dataclass(frozen=True)
+class Story:
+    """One edit as it went. Where nothing landed, `ended` says how ("answered", "declined", "refused", "failed") and
+    `answer` is the model's words or the reason."""
+
+    edit_id: str
+    request: str
+    turns: tuple[Turn, ...]
+    notes: tuple[str, ...]
+    ended: str
+    answer: str
+    landed: CommitOutcome | None
+    model: str
+    usage: Usage
+    cost: float | None
+    time: str = field(default_factory=now)
+
+
+def remember(
+    worktree: WorkTree,
+    story: Story,
+    sources: Mapping[str, Source],
+    memories: Mapping[str, Memory],
+    targets: Iterable[str],
+    *,
+    limit: int = 0,
+) -> None:
+    """Write `story` to the memory of every file it touched, or, where nothing landed, was asked to touch.
+
+    Conversations of more than `limit` bytes are compacted then; 0 is for no limit.
+    """
+    landed = story.landed
+    done = None if landed is None else done_of(landed)
+    told = remember_done(worktree, story, done, memories, limit=limit)
+    for path in targets:
+        source = sources.get(path)
+        if path in told or source is None or source.data is None:
+            continue
+        memory = tie(layout(worktree), worktree, path, source.data, memory=memories.get(path))
+        same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
+        _tell(memory, story, done, _record(worktree, story, done, same), data=source.data)
+        compact_above(memory, limit)
+
+
+def done_of(landed: CommitOutcome) -> Done:
+    """What there is to remember of what landed."""
+    levels: dict[str, tuple[str, ...]] = {}
+    for place in landed.proposal.placements:
+        levels[place.path] = (*levels.get(place.path, ()), place.level)
+    return Done(
+        landed.changes, landed.commit.commit if landed.commit else None, levels, written=landed.written
+    )
+
+
+def remember_done(
+    worktree: WorkTree,
+    story: Story,
+    done: Done | None,
+    memories: Mapping[str, Memory],
+    *,
+    again: bool = False,
+    limit: int = 0,
+) -> set[str | None]:
+    """Write `story` to the memory of every file that was written; their paths. `again`: a crash may have come in
+    between, and what is remembered already is not remembered twice."""
+    told: set[str | None] = set()
+    for change in done.changes if done is not None and done.written else ():
+        old = memories.get(change.old_path or "")
+        told |= {change.old_path, change.path}
+        if SYMLINK in {change.mode, change.old_mode}:  # what it names has a memory of its own
+            continue
+        record = _record(worktree, story, done, change)
+        if change.path is None or change.after is None:
+            if old is not None:
+                _tell(old, story, done, record, again=again)
+            continue
+        file = worktree.top / change.path
+        if again and not file.is_file():
+            if old is not None:
+                _tell(old, story, done, record, again=True)
+            continue
+        data = file.read_bytes()
+        memory = tie(
+            layout(worktree), worktree, change.path, data, memory=old, commit=done.commit if done else None
+        )
+        result = change.after if again else data
+        _tell(
+            memory, story, done, replace(record, result_blob=_blob(worktree, result)), data=data, again=again
+        )
+        compact_above(memory, limit)
+    return told
+
+
+def _tell(
+    memory: Memory,
+    story: Story,
+    done: Done | None,
+    record: EditRecord,
+    *,
+    data: bytes | None = None,
+    again: bool = False,
+) -> None:
+    """`data` is what the file holds now, None where it is gone."""
+    outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
+    if story.turns:
+        last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
+        turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
+        append(memory.conversation, *turns, again=again)
+    _note(memory, story, done, record, data)
+    if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
+        append_edit(memory.edits, record)
+
+
+def _note(memory: Memory, story: Story, done: Done | None, record: EditRecord, data: bytes | None) -> None:
+    """Add what is worth a note, about the file as it is now."""
+    contents = {
+        change.name: change.after or b"" for change in (done.changes if done and done.written else ())
+    }
+    found = [
+        *offered(story.notes, story.model, record.path, contents),
+        *happened(story.request, story.turns, record.state, story.answer, story.model),
+    ]
+    if record.commit or record.state == "written":
+        for note in read_notes(memory.notes):
+            if is_overtaken(note, story.request):
+                drop_note(memory.notes, note.text)
+    blob = record.result_blob or record.source_blob
+    add_notes(
+        memory.notes,
+        [made_note(mask(each.text), blob=blob, source=each.source) for each in found],
+        is_stale=None if data is None else staleness(memory, data),
+    )
+
+
+def _record(worktree: WorkTree, story: Story, done: Done | None, change: FileChange) -> EditRecord:
+    return EditRecord(
+        id=story.edit_id,
+        time=story.time,
+        path=change.name,
+        request=story.request,
+        source_blob=_blob(worktree, change.before),
+        result_blob=_blob(worktree, change.after),
+        commit=done.commit if done else None,
+        model=story.model,
+        usage=story.usage,
+        cost=story.cost,
+        levels=done.levels.get(change.name, ()) if done else (),
+        state=_state(story, done),
+        reasons=() if done else refused_for(story.turns),
+    )
+
+
+def _state(story: Story, done: Done | None) -> str:
+    if done is None:
+        return story.ended
+    if done.commit is not None:
+        return "committed"
+    return "written" if done.written else "proposed"
+
+
+def _blob(worktree: WorkTree, data: bytes | None) -> str:
+    return "" if data is None else blob_hash(data, worktree.object_format)

@@ -1,0 +1,181 @@
+"""What a small model is asked after its edit has failed a check, or when it says the same again.
+
+What an edit asks of the model: the next replies, which part of a file is meant, what a change does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from repoagent.agent.native_tools import messages_of
+from repoagent.agent.state import State
+from repoagent.dataclass import dataclass
+from repoagent.edit.checks import start_of
+from repoagent.edit.commit import output_of
+from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.prompt.blocks import Prompt, check_fits, request_key, warmth
+from repoagent.edit.prompt.build import Prepared, prompt_for
+from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
+from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
+from repoagent.edit.small_models.excerpts import Window, fence_mark, rows_now, shown_text
+from repoagent.edit.ui import UserInterface
+from repoagent.git.files import Source
+from repoagent.git.worktree import layout
+from repoagent.llm.client import complete
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
+from repoagent.memory.search.search import search_memory
+from repoagent.patch.model import decode
+from repoagent.storage.jsonl import now
+
+
+def next_prompts(prepared: Prepared, turns: Sequence[Turn]) -> tuple[tuple[Prompt, ...], bool, float | None]:
+    """What is asked next; whether without what was said before; and at what temperature."""
+    last = turns[-1]
+    if prepared.form not in LOOSE:
+        return prepared.prompts, False, None
+    said = [turn.text for turn in turns if turn.role == "assistant"]
+    same = said.count(said[-1]) if said else 0
+    if same > 1 or last.text.startswith(UNCHANGED):
+        return reworded(prepared), True, None if same < 3 else warmth(turns)
+    if last.meta.get("kind") == "check" and prepared.bench.draft.edits:
+        output = fence(start_of(output_of(last.text)), "output")
+        return corrections(prepared, output), True, warmth(turns)
+    return prepared.prompts, False, None
+
+
+def corrections(prepared: Prepared, output: str) -> tuple[Prompt, ...]:
+    """The prompts after a check has failed with `output`: to correct the first try, which stands in place of the file.
+
+    Of several files only those are asked for that the output names, if it names any. Told in a conversation what is
+    wrong with its answer, Qwen2.5-Coder-1.5B gives the same answer again; shown it as a file that is not right yet,
+    it corrects what it understands.
+    """
+    bench, gathered = prepared.bench, prepared.gathered
+    texts = bench.draft.texts()
+    tried = {
+        path: replace(source, data=texts[path].data)
+        for path, source in gathered.sources.items()
+        if path in texts
+    }
+    windows = {
+        path: tuple(_moved(window, gathered.sources[path], tried[path]) for window in parts)
+        for path, parts in bench.windows.items()
+        if path in tried
+    }
+    paths = [path for path in gathered.request.paths if path in tried]
+    named = [path for path in paths if path.rpartition("/")[2] in output]
+    now = replace(gathered, sources={**gathered.sources, **tried})
+    changed = replace(bench, windows=windows)
+    marks = {path: fence_mark(shown_text(tried[path], windows.get(path, ()))) for path in paths}
+    note = f"\nIt was tried already, as it stands above, and is not right yet. The check says:\n{output}\nCorrect it.\n"
+    return tuple(
+        prompt_for(now, changed, prepared.tools, [path], marks, note=note) for path in named or paths
+    )
+
+
+def reworded(prepared: Prepared) -> tuple[Prompt, ...]:
+    """The first prompts in other words: at the same ones a small model stays with its answer, warm or not."""
+    bench, gathered = prepared.bench, prepared.gathered
+    paths = gathered.request.paths
+    marks = {
+        path: fence_mark(shown_text(gathered.sources[path], bench.windows.get(path, ()))) for path in paths
+    }
+    return tuple(prompt_for(gathered, bench, prepared.tools, [path], marks, plain=True) for path in paths)
+
+
+def _moved(window: Window, before: Source, now: Source) -> Window:
+    """The window where it is in the text that was made of the file."""
+    old, new = decode(before.data or b""), decode(now.data or b"")
+    if old is None or new is None:
+        return window
+    first, last = rows_now(window, old.lines, new.lines)
+    return replace(window, first=first + 1, last=max(last, first + 1))
+
+
+PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
+EXPLAIN = (
+    "Before deciding, the person asks: explain this change. What does it do, why so, and what could it break?"
+)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The questions of one prepared edit; each is kept as it was sent."""
+
+    prepared: Prepared
+    means: ModelSetup
+    dialogue: UserInterface
+
+    def render(self, state: State) -> tuple[Request, ...]:
+        """The requests for the next reply."""
+        requests = self.requests(state)
+        for request in requests:
+            check_fits(request, self.means.context_tokens)
+        spec = self.means.model.spec
+        self.dialogue.note(f"asking {display_name(spec)}")
+        if spec == "manual":  # it is the person who is asked now
+            self.dialogue.quiet()
+        return requests
+
+    def requests(self, state: State) -> tuple[Request, ...]:
+        prepared = self.prepared
+        replies = sum(turn.role == "assistant" for turn in state.turns)
+        key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
+        most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
+        shelf = prepared.bench.attachments
+        attached = shelf.of(state.turns) if shelf is not None else {}
+        prompts, alone, warm = next_prompts(prepared, state.turns)
+        kept = partial(blocks_of, layout(prepared.bench.worktree))
+        as_messages = partial(messages_of, tools=prepared.tools, blocks_of=kept, attached=attached)
+        requests = []
+        for number, prompt in enumerate(prompts):
+            part = key if len(prompts) == 1 else f"{key}{number}"
+            requests.append(
+                prompt.alone(key=part, max_output_tokens=most, temperature=warm)
+                if alone
+                else prompt.request(
+                    state.turns, state.nonce, key=part, max_output_tokens=most, messages_of=as_messages
+                )
+            )
+        return tuple(requests)
+
+    def locate(self, key: str) -> str:
+        """Which part of a long file a small model takes the request to be about: names, on one line."""
+        self.dialogue.note(f"asking {display_name(self.means.model.spec)} which part it is about")
+        asked = Request(
+            (), (Message("user", (Part(self.prepared.question, "question"),)),), PART_TOKENS, key + PART
+        )
+        reply = complete(self.means.model, asked, self.means.meter, on_wait=self.waiting, continues=False)
+        self.kept(asked, reply)
+        return " ".join(reply.text.split())
+
+    def explain(self, state: State) -> str:
+        """The model's account of its change; asked beside the conversation, which goes on as if it had not been."""
+        asked = self.requests(state)[0]
+        question = (*asked.messages, Message("user", (Part(EXPLAIN),)))
+        request = replace(asked, messages=question, key=asked.key + "explain")
+        reply = complete(
+            self.means.model, request, self.means.meter,
+            on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
+        )  # fmt: skip
+        self.kept(request, reply)
+        return reply.text
+
+    def kept(self, request: Request, reply: Reply) -> dict[str, str]:
+        """Keep the exact text that was sent, and the blocks that came back; what the conversation says of it."""
+        place = layout(self.prepared.bench.worktree)
+        return {
+            "time": now(),
+            "sent": keep_sent(place, request),
+            "tokens": f"{reply.usage.total - reply.usage.output}+{reply.usage.output}",
+            **keep_blocks(place, reply),
+        }
+
+    def waiting(self, seconds: float, reason: str) -> None:
+        self.dialogue.note(f"{reason}; trying again in {seconds:.0f} s")
+
+    def recall(self, query: str) -> list[str]:
+        return search_memory(layout(self.prepared.bench.worktree), query)

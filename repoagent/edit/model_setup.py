@@ -1,0 +1,166 @@
+"""Who is asked, and within which limits: all that can be said of it before a person has written a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.prompt.formats import FORMS, Asked
+from repoagent.errors import UsageError
+from repoagent.llm.catalog import SMALL, Known
+from repoagent.llm.model import Model
+from repoagent.llm.registry import Absent, NoModel, known, open_model
+from repoagent.llm.usage import Limits, Meter, Price, SpendLog, refuse_unpriced, state_folder
+
+if TYPE_CHECKING:
+    from repoagent.llm.attachments import Attachments
+    from repoagent.llm.media import Media
+
+HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
+OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
+
+
+@dataclass(frozen=True)
+class ModelSetup:
+    """Who is asked, and what has been used of what may be."""
+
+    settings: Settings
+    model: Model
+    meter: Meter
+
+    @property
+    def known(self) -> Known:
+        """What is known of the model that is asked now (a fall-back is another than the first)."""
+        return known(self.settings, self.model.spec)
+
+    @property
+    def context_tokens(self) -> int | None:
+        """How much it takes in, or None where nobody knows."""
+        return self.known.context or self.model.context_tokens
+
+    @property
+    def form(self) -> Asked:
+        """What the model is to be asked for."""
+        form = asked_for(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
+        return replace(form, native=self.native)
+
+    @property
+    def native(self) -> bool:
+        """Whether the model is offered native tools."""
+        return wants_tools(self.settings, self.model.spec) and "tools" in self.model.takes
+
+    @property
+    def max_output_tokens(self) -> int:
+        """How long one reply may be: as configured, else what the model can write, with room left for a prompt."""
+        if (said := self.settings.whole_or_none("max_output_tokens")) is not None:
+            return said
+        window = self.context_tokens
+        most = [
+            OUTPUT_TOKENS,
+            self.known.max_output or OUTPUT_TOKENS,
+            window // 2 if window else OUTPUT_TOKENS,
+        ]
+        return min(most)
+
+
+def attachments(ready: ModelSetup, folder: Path) -> Attachments:
+    """The images and PDFs of a conversation, with their copies in `folder`, for the model that is asked."""
+    from repoagent.llm.attachments import Attachments
+    from repoagent.llm.availability import why_not
+
+    def refusal(media: Sequence[Media]) -> str:
+        return why_not(ready.settings, ready.model.spec, media, ready.context_tokens)
+
+    return Attachments(folder, refusal)
+
+
+def wants_tools(settings: Settings, spec: str) -> bool:
+    """Whether the model `spec` is to be offered native tools where it takes them: as set for all models, or for it."""
+    wanted = settings.text("protocol")
+    return (known(settings, spec).protocol if wanted == "auto" else wanted) == "tools"
+
+
+def asked_for(
+    settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS, window: int | None = None
+) -> Asked:
+    """In which form the model `spec` is asked for an edit: as set, else as is known of its family. `window` is what it
+    takes in, where more is known of that than the name tells."""
+    found = known(settings, spec)
+    wanted = settings.text("edit.format")
+    form = next((form for form in FORMS if form == wanted), found.format)
+    small = found.parameters is not None and found.parameters <= SMALL
+    return Asked(form, True if small else None, output_tokens, window or found.context)
+
+
+def means(
+    settings: Settings,
+    record: Path | None = None,
+    reply: Path | None = None,
+    say: Callable[[str], None] = lambda sentence: None,
+    on_progress: Callable[[str, float], None] = lambda doing, part: None,
+    *,
+    model: Model | None = None,
+    limits: Limits | None = None,
+    needed: bool = True,
+) -> ModelSetup:
+    """The model that the settings name, the built-in default only when there is a key for it, or the given `model`;
+    and its meter.
+
+    `limits` are those of the settings for one edit unless others are given. `reply` is the file with the reply for
+    `manual`; `say` gets a sentence for each setting that the model has no use for; `on_progress` what a model on this
+    machine is doing, and how much of that is done, 0 to 1. Nothing is sent yet. Raises ModelError when there is no such
+    model, or none is configured and one is `needed`; UsageError for a limit that can't be kept.
+    """
+    if record is not None:
+        _refuse_unwritable(record)
+    if model is None:
+        try:
+            model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
+        except NoModel as error:
+            if needed:
+                raise
+            model = Absent(str(error))
+
+    def price_of(spec: str) -> Price | None:
+        if isinstance(model, Absent):
+            return Price()
+        price = known(settings, spec).price
+        if price is not None and settings.text("cache") == "1h":  # all writes are to that one then
+            return replace(price, cache_write=HOUR_CACHE * price.input)
+        return price
+
+    limits = limits or limits_of(settings)
+    refuse_unpriced(limits, [model.spec], price_of)
+    return ModelSetup(
+        settings,
+        model,
+        Meter(limits, price_of, SpendLog(state_folder(), must=limits.day is not None, warn=say)),
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits of one edit."""
+    return Limits(
+        settings.whole("max_turns"),
+        settings.whole_or_none("max_tokens"),
+        settings.number_or_none("max_cost"),
+        settings.number_or_none("max_cost_per_day"),
+    )
+
+
+def _refuse_unwritable(file: Path) -> None:
+    """Raise UsageError where nothing can be recorded: that should be known before a reply is paid for."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.exists() and not file.is_file():
+            raise UsageError(f"{file} is no file to --record to: name another")
+        with file.open("ab"):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{file} can't be written ({error.strerror}): name another file to --record to"
+        ) from error

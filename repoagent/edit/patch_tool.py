@@ -1,0 +1,240 @@
+"""The tool that the patches of a reply are: fold them into the draft, or say why they do not fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.state import Tool
+from repoagent.edit.guards.deletions import Part, unasked_losses
+from repoagent.edit.guards.scope_question import allowed, can_be_offered, exists, with_shown
+from repoagent.edit.prompt.formats import form_text, short_refusal
+from repoagent.edit.prompt.relevance import guessed
+from repoagent.edit.request import Draft, names_file
+from repoagent.edit.small_models.excerpts import rows_now
+from repoagent.edit.tools import ToolContext, is_ignored_here
+from repoagent.edit.ui import needed
+from repoagent.errors import NothingDone, Refused
+from repoagent.git.files import read_source
+from repoagent.patch.apply_file import Applied, apply_patches, read_answer
+from repoagent.patch.errors import NOTHING, TOLERANCES, NoPatch, PatchRefused, Problem
+from repoagent.patch.files import Outcome
+from repoagent.patch.model import FilePatch, decode
+
+NOTHING_TO_DO = {"already-applied", "no-change"}
+NAMES = {  # an edit that can't be made as it was meant: nothing of it is kept
+    "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
+}  # fmt: skip
+PARTLY = "A part of the change was refused; nothing is written yet."
+FITS = "This fits; nothing is written yet, because another part of the edit is missing."
+NOT_A_FILE = "Not applied: what your answer holds is not the whole of what was asked for."
+
+
+def edit_tool(bench: ToolContext) -> Tool:
+    """The tool that a diff in a reply is: fold it into the draft, or say why it does not fit."""
+
+    def perform(action: Action) -> Observation:
+        try:
+            return _folded(bench, action.body)
+        except PatchRefused as error:
+            closed = [problem.path for problem in error.problems if problem.reason == "out-of-scope"]
+            needed = can_be_offered(bench, closed)
+            if not allowed(bench, needed):
+                return _refused(bench, error, action.body)
+        except NoPatch as error:
+            text = bench.sent_back(NOT_A_FILE if bench.loose else str(error))
+            return Observation("edit", text, ok=False, shown="the reply holds no change that can be applied")
+        except Refused as error:  # a path in a submodule, or through a link
+            return Observation("edit", bench.sent_back(str(error)), ok=False, error=error, shown=str(error))
+        try:
+            seen = _folded(bench, action.body)
+        except PatchRefused as error:
+            seen = _refused(bench, error, action.body)
+        return with_shown(bench, seen, needed)
+
+    return Tool("edit", form_text(bench.form), perform, replay=True, loose=bench.loose)
+
+
+def _folded(bench: ToolContext, answer: str) -> Observation:
+    """What comes of the patches of an answer that all fit. Raises what `apply_patches` does."""
+    draft, placed = bench.draft, bench.placements
+    try:
+        applied, parts = _fit(bench, draft, answer, bench.kept)
+    except PatchRefused as error:
+        if not draft.edits:
+            raise
+        draft, placed = Draft(draft.sources), []  # after a setback many models send the whole edit again
+        try:
+            applied, parts = _fit(bench, draft, answer, ())
+        except PatchRefused as other:
+            raise (error if error.fits else other) from None
+        whole = {change.name for change in (*bench.draft.edits, *(result.change for result in bench.kept))}
+        if not applied.named >= whole | bench.missing.keys():
+            raise
+    if guess := guessed(applied.placements, draft, bench.seen):
+        return Observation("edit", bench.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
+    words = "\n\n".join([*bench.said, answer])
+    if lost := unasked_losses(
+        applied, bench.request.instruction, words, _originals(draft), parts=parts, loose=bench.loose
+    ):
+        return Observation("edit", bench.sent_back(lost), ok=False, data={"reasons": ["lost-definition"]})
+    bench.missing = {path: part for path, part in bench.missing.items() if path not in applied.named}
+    if bench.missing:
+        bench.said.append(answer)
+        bench.kept = tuple(
+            Outcome(change, tuple(place for place in applied.placements if place.path == change.name))
+            for change in applied.changes
+        )
+        text = f"{FITS}\n\n{bench.still_missing}"
+        return Observation("edit", text, ok=False, data={"partial": True}, shown=bench.waiting)
+    bench.refusals = 0
+    bench.drop_kept()
+    bench.draft = draft.with_changes(applied.changes)
+    bench.placements = [*placed, *applied.placements]
+    bench.editable |= {change.path for change in applied.changes if change.path}
+    return Observation("edit", _applied_text(applied), final=True)
+
+
+def _fit(
+    bench: ToolContext, draft: Draft, answer: str, kept: Sequence[Outcome]
+) -> tuple[Applied, list[Part]]:
+    from repoagent.syntax.regressions import parses_worse
+
+    patches = _read(bench, draft, answer)
+    applied = apply_patches(
+        patches,
+        draft.texts(),
+        scope=bench.editable & set(draft.texts()),
+        may_create=lambda path: _may_create(bench, path),
+        strict=bench.request.strict,
+        parses_worse=parses_worse if bench.request.parse_check else None,
+        exists=lambda path: exists(bench, path),
+        kept=kept,
+    )
+    return applied, _parts(draft, patches)
+
+
+def _refused(bench: ToolContext, error: PatchRefused, answer: str) -> Observation:
+    known = all(problem.reason == "already-applied" for problem in error.problems)
+    if known and bench.draft.edits and not bench.missing:
+        return Observation("edit", f"{error}\nNothing is left to do.", final=True)
+    reasons = sorted({problem.reason for problem in error.problems})
+    nothing = NothingDone(f"nothing was changed: {error}") if set(reasons) <= NOTHING_TO_DO else error
+    text = short_refusal(error) if bench.short else str(error)
+    missing = _missing(error.problems)
+    partial = bench.drafts and bool(error.fits) and bool(missing) and NAMES.isdisjoint(reasons)
+    if partial:
+        bench.kept, bench.refusal = error.fits, error
+        bench.said.append(answer)
+        bench.missing = {path: part for path, part in bench.missing.items() if path not in error.named}
+        bench.missing |= missing
+        text = text.replace(NOTHING, PARTLY, 1)
+    return Observation(
+        "edit",
+        bench.sent_back(text),
+        ok=False,
+        data={"reasons": reasons, "hunks": len(error.problems)} | ({"partial": True} if partial else {}),
+        error=nothing,
+        shown="\n".join(
+            [*(problem.brief for problem in error.problems), *([bench.waiting] if partial else [])]
+        ),
+    )
+
+
+def _missing(problems: Sequence[Problem]) -> dict[str, str]:
+    """What of each file must be sent again, in words; a hunk that has nothing to do must not."""
+    hunks: dict[str, set[int]] = {}
+    for problem in problems:
+        if problem.reason in NOTHING_TO_DO:
+            continue
+        hunks.setdefault(problem.path, set()).add(problem.hunk)
+    return {
+        path: f"all of {path}"
+        if 0 in numbers
+        else f"hunk{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))} of {path}"
+        for path, numbers in hunks.items()
+    }
+
+
+def _read(bench: ToolContext, draft: Draft, answer: str) -> list[FilePatch]:
+    """The patches of an answer; where whole files or functions were asked for, with what their fences are for."""
+    ended = not bench.short  # else a reply that reached its length limit is not continued
+    patches = list(read_answer(answer, loose=bench.loose, known=draft.texts(), ended=ended))
+    if not bench.loose:
+        return patches
+    from repoagent.edit.small_models.replies import Shown, understood
+
+    texts = draft.texts()
+    files = {}
+    for path in bench.editable & set(texts):
+        if text := decode(texts[path].data):
+            source = _source_lines(draft, path)
+            parts = _shown_parts(bench, source, path, text.lines)
+            words = frozenset(re.findall(r"\w+", bench.request.instruction))
+            files[path] = Shown(path, text.lines, parts, source, words)
+    missing = [path for path in bench.request.paths if path not in texts]
+    return understood(
+        patches, files, bench.request.instruction, lambda path: _may_create(bench, path), missing
+    )
+
+
+def _source_lines(draft: Draft, path: str) -> tuple[str, ...]:
+    source = draft.sources.get(path)
+    before = decode(source.data) if source is not None and source.data is not None else None
+    return () if before is None else before.lines
+
+
+def _shown_parts(
+    bench: ToolContext, before: tuple[str, ...], path: str, now: tuple[str, ...]
+) -> tuple[tuple[tuple[int, int], tuple[str, ...]], ...]:
+    """The parts of a file that the model was shown, where they are now."""
+    return tuple((rows_now(window, before, now), window.names) for window in bench.windows.get(path, ()))
+
+
+def _originals(draft: Draft) -> dict[str, bytes]:
+    return {path: source.data for path, source in draft.sources.items() if source.data is not None}
+
+
+def _parts(draft: Draft, patches: Sequence[FilePatch]) -> list[Part]:
+    """The old and new lines of each part of a file that came anew as a whole."""
+    texts = draft.texts()
+    found: list[Part] = []
+    for patch in patches:
+        text = decode(texts[patch.name].data) if patch.rows and patch.name in texts else None
+        if text is not None and patch.rows and patch.whole is not None:
+            found.append(
+                (patch.name, text.lines[slice(*patch.rows)], patch.whole.removesuffix("\n").split("\n"))
+            )
+    return found
+
+
+def _may_create(bench: ToolContext, path: str) -> bool:
+    """Whether the model may make this file: one that is there but was not shown to it is not new."""
+    if bench.why_not(path):
+        return False
+    if path in bench.request.paths:
+        return True
+    request = bench.request
+    if not request.create and request.scope != "repo":
+        tail_of_known = any(known.endswith(f"/{path}") for known in bench.draft.sources)
+        if tail_of_known or not names_file(request.instruction, path):
+            return False
+    return read_source(bench.worktree, path).data is None and not is_ignored_here(bench, path)
+
+
+def _applied_text(applied: Applied) -> str:
+    """Where the hunks went; then, a line each, what the program had to forgive in one."""
+    plain = {"exact", *TOLERANCES}
+    places = ", ".join(
+        f"{place.path}:{place.line}" + ("" if place.level in plain else f" ({place.level})")
+        for place in applied.placements
+    )
+    said = [f"Applied: {places}." if places else "Applied."]
+    for place in applied.placements:
+        if words := needed(place):
+            hunk = f"Hunk {place.hunk} of {place.path}, line {place.line}" if place.hunk else place.path
+            said.append(f"{hunk}: {words}.")
+    if applied.unclosed:
+        said.append("The diff's fence was not closed; all of it was taken.")
+    return "\n".join(said)

@@ -1,0 +1,197 @@
+"""What is to be remembered of a change is written down before the change is made: a kill between the commit and the
+memory of it then loses neither. The next command completes what was made, and forgets what was not.
+
+Each stands in the git directory, as `repoagent/pending/NAME.json`, and is locked as long as its owner lives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.memory import Done, Story, remember_done
+from repoagent.errors import Refused
+from repoagent.git.files import FileChange
+from repoagent.git.objects import head_commit
+from repoagent.git.process import uninterrupted
+from repoagent.git.transaction.journal import Record
+from repoagent.git.undo_log import Edit, edit_record, list_edits
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Usage
+from repoagent.memory.identity.record import Memory, load
+from repoagent.patch.locate.exact import Placement
+from repoagent.storage import jsonl
+from repoagent.storage.atomic import write_held
+
+VERSION = 1
+STATES = {"undo": "undone", "redo": "redone"}  # what an edit is after them
+
+
+@dataclass
+class Pending:
+    """What the change `event` ("edit", "undo", "redo") of the edit `name` will have to have remembered."""
+
+    worktree: WorkTree
+    name: str
+    event: str
+    descriptor: int | None = None
+
+    @property
+    def path(self) -> Path:
+        return layout(self.worktree).pending / f"{self.name}-{self.event}.json"
+
+    def keep(self, memories: Mapping[str, Memory], content: Mapping[str, Any]) -> None:
+        """Write down `content`, and which file has which memory. Raises Refused where that can't be done."""
+        names = {path: memory.folder.name for path, memory in memories.items()}
+        value = {"version": VERSION, "event": self.event, "id": self.name, "memories": names, **content}
+        self.drop()
+        self.descriptor = write_held(self.path, jsonl.dumps(value))
+
+    def drop(self) -> None:
+        """It is remembered, or nothing was made: forget it."""
+        if self.descriptor is not None:
+            self.path.unlink(missing_ok=True)
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+@contextmanager
+def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
+    """What was written down and not dropped at the end is dropped if nothing was made; else the next command has it."""
+    one = Pending(worktree, name, event)
+    try:
+        yield one
+    finally:
+        if one.descriptor is not None:
+            with uninterrupted():
+                if _made(worktree, name, event) is False:
+                    one.drop()
+                else:
+                    os.close(one.descriptor)
+
+
+def to_remember(
+    story: Story, changes: Sequence[FileChange], placements: Sequence[Placement]
+) -> dict[str, Any]:
+    """The content for an edit."""
+    levels: dict[str, list[str]] = {}
+    for place in placements:
+        levels.setdefault(place.path, []).append(place.level)
+    return {
+        "story": {**asdict(story), "landed": None},
+        "renames": {change.path: change.old_path for change in changes if change.is_rename},
+        "levels": levels,
+    }
+
+
+Tell = Callable[[WorkTree, Edit, Mapping[str, Memory], str], None]
+
+
+def complete(worktree: WorkTree, tell: Tell) -> list[str]:
+    """Have remembered what killed commands could not, in sentences. `tell` is for edits taken back or made again.
+
+    Raises RepoagentError or OSError where the memory can't be written; what is pending then stays so.
+    """
+    said = []
+    for path in waiting(worktree):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with uninterrupted():
+                said += _complete(worktree, path, tell)
+        except BlockingIOError:  # its owner lives
+            continue
+        finally:
+            os.close(descriptor)
+    return said
+
+
+def waiting(worktree: WorkTree) -> list[Path]:
+    """What is written down, by living commands too."""
+    try:
+        return sorted(layout(worktree).pending.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _complete(worktree: WorkTree, path: Path, tell: Tell) -> list[str]:
+    if not path.name.endswith(".json"):  # one that never got its name
+        path.unlink(missing_ok=True)
+        return []
+    value = jsonl.read_document(path, version=VERSION)
+    if value is None:
+        return []
+    try:
+        name, event, folders = str(value["id"]), str(value["event"]), dict(value["memories"])
+        made = _made(worktree, name, event)
+        if made is None:
+            return []
+        said = []
+        if made:
+            edit = next(edit for edit in list_edits(worktree) if edit.id == name)
+            memories = dict(_memories(worktree, folders))
+            if event == "edit":
+                story, done = _story(value["story"]), _done(edit_record(worktree, edit), edit, value)
+                remember_done(worktree, story, done, memories, again=True)
+            else:
+                tell(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
+            said.append(f"the {event} {name} is remembered now")
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused(f"{path} is not what it should be ({error}): remove it") from error
+    path.unlink(missing_ok=True)
+    return said
+
+
+def _made(worktree: WorkTree, name: str, event: str) -> bool | None:
+    """Whether the change came about; None while its journal is open, for it may yet."""
+    if (layout(worktree).journal / f"{name}-{event}").exists():
+        return None
+    edit = next((edit for edit in list_edits(worktree) if edit.id == name), None)
+    return edit is not None and (event == "edit" or edit.undone == (event == "undo"))
+
+
+def _memories(worktree: WorkTree, folders: Mapping[str, str]) -> Iterator[tuple[str, Memory]]:
+    for path, name in folders.items():
+        place = layout(worktree).memory / name
+        identity = load(place)
+        if identity is not None:
+            yield path, Memory(place, identity)
+
+
+def _story(value: Mapping[str, Any]) -> Story:
+    turns = tuple(Turn(**turn) for turn in value["turns"])
+    fields = {**value, "turns": turns, "notes": tuple(value["notes"]), "usage": Usage(**value["usage"])}
+    return Story(**fields)
+
+
+def _done(record: Record, edit: Edit, value: Mapping[str, Any]) -> Done:
+    """What landed, from the bytes that are kept for undo."""
+    steps = {step.path: step for step in record.steps}
+    renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
+    changes = []
+    for path, step in steps.items():
+        if path in renames.values():
+            continue
+        old, new = steps[renames.get(path, path)].old, step.new
+        changes.append(
+            FileChange(
+                renames.get(path, path) if old else None,
+                path if new else None,
+                old.data if old else None,
+                new.data if new else None,
+                old.mode if old else None,
+                new.mode if new else None,
+            )
+        )
+    levels = {path: tuple(found) for path, found in value["levels"].items()}
+    return Done(tuple(changes), edit.commit, levels)

@@ -1,0 +1,309 @@
+"""The prompt of an edit, built from named blocks in an order that caches well: what changes least comes first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.checks import start_of
+from repoagent.edit.request import EditRequest, Target
+from repoagent.errors import Refused, UsageError
+from repoagent.git.facts import Facts
+from repoagent.git.files import Source
+from repoagent.llm.conversation import Turn, imitation, to_messages
+from repoagent.llm.model import Message, Part, Request, Schema, fence
+from repoagent.llm.usage import estimate, estimate_tokens
+from repoagent.patch.model import decode
+from repoagent.storage.secrets import mask, without_secrets
+
+if TYPE_CHECKING:
+    pass
+
+REMINDS = "\nAnswer with "  # how what a small model reads last begins
+NEIGHBORS = "These often change with it, or are named like it; read one only if you need it"
+LANGUAGES, SUBJECTS = 4, 4  # of the repository that are told
+MOST_NAMED = 8  # files to edit that the rules name again
+WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is sent before any turn: the system parts, and the parts of the opening message (the request is last, and
+    ends in the `reminder`).
+
+    `afresh`: after a setback the model is asked anew, and only told what was wrong: a small one copies what it sees,
+    its own bad answer and the words of the error too.
+    """
+
+    system: tuple[Part, ...]
+    opening: tuple[Part, ...]
+    reminder: str = ""
+    afresh: bool = False
+    grammar: str = ""  # of an answer in the form that was asked for first
+    tools: tuple[Schema, ...] = ()  # those that are offered as native ones
+
+    def request(
+        self,
+        turns: Sequence[Turn],
+        nonce: str,
+        *,
+        key: str,
+        max_output_tokens: int,
+        messages_of: Callable[[Sequence[Turn], str], Sequence[Message]] = to_messages,
+    ) -> Request:
+        """The request for the next reply after `turns` (which begin with the person's request); `messages_of` makes
+        messages of them."""
+        if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
+            message = self._anew(turns)
+            same = message.parts[-1].text.endswith(self.reminder)
+            grammar = self.grammar if same else ""
+            return Request(self.system, (message,), max_output_tokens, key, grammar, warmth(turns))
+        first, *later = messages_of(turns, nonce)
+        messages = [Message("user", (*self.opening, *first.parts[1:])), *later]
+        if len(turns) > 1:
+            *before, last = messages[-1].parts
+            messages[-1] = Message("user", (*before, replace(last, cache=True)))
+        return Request(
+            self.system, tuple(messages), max_output_tokens, key, self.grammar,
+            tools=self.tools, stop=imitation(messages),
+        )  # fmt: skip
+
+    def alone(self, *, key: str, max_output_tokens: int, temperature: float | None) -> Request:
+        """The request without anything that was said before."""
+        message = Message("user", self.opening)
+        return Request(self.system, (message,), max_output_tokens, key, self.grammar, temperature)
+
+    def _anew(self, turns: Sequence[Turn]) -> Message:
+        """The opening, with what was said of the last reply."""
+        last = max(number for number, turn in enumerate(turns) if turn.role != "observation")
+        seen = [turn for turn in turns[last + 1 :] if turn.meta.get("ok") == "no"]
+        text, reminder = "", self.reminder
+        for turn in seen:
+            said, mark, rest = turn.text.rpartition(REMINDS)
+            reminder = f"{mark}{rest}\n" if mark else reminder
+            said = (said if mark else rest).strip()
+            own = turn.meta.get("kind") not in {"check", "hook"}
+            text += f"{said}\n" if own else f"{fence(start_of(said), 'output')}\n"
+        request = self.opening[-1].text.removesuffix(self.reminder)
+        note = f"{request}\nAn earlier answer was not good:\n{text}{reminder}"
+        return Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
+
+
+def warmth(turns: Sequence[Turn]) -> float:
+    """The temperature for a small model's next try."""
+    return min(WARMER * sum(turn.role == "assistant" for turn in turns), WARMEST)
+
+
+def prompt_text(name: str) -> str:
+    """A text of `edit/prompts/`."""
+    return (files("repoagent.edit") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
+    """What is asked, apart from the wording of the prompt: a cassette is matched on it."""
+    return json.dumps(
+        {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn},
+        ensure_ascii=False,
+        sort_keys=True,
+    )
+
+
+def build(
+    *,
+    protocol: str,
+    repository: Sequence[Part],
+    facts: str,
+    history: str,
+    neighbors: str,
+    memory: str,
+    sources: Iterable[Source],
+    subjects: str,
+    rules: str,
+    request: EditRequest,
+    reminder: str,
+    excerpts: Mapping[str, str],
+    afresh: bool,
+    grammar: str,
+    note: str = "",
+    about_files: str = "",
+    earlier: str = "",
+    uses: str = "",
+) -> Prompt:
+    """Order the blocks, what changes least first: the repository, files for reading, what belongs to the edited files
+    and these, then what each commit or the request changes. Empty ones are left out; breakpoints stand where the next
+    edit may have the same beginning.
+
+    A file with an entry in `excerpts` is shown as that text; `about_files` comes after all files.
+    """
+    known = list(sources)
+    files = [
+        Part(excerpts.get(source.path) or file_block(source, role), f"{name} {source.path}")
+        for paths, role, name in (
+            (set(request.read) - set(request.paths), "for reading only", "read"),
+            (set(request.paths), "file to edit", "file"),
+        )
+        for source in known
+        if source.path in paths
+    ]
+    read = sum(part.name.startswith("read ") for part in files)
+    system = _cached([Part(protocol, "protocol"), *repository])
+    blocks = [
+        *_cached([Part(_headed("The repository", facts), "facts"), *files[:read]], read),
+        *_cached(
+            [
+                Part(_quoted("History", history), "history"),
+                Part(_quoted(NEIGHBORS, neighbors, "neighbors"), "neighbors"),
+                Part(_quoted("Memory", memory), "memory"),
+                *files[read:],
+                Part(about_files, "long files"),
+            ]
+        ),
+        Part(subjects, "subjects"),
+        Part(_quoted("Earlier", earlier), "earlier"),
+        Part(_quoted("Uses", uses), "uses"),
+        Part(rules, "rules"),
+        Part(request_block(request) + note + reminder, "request"),
+    ]
+    return Prompt(tuple(system), tuple(part for part in blocks if part.text), reminder, afresh, grammar)
+
+
+def _cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
+    """Those of `parts` that say something, with a breakpoint after the last, unless it is not `worth` one."""
+    said = [part for part in parts if part.text]
+    if said and worth:
+        said[-1] = replace(said[-1], cache=True)
+    return said
+
+
+def repository_line(facts: Facts) -> str:
+    """The branch and the languages with the most files, which stay the same from one commit to the next."""
+    languages = [name for name, _ in facts.languages if not name.startswith(".")][:LANGUAGES]
+    return "; ".join(filter(None, [f"branch {facts.head.branch or '(detached HEAD)'}", ", ".join(languages)]))
+
+
+def subjects_block(facts: Facts) -> str:
+    """The last subjects, for the style of the commit message."""
+    text = "\n".join(facts.subjects[:SUBJECTS])
+    return f"Last commit subjects:\n{fence(text, 'subjects')}\n\n" if text else ""
+
+
+def facts_block(facts: Facts) -> str:
+    """Both of them."""
+    return f"{repository_line(facts)}\n{subjects_block(facts)}".strip()
+
+
+def rules_block(request: EditRequest, editable: Collection[str]) -> str:
+    """What this command line lets the model do, as `edit/verify` then judges it, and what becomes of the edit."""
+    further = sorted(set(editable) - set(request.paths))
+    own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
+    if request.scope == "repo":
+        kept = f" (not {', '.join(map(_code, request.read))})" if request.read else ""
+        may = f"You may change {own}, any other file once you have read it{kept}, and create files."
+    else:
+        more = f" and, read first, {', '.join(map(_code, further))}" if further else ""
+        new = "files" if request.create else "a file that the request names"
+        may = (
+            f"You may change {own}{more}, and create {new}. Other files you may read, not change. If the request "
+            "can't be done so, change nothing: `<reject>` and name the files needed. What should only follow (tests, "
+            "docs, a changelog) name in `<finish>`."
+        )
+    lines = ["Rules of this run:", may]
+    if request.check is not None and not request.dry_run:
+        done = "kept" if request.commit.no_commit else "committed"
+        lines.append(
+            f"After your edit {_code(without_secrets(request.check.command))} runs; it is {done} only if that passes. "
+            + (
+                "A test that pins the old behaviour is part of the task: change it too."
+                if request.scope == "repo"
+                else "If it fails for a test that pins the old behaviour and that you may not change, `<reject>` and "
+                "name it."
+            )
+        )
+    return "\n".join(lines) + "\n\n"
+
+
+def _code(text: str) -> str:
+    """A path or a command in backticks, or quoted where these can't hold it."""
+    return f"`{text}`" if text.isprintable() and "`" not in text else quoted(text)
+
+
+def shown(data: bytes) -> str:
+    """A file as a model sees it: decoded, lines ended by a plain newline, bytes that are no text as U+FFFD,
+    keys and tokens masked.
+
+    Raises Refused for a binary file.
+    """
+    text = decode(data)
+    if text is None:
+        raise Refused("this file is binary; only text can be shown and edited")
+    whole = "\n".join(text.lines) + ("\n" if text.final_newline and text.lines else "")
+    return mask(whole.encode("utf-8", "replace").decode() if text.errors != "strict" else whole)
+
+
+def file_block(source: Source, role: str) -> str:
+    """One file, so fenced that nothing in it can end the block or pass for a turn."""
+    name = named(source.path)
+    if source.data is None:
+        return f"File {name} ({role}) does not exist yet: create it.\n\n"
+    text = shown(source.data)
+    count = text.count("\n") + (not text.endswith("\n") and bool(text))
+    remarks = [f"{count} line" + "s" * (count != 1)]
+    if text and not text.endswith("\n"):
+        remarks.append("no newline at its end")
+    label = f"file path={quoted(source.path)}"
+    return f"File {name} ({role}; {', '.join(remarks)}):\n{fence(text, label)}\n\n"
+
+
+def named(path: str) -> str:
+    """A path in prose: as it is, or quoted where it holds what would break the line."""
+    return path if path.isprintable() else quoted(path)
+
+
+def quoted(path: str) -> str:
+    """A path in double quotes, on one line."""
+    return json.dumps(path, ensure_ascii=False)
+
+
+def request_block(request: EditRequest) -> str:
+    """The request itself, with the places that the person pointed at."""
+    places = [place for place in map(_place, request.targets) if place]
+    lines = ["Request:", request.instruction.strip()]
+    if places:
+        lines += ["", "The request is about: " + "; ".join(places) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def check_fits(request: Request, context_tokens: int | None) -> None:
+    """Raise UsageError when the prompt can't fit the model, before anything is sent."""
+    if context_tokens is None:
+        return
+    needed = estimate(request).input
+    if needed > context_tokens:
+        parts = [*request.system, *(part for message in request.messages for part in message.parts)]
+        largest = max(parts, key=lambda part: part.media.tokens if part.media else estimate_tokens(part.text))
+        raise UsageError(
+            f"the prompt has about {needed:,} tokens and the model takes {context_tokens:,}; "
+            f"the largest block is {largest.name or 'a turn'}: name fewer files, or take a model with a larger window."
+        )
+
+
+def _place(target: Target) -> str:
+    if target.symbol:
+        lines = f" (lines {target.first}-{target.last})" if target.first else ""
+        return f"{target.symbol} in {named(target.path)}{lines}"
+    if target.first:
+        return f"lines {target.first}-{target.last} of {named(target.path)}"
+    return ""
+
+
+def _headed(title: str, text: str) -> str:
+    return f"{title}:\n{text.strip()}\n\n" if text.strip() else ""
+
+
+def _quoted(title: str, text: str, tag: str = "") -> str:
+    """A block of other people's words, so fenced that nothing in it can pass for the protocol or a turn."""
+    return _headed(title, fence(text.strip() + "\n", tag or title.lower())) if text.strip() else ""

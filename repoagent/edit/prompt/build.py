@@ -1,0 +1,374 @@
+"""Where keys and tokens are masked on their way to a model, and put back in what it writes.
+
+What a file holds is masked as it is shown (`context.shown`), all else as it becomes part of a prompt or an
+observation. Of what comes back only the patches are unmasked: they must fit the real bytes.
+
+The prompt for some files of an edit, composed of what was gathered.
+
+From what is known of an edit to the prompt and the tools: in which form, and with how much of each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.native_tools import schemas
+from repoagent.agent.protocol import protocol_text
+from repoagent.agent.state import EDIT, Tool
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.guards.scope import WhyNot
+from repoagent.edit.patch_tool import edit_tool
+from repoagent.edit.prompt import blocks
+from repoagent.edit.prompt.context_files import Found, context_parts
+from repoagent.edit.prompt.formats import (
+    ASKED_LINES,
+    FUNCTION_LINES,
+    LOOSE,
+    WHOLE_LINES,
+    Asked,
+    Form,
+    choose,
+    fence_grammar,
+    fits_whole,
+    reminder,
+)
+from repoagent.edit.prompt.large_files import FileContext, long_files
+from repoagent.edit.prompt.relevance import Touched
+from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.small_models.excerpts import (
+    Window,
+    answered_windows,
+    excerpt,
+    fence_mark,
+    find_models,
+    find_windows,
+    question,
+    shown_text,
+    whole_text,
+)
+from repoagent.edit.small_models.repair import RENAMES
+from repoagent.edit.tools import (
+    ToolContext,
+    files_tool,
+    history_tool,
+    neighbors_tool,
+    outline_tool,
+    read_limit,
+    read_tool,
+    recall_tool,
+    search_tool,
+    uses_tool,
+)
+from repoagent.git.facts import Facts
+from repoagent.git.files import Source
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.model import Part
+from repoagent.llm.usage import estimate_tokens
+from repoagent.memory.identity.record import Memory
+from repoagent.storage.secrets import mask, unknown_in, unmask
+
+if TYPE_CHECKING:
+    from repoagent.edit.prompt.blocks import Prompt
+
+
+def masked_prompt(prompt: Prompt) -> Prompt:
+    """The prompt without keys and tokens."""
+    return replace(prompt, system=_masked(prompt.system), opening=_masked(prompt.opening))
+
+
+def masked_tool(tool: Tool, bench: ToolContext) -> Tool:
+    """The tool as a model may use it: what it tells is masked, and a patch it is given has the real text again."""
+
+    def perform(action: Action) -> Observation:
+        if tool.name == EDIT:
+            action = replace(action, body=unmask(action.body))
+            if made_up := _made_up(action.body, bench):
+                text = f"There is no {made_up}: write what the file shows, or a placeholder of another kind."
+                return Observation(EDIT, bench.sent_back(text), ok=False)
+        seen = tool.perform(action)
+        return replace(seen, text=mask(seen.text))
+
+    return replace(tool, perform=perform)
+
+
+def _made_up(patches: str, bench: ToolContext) -> str:
+    """A placeholder of ours in the patches that stands for nothing and is in no file; "" for none."""
+    files = [text.data for text in bench.draft.texts().values()]
+    return next(
+        (name for name in unknown_in(patches) if not any(name.encode() in data for data in files)), ""
+    )
+
+
+def _masked(parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(replace(part, text=mask(part.text)) for part in parts)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What is known before it is decided how a model is asked."""
+
+    worktree: WorkTree
+    settings: Settings
+    request: EditRequest
+    why_not: WhyNot
+    sources: dict[str, Source]
+    editable: set[str]
+    facts: Facts
+    memories: dict[str, Memory]
+    history: str
+    neighbors: str
+    remembered: str
+    earlier: str = ""
+    uses: str = ""
+    recent: Mapping[str, tuple[Touched, ...]] = field(
+        default_factory=dict
+    )  # lines, of files that may be too long
+    asked: Asked = field(default_factory=Asked)
+    context_files: Found = field(default_factory=Found)
+
+
+def prompt_for(
+    gathered: Gathered,
+    bench: ToolContext,
+    tools: Sequence[Tool],
+    paths: Sequence[str],
+    marks: Mapping[str, str],
+    *,
+    note: str = "",
+    plain: bool = False,
+) -> blocks.Prompt:
+    """The prompt for `paths`, all of the request's or one of them; `note` comes after the request. `plain` is another
+    wording, for who gave the same bad answer twice."""
+    request, sources, form, short = gathered.request, gathered.sources, bench.form, bench.short
+    native = gathered.asked.native and not short
+    windows = {path: bench.windows[path] for path in paths if path in bench.windows}
+    others = {path for path in request.paths if path not in paths}
+    last = reminder(form, paths, windows, marks, plain=plain) if short else ""
+    alone = form in LOOSE and len(windows.get(paths[0], ())) < 2
+    protocol = blocks.prompt_text("plain") if plain else _protocol(tools, form, short=short, native=native)
+    repository = () if short else context_parts(gathered.context_files)
+    facts = "" if short else blocks.repository_line(gathered.facts)
+    subjects = "" if short else blocks.subjects_block(gathered.facts)
+    rules = "" if short else blocks.rules_block(request, gathered.editable)
+    history = "" if short else gathered.history
+    neighbors = "" if short else gathered.neighbors
+    excerpts = _excerpts(request, sources, paths, windows) if form in LOOSE else {}
+    beside = (
+        facts,
+        history,
+        neighbors,
+        gathered.remembered,
+        subjects,
+        gathered.earlier,
+        gathered.uses,
+        rules,
+        request.instruction,
+        note,
+        last,
+    )
+    texts = (protocol, *beside, *excerpts.values(), *(part.text for part in repository))
+    shown = [source for source in sources.values() if source.path not in others]
+    long = long_files(
+        [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
+        request,
+        FileContext(
+            gathered.settings.whole("edit.inline_limit"),
+            gathered.asked.window,
+            gathered.asked.output_tokens,
+            sum(map(estimate_tokens, texts)),
+            short,
+            gathered.recent,
+        ),
+    )
+    for path, block in long.items():
+        bench.seen[path] = [*bench.seen.get(path, ()), *block.lines]
+    prompt = blocks.build(
+        protocol=protocol,
+        repository=repository,
+        facts=facts,
+        history=history,
+        neighbors=neighbors,
+        memory=gathered.remembered,
+        sources=sorted(shown, key=lambda source: source.path in long),
+        subjects=subjects,
+        rules=rules,
+        request=request,
+        reminder=last,
+        afresh=short,
+        excerpts={**excerpts, **{path: block.text for path, block in long.items()}},
+        about_files=blocks.prompt_text("large") + "\n" if long and not short else "",
+        grammar=fence_grammar("" if plain else paths[0], marks[paths[0]]) if alone else "",
+        note=note,
+        earlier=gathered.earlier,
+        uses=gathered.uses,
+    )
+    return masked_prompt(replace(prompt, tools=schemas(tools) if native else ()))
+
+
+def _excerpts(
+    request: EditRequest,
+    sources: Mapping[str, Source],
+    paths: Sequence[str],
+    windows: Mapping[str, Sequence[Window]],
+) -> dict[str, str]:
+    found = {}
+    for path in paths:
+        source = sources[path]
+        if path not in windows:
+            found[path] = whole_text(source)
+            continue
+        models = find_models(path, source.data or b"", request.instruction, WHOLE_LINES)
+        found[path] = excerpt(source, windows[path], models)
+    return found
+
+
+def _protocol(tools: Sequence[Tool], form: Form, *, short: bool, native: bool) -> str:
+    if not short:
+        return blocks.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
+    return (
+        blocks.prompt_text(form)
+        if form in LOOSE
+        else blocks.prompt_text("short") + "\n" + blocks.prompt_text(form)
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An edit that is ready to be asked for.
+
+    `question`, where there is one, is to be asked first: which part of a long file the request is about; `located`
+    then takes the answer. Without one the prompt is good as it is, with the whole files in it. A small model is asked
+    for one file at a time: `prompts` has one for each. `reply_tokens`: how long a reply can reasonably be, where that
+    is known: a small model that writes more goes round in circles.
+    """
+
+    bench: ToolContext
+    tools: tuple[Tool, ...]
+    prompts: tuple[blocks.Prompt, ...]
+    memories: dict[str, Memory]
+    gathered: Gathered
+    asked: Asked
+    question: str = ""
+    reply_tokens: int | None = None
+
+    @property
+    def reminder(self) -> str:
+        """What a small model must read last, here and after each setback."""
+        return self.bench.reminder
+
+    @property
+    def form(self) -> Form:
+        return self.bench.form
+
+    def located(self, answer: str) -> Prepared:
+        """The same edit, with the parts that the answer to `question` names; unchanged when it names none."""
+        return assembled(self.gathered, self.asked, answer) if self.question else self
+
+    @property
+    def blobs(self) -> dict[str, str]:
+        """The hashes of the files that the request is about."""
+        request = self.bench.request
+        known = self.bench.draft.blobs()
+        return {path: known[path] for path in (*request.paths, *request.read)}
+
+
+def assembled(gathered: Gathered, asked: Asked, answer: str | None = None) -> Prepared:
+    """The prompt and the tools. `answer` is that to the question which part of a file is meant.
+
+    A model that is asked in short is a small one: it does better without a protocol to mind, and without what the
+    repository says to assistants.
+    """
+    request, sources = gathered.request, gathered.sources
+    edited = {path: data for path in request.paths if (data := sources[path].data) is not None}
+    renames = RENAMES.search(request.instruction) is not None  # a name is used all over a file
+    lines = ASKED_LINES if asked.form == "function" and not renames else WHOLE_LINES
+    whole = {path: fits_whole(data, asked.output_tokens, lines) for path, data in edited.items()}
+    windows = _windows(request, edited, whole, asked, answer) if asked.form in LOOSE else {}
+    form = choose(asked.form, whole, windows)
+    short = asked.is_short
+    windows = windows if form == "function" else {}
+    marks = {path: fence_mark(shown_text(sources[path], windows.get(path, ()))) for path in request.paths}
+    bench = ToolContext(
+        gathered.worktree,
+        request,
+        Draft(sources),
+        set(gathered.editable),
+        gathered.why_not,
+        form=form,
+        short=short,
+        windows=windows,
+        fits=all(whole.values()),
+        read_limit=read_limit(asked.window),
+        # several files are asked for one at a time: each prompt has its own then
+        reminder=reminder(form, request.paths, windows, marks)
+        if short and (form not in LOOSE or len(request.paths) == 1)
+        else "",
+    )
+    tools = tuple(masked_tool(tool, bench) for tool in ((edit_tool(bench),) if short else _tools(bench)))
+    asks = answer is None and asked.form in LOOSE and form == "search"
+    return Prepared(
+        bench,
+        tools,
+        tuple(
+            prompt_for(gathered, bench, tools, paths, {path: marks[path] for path in paths})
+            for paths in ([(path,) for path in request.paths] if form in LOOSE else [request.paths])
+        ),
+        gathered.memories,
+        gathered,
+        asked,
+        mask(_question(request, edited, whole)) if asks else "",
+        _reply_tokens(sources, request.paths, windows)
+        if form in LOOSE and len(edited) == len(request.paths)
+        else None,
+    )
+
+
+def _reply_tokens(
+    sources: Mapping[str, Source], paths: Sequence[str], windows: Mapping[str, Sequence[Window]]
+) -> int:
+    """Room for half as much again as the longest of what is asked for, and for an explanation."""
+    longest = max(estimate_tokens(shown_text(sources[path], windows.get(path, ()))) for path in paths)
+    return longest + longest // 2 + 400
+
+
+def _windows(
+    request: EditRequest,
+    edited: Mapping[str, bytes],
+    whole: Mapping[str, bool],
+    asked: Asked,
+    answer: str | None,
+) -> dict[str, tuple[Window, ...]]:
+    """The parts of files that are asked for instead of the whole."""
+    limit = max(20, min(WHOLE_LINES, asked.output_tokens // 16))
+    found: dict[str, tuple[Window, ...]] = {}
+    for path, data in edited.items():
+        short = asked.form == "whole" or fits_whole(data, asked.output_tokens, FUNCTION_LINES)
+        if whole[path] and (short or RENAMES.search(request.instruction)):
+            continue
+        places = [
+            (target.first, target.last or target.first)
+            for target in request.targets
+            if target.path == path and target.first is not None
+        ]
+        parts = find_windows(path, data, request.instruction, places, limit)
+        if not parts and answer is not None and not whole[path]:
+            parts = answered_windows(path, data, answer, limit)
+        if parts:
+            found[path] = parts
+    return found
+
+
+def _question(request: EditRequest, edited: Mapping[str, bytes], whole: Mapping[str, bool]) -> str:
+    asked = [question(path, edited[path], request.instruction) for path, fits in whole.items() if not fits]
+    return "\n\n".join(filter(None, asked))
+
+
+def _tools(bench: ToolContext) -> tuple[Tool, ...]:
+    looking = (
+        read_tool, files_tool, search_tool, outline_tool, history_tool, neighbors_tool, uses_tool, recall_tool
+    )  # fmt: skip
+    return edit_tool(bench), *(tool(bench) for tool in looking)

@@ -1,0 +1,158 @@
+"""In which form a model is asked for an edit: diff, SEARCH/REPLACE, whole file, whole function.
+
+Whatever a model is asked for, every form is taken, and all end as the same validated diff.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from repoagent.dataclass import dataclass
+from repoagent.edit.prompt.blocks import REMINDS, prompt_text
+from repoagent.edit.small_models.excerpts import Window
+from repoagent.llm.usage import estimate_tokens
+from repoagent.patch.errors import PatchRefused
+from repoagent.patch.model import decode
+
+Form = Literal["diff", "search", "whole", "function"]
+FORMS: tuple[Form, ...] = ("diff", "search", "whole", "function")
+LOOSE: frozenset[Form] = frozenset({"whole", "function"})  # what a fence is for is then told by what it holds
+
+RETRIES = 2  # refusals in a row in one form, before another is asked for
+WHOLE_LINES = 150  # of a file that is still written anew as a whole
+ASKED_LINES = 60  # of one that is still written anew as a whole, rather than asked which part of it is meant
+FUNCTION_LINES = 40  # of a file that is written anew as a whole even where a part of it would do
+OUTPUT_TOKENS = 16_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model is to be asked for, and how much it can write. `short`: without the protocol of tools and tags,
+    without which small models do better; None leaves that to the form. `window` is how many tokens it takes, in and out
+    together, None where nobody knows. `native`: look-ups are offered as native tools."""
+
+    form: Form = "diff"
+    short: bool | None = None
+    output_tokens: int = OUTPUT_TOKENS
+    window: int | None = None
+    native: bool = False
+
+    @property
+    def is_short(self) -> bool:
+        return self.form in LOOSE if self.short is None else self.short or self.form in LOOSE
+
+
+def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> bool:
+    """Whether a file is short enough to be asked for as a whole, with room left for some growth."""
+    text = decode(data)
+    if text is None:
+        return False
+    return len(text.lines) <= lines and estimate_tokens("\n".join(text.lines)) * 1.3 + 200 < output_tokens
+
+
+def choose(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
+    """The form for these files: `whole` says of each path whether it may be asked for as a whole, `windows` are those
+    of which a part can be. Where neither holds for a file, SEARCH/REPLACE is what is left."""
+    if form not in LOOSE:
+        return form
+    parts = set(windows)
+    if not all(fits or path in parts for path, fits in whole.items()):
+        return "search"
+    return "function" if parts else "whole"
+
+
+def next_form(form: Form, *, fits: bool) -> Form | None:
+    """What to ask for after RETRIES refusals in a row; `fits`: the files may be asked for as a whole.
+
+    Who was asked for whole text is never asked for blocks: a small model copies the example of a block into its
+    answer, word for word.
+    """
+    if form == "diff":
+        return "search"
+    return "whole" if fits and form != "whole" else None
+
+
+def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
+    """The form that is asked for after so many refused edits in a row, when `form` was asked for first."""
+    for _ in range(refusals // RETRIES):
+        form = next_form(form, fits=fits) or form
+    return form
+
+
+def form_text(form: Form) -> str:
+    """How an edit in this form is written, as the prompt says it."""
+    return prompt_text(form)
+
+
+def reminder(
+    form: Form,
+    paths: Sequence[str],
+    windows: Mapping[str, Sequence[Window]] | None = None,
+    marks: Mapping[str, str] | None = None,
+    *,
+    plain: bool = False,
+) -> str:
+    """The last line for a small model, which goes by what it reads last. `marks`: the fence of a file, where it is not
+    the usual one.
+
+    Asked for a sentence before the fence, Qwen2.5-Coder-1.5B wrote now and then the sentence alone, or the fence at
+    its end; one that is told "a fence that begins with" does the same.
+    """
+    if form == "diff":
+        return f"{REMINDS}the diff between the lines ```diff and ```, and nothing else.\n"
+    fences = {path: (marks or {}).get(path, "```") for path in paths}
+    lines = " and ".join(f"{mark}{path}" for path, mark in fences.items())
+    ends = " and ".join(sorted(set(fences.values()), key=len)) or "```"
+    if form == "search":
+        wanted = "the SEARCH/REPLACE blocks"
+    else:
+        wanted = _wanted(paths, windows or {})
+    if plain:
+        return f"{REMINDS}{wanted} with this change, in a code block.\n"
+    return f"{REMINDS}{wanted} between the lines {lines} and {ends}, and nothing else.\n"
+
+
+def _wanted(paths: Sequence[str], windows: Mapping[str, Sequence[Window]]) -> str:
+    parts = [part for path in paths for part in windows.get(path, ())]
+    if not parts:
+        return " and ".join(f"the whole new {path}" for path in paths)
+    named = [" and ".join(part.names) if 0 < len(part.names) < 4 else "part" for part in parts]
+    whole = [path for path in paths if path not in windows]
+    each = ", each in a fence of its own," if len(parts) > 1 else ""
+    rest = f", and the whole new {' and '.join(whole)}," if whole else ""
+    return f"the whole new {' and '.join(named)}{each}{rest}"
+
+
+def fence_grammar(path: str, mark: str) -> str:
+    """GBNF of an answer that is one fence and nothing else, for where llama.cpp holds a model to it. Without a `path`
+    the fence may name a language."""
+    char = mark[0]
+    opening = json.dumps(f"{mark}{path}\n", ensure_ascii=False) if path else f'"{mark}" [a-z]* "\\n"'
+    return (
+        f'root ::= {opening} line+ "{mark}"\n'
+        f'line ::= ([^{char}\\n] [^\\n]*)? "\\n" | "{char}" [^{char}\\n] [^\\n]* "\\n"\n'
+    )
+
+
+UNCHANGED = "Not applied: what you sent is what is there already. Make the change."
+_SHORT = {
+    "elided": "Not applied: a line stands for lines that were left out. Write every line.",
+    "empties-file": "Not applied: most of the lines are missing. Write every line.",
+    "cut-off": "Not applied: the answer ends before its last line.",
+    "no-change": UNCHANGED,
+    "overlap": "Not applied: the same lines are there twice, in two versions. Send each once.",
+    "unknown-file": "Not applied: it can't be told which file your answer is.",
+    "already-applied": "Not applied: the file has this already.",
+    "indentation": "Not applied: the lines are not indented as in the file.",
+}
+
+
+def short_refusal(error: PatchRefused) -> str:
+    """Why an answer was refused, for a small model: a sentence a reason, without advice about other forms."""
+    said: dict[str, None] = {}
+    for problem in error.problems:
+        short = _SHORT.get(problem.reason)
+        said[short or f"Not applied: {problem.text.split(' Look at the added')[0]}"] = None
+    return "\n".join(said)

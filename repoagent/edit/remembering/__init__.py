@@ -1,1 +1,0 @@
-"""What is kept of an edit, in the memory of its files and beside the repository, whenever it is broken off."""

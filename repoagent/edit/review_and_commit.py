@@ -1,0 +1,238 @@
+"""From a finished draft to the commit: look again at the disk, ask, write, check, commit. Or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from repoagent.edit.commit import CommitOutcome, EditSession, SentBack, commit
+from repoagent.edit.diff_stat import DiffStat, read_back
+from repoagent.edit.guards.sensitive import concerns, described, unseen
+from repoagent.edit.request import Draft
+from repoagent.edit.ui import SAID_NO, Decision, Proposal, UserInterface
+from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
+from repoagent.git.file_writer import Moved
+from repoagent.git.files import REGULAR, FileChange, Source, read_source
+from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.errors import PatchRefused
+from repoagent.patch.model import SourceText
+from repoagent.patch.render import canonical_diff
+from repoagent.storage.atomic import write_whole
+
+RELOCATIONS = 3  # someone who saves more often than this between a yes and the write is still at work
+
+
+class _Sensitive(RepoagentError):
+    def __init__(self, sentence: str, paths: tuple[str, ...]) -> None:
+        super().__init__(sentence)
+        self.paths = paths
+
+
+class Unasked(_Sensitive, Refused):
+    """Sensitive files `paths` are a part of the change, nobody has asked for them, and there is nobody to ask."""
+
+
+class Unwanted(_Sensitive, NothingDone):
+    """The person does not want the sensitive files `paths` to be changed."""
+
+
+def review_and_commit(
+    bench: EditSession,
+    edit_id: str,
+    message: Callable[[tuple[FileChange, ...]], str],
+    dialogue: UserInterface,
+    explain: Callable[[], str],
+    *,
+    remarks: tuple[str, ...] = (),
+) -> CommitOutcome:
+    """Take the draft through the person's yes, the write, the check and the commit.
+
+    Raises SentBack for a no with a reason, a failed check or hook (everything is as it was); NothingDone for a plain
+    no or an empty draft; Refused when the change no longer fits the files, or has sensitive ones that nobody asked for
+    (it is kept as a patch file); NotNow, NoCommit and Busy when it fits but can't be committed at present.
+    """
+    remarks = (*remarks, *rebind(bench, edit_id))
+    proposal = agreed(bench, edit_id, message, dialogue, explain, remarks=remarks)
+    if bench.request.dry_run:
+        return CommitOutcome(proposal)
+    for _ in range(RELOCATIONS):
+        try:
+            return commit(bench, proposal, edit_id, dialogue)
+        except Moved:
+            dialogue.note("a file was saved meanwhile; placing the change anew")
+            bench.draft = Draft(bench.draft.sources, proposal.changes)
+            moved = rebind(bench, edit_id)
+            proposal = _placed_anew(bench, proposal, moved)
+    raise Refused(f"the files change while repoagent writes; {_keep(bench, proposal.diff, edit_id)}")
+
+
+def agreed(
+    bench: EditSession,
+    edit_id: str,
+    message: Callable[[tuple[FileChange, ...]], str],
+    dialogue: UserInterface,
+    explain: Callable[[], str],
+    *,
+    remarks: tuple[str, ...] = (),
+) -> Proposal:
+    """The draft as a proposal to which the person has said yes; for a dry run it is not asked. Raises as `land`."""
+    if not bench.draft.edits:
+        raise NothingDone("the answer changes nothing: the files are already as it wants them.")
+    proposal = _propose(bench, bench.draft.edits, message, remarks)
+    if bench.request.dry_run:
+        return proposal
+    while (decision := _agreed(proposal, dialogue, explain)).kind == "revise" and decision.changes:
+        if why := _parses_worse(bench, decision.changes):
+            dialogue.say(f"not taken: {why}")
+            continue
+        proposal = _propose(bench, decision.changes, message, remarks)
+    if decision.changes is not None and decision.changes != proposal.changes:
+        proposal = _propose(bench, decision.changes, message, remarks)
+    proposal = replace(proposal, accepted=decision.by_person)
+    _agreed_apart(bench, proposal, dialogue, edit_id)
+    return proposal
+
+
+def rebind(bench: EditSession, edit_id: str) -> tuple[str, ...]:
+    """Bind the draft to what is on disk now. Where the user changed a file meanwhile, the change is placed anew.
+
+    Only exact matches count here: the text is the file's own, so anything else would be a guess. Returns what to
+    tell the person. Raises Refused, with the change kept as a patch file, when it does not fit any more.
+    """
+    touched = [path for change in bench.draft.edits for path in (change.old_path, change.path) if path]
+    fresh = {path: read_source(bench.worktree, path) for path in dict.fromkeys(touched)}
+    stale = [
+        path
+        for path, source in fresh.items()
+        if path in bench.draft.sources and _differs(bench, path, source)
+    ]
+    appeared = [
+        c.path
+        for c in bench.draft.edits
+        if c.path and c.path != c.old_path and fresh[c.path].data is not None
+    ]
+    if not stale and not appeared:
+        return ()
+    diff = _shown(bench, bench.draft.edits)[0]
+    if appeared:
+        raise Refused(f"{', '.join(appeared)} exists by now; {_keep(bench, diff, edit_id)}")
+    names = ", ".join(stale)
+    texts = {
+        path: SourceText(source.data, source.mode or REGULAR)
+        for path, source in fresh.items()
+        if source.data is not None
+    }
+    new = {change.path for change in bench.draft.edits if change.is_new or change.is_rename}
+    try:
+        applied = apply_answer(diff, texts, may_create=lambda path: path in new, strict=True)
+    except PatchRefused as error:
+        kept = _keep(bench, diff, edit_id)
+        raise Refused(f"{names} was changed meanwhile and the edit does not fit any more; {kept}") from error
+    bench.draft = Draft({**bench.draft.sources, **fresh}, applied.changes)
+    bench.placements = list(applied.placements)
+    return (f"{names} was changed meanwhile; the edit was placed on the new text",)
+
+
+def _differs(bench: EditSession, path: str, source: Source) -> bool:
+    known = bench.draft.sources[path]
+    return (known.data, known.mode) != (source.data, source.mode)
+
+
+def _propose(
+    bench: EditSession,
+    changes: tuple[FileChange, ...],
+    message: Callable[[tuple[FileChange, ...]], str],
+    remarks: tuple[str, ...],
+) -> Proposal:
+    diff, stat = _shown(bench, changes)
+    names = {change.name for change in changes}
+    request = bench.request
+    found = concerns(changes, request.paths, bench.worktree, request.sensitive)
+    return Proposal(
+        changes, diff, stat, message(changes),
+        placements=tuple(place for place in bench.placements if place.path in names),
+        remarks=(*remarks, *(concern.sentence for concern in found), *unseen(changes), *_doubts(changes)),
+        concerns=found,
+    )  # fmt: skip
+
+
+def _parses_worse(bench: EditSession, changes: Sequence[FileChange]) -> str:
+    """Which file would no longer parse, and why; "" for none, or where that is not asked for."""
+    from repoagent.syntax.regressions import parses_worse
+
+    for change in changes if bench.request.parse_check else ():
+        after = change.after if change.path is not None else None
+        if after is not None and (worse := parses_worse(change.name, change.before, after)):
+            return f"{worse} (--no-parse-check takes it)"
+    return ""
+
+
+def _doubts(changes: Sequence[FileChange]) -> Iterator[str]:
+    """What the grammars do not understand of a change that is no reason to refuse it."""
+    from repoagent.syntax.regressions import parse_doubt
+
+    for change in changes:
+        if change.path is not None and change.after is not None:
+            doubt = parse_doubt(change.path, change.before, change.after)
+            if doubt:
+                yield doubt
+
+
+def _shown(bench: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
+    """The diff that says exactly what `changes` would write: a second parser has read the one in the other."""
+    diff = canonical_diff(changes, hash_name=bench.worktree.object_format)
+    return diff, read_back(diff, changes)
+
+
+def _placed_anew(bench: EditSession, proposal: Proposal, remarks: tuple[str, ...]) -> Proposal:
+    changes = bench.draft.edits
+    diff, stat = _shown(bench, changes)
+    return replace(
+        proposal, changes=changes, diff=diff, stat=stat, placements=tuple(bench.placements),
+        remarks=(*proposal.remarks, *remarks),
+    )  # fmt: skip
+
+
+def _agreed(proposal: Proposal, dialogue: UserInterface, explain: Callable[[], str]) -> Decision:
+    """The yes, with the changes as the person wants them, or what to ask about instead. Raises NothingDone or
+    SentBack on a no."""
+    while True:
+        decision: Decision = dialogue.decide(proposal)
+        if decision.kind == "explain":
+            try:
+                dialogue.explained(explain())
+            except (ModelError, LimitReached) as error:  # the change is there all the same, and the question
+                dialogue.explained(f"(no explanation: {error})")
+        elif decision.kind == "no" and decision.reason:
+            raise SentBack("person", f"The person did not accept the change: {decision.reason}")
+        elif decision.kind == "no" or decision.changes == ():
+            raise NothingDone(f"{SAID_NO}.")
+        else:
+            return decision
+
+
+def _agreed_apart(bench: EditSession, proposal: Proposal, dialogue: UserInterface, edit_id: str) -> None:
+    """A yes of its own for sensitive files that nobody asked for. Raises NothingDone, or Refused without a person."""
+    unasked = [concern for concern in proposal.concerns if not concern.asked]
+    if not unasked or bench.request.allow_sensitive:
+        return
+    agreed = dialogue.agrees(unasked)
+    if agreed:
+        return
+    kept = _keep(bench, proposal.diff, edit_id)
+    paths = tuple(concern.path for concern in unasked)
+    if agreed is None:
+        raise Unasked(
+            f"{described(unasked)}, and that was not asked for: say --allow-sensitive if it is meant; {kept}",
+            paths,
+        )
+    raise Unwanted(f"{SAID_NO}; {kept}", paths)
+
+
+def _keep(bench: EditSession, diff: str, edit_id: str) -> str:
+    """Keep a change that could not be applied, and say where; outside of a repository there is no place for it."""
+    if not bench.worktree.git_dir.is_dir():
+        return "nothing was written"
+    path = bench.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
+    write_whole(path, diff.encode("utf-8", "surrogateescape"))
+    return f"the change is kept in {path}"

@@ -1,0 +1,564 @@
+"""Look for a pattern of the model's in the files of the repository: bounded in time, memory and output.
+
+What an edit has on the table, and the tools to look around. They close over it; the loop only sees values.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.state import Tool
+from repoagent.dataclass import dataclass
+from repoagent.edit.file_list import left_out_text, list_files, listing_text
+from repoagent.edit.guards.scope import WhyNot, why_content_is_off_limits
+from repoagent.edit.prompt.blocks import quoted, shown
+from repoagent.edit.prompt.formats import LOOSE, Form, form_after, form_text, reminder
+from repoagent.edit.prompt.large_files import read_part
+from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.small_models.excerpts import Window
+from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.git.files import Source, check_path, is_ignored, read_source
+from repoagent.git.process import GitError, git_stream
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.model import fence
+from repoagent.patch.model import decode
+
+if TYPE_CHECKING:
+    from repoagent.llm.attachments import Attachments
+    from repoagent.llm.media import Media
+    from repoagent.patch.errors import PatchRefused
+    from repoagent.patch.files import Outcome
+    from repoagent.patch.locate.exact import Placement
+    from repoagent.syntax.outline.symbol import Symbol
+
+MATCH_LIMIT = 60
+FILE_LIMIT = 20  # of one file among several
+LINE_LIMIT = 200
+SECONDS = 5.0
+LARGEST = 4 * 1024 * 1024  # bytes of matching lines that are looked at
+LONGEST = 300  # characters of a pattern
+# As Python reads a pattern: \w and (?i) know all letters, and $ matches before the CR of a CRLF file.
+_AS_PYTHON = "(*UCP)(*ANYCRLF)"
+_UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # git takes . for a byte otherwise
+# What git reads in another way than Python does: anchors of the whole text, and counts without a minimum.
+_DIFFERS = re.compile(r"\\.|\{(?=,\d+\})")
+_INSTEAD = {r"\A": "^", r"\Z": "$", r"\z": "$", "{": "{0"}
+# Without PCRE: what the C library does not know, and what it takes ages or all memory for.
+_PERL = re.compile(r"(?<!\\)\(\?.{0,2}|\\[dDAzZ]|(?<!\\)[*+?}][?+]")
+_COSTLY = re.compile(r"\\[1-9]|\)\{|\{\d{3}|\{\d*,\d{3}")
+_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+_NO_PCRE = "USE_LIBPCRE"  # in what git says when it was built without
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matching lines as `path:line:text`, and a sentence: what was left out, or how else the pattern would match."""
+
+    rows: tuple[str, ...] = ()
+    remark: str = ""
+
+
+def search(
+    top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
+) -> Matches:
+    """Lines that match a Perl regular expression, with their indentation, of tracked and untracked files that may be
+    shown, at most MATCH_LIMIT; of the one file `path`, ignored or not, where that is given. Of a long line the text
+    around the match. `at` is a commit whose files are meant, or "" for those of the index. `output`: `path` is a file
+    in the folder `top`, whatever git knows of it, and case does not count.
+
+    Where no line matches, those that hold the pattern as plain text. Raises UsageError for a pattern that is not valid
+    or takes too long.
+    """
+    if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
+        raise UsageError(
+            f"that pattern is no line of text of at most {LONGEST} characters: search for a part of it"
+        )
+    files = _Files(top, why_not, path, at, output)
+    translated = _DIFFERS.sub(lambda found: _INSTEAD.get(found[0], found[0]), pattern)
+    how: tuple[str, ...] = ("-P", "-e", _AS_PYTHON + translated)
+    try:
+        try:
+            found = files.matches(*how)
+        except GitError as error:
+            if _NO_PCRE not in error.stderr:
+                raise
+            how = _extended(pattern)
+            found = files.matches(*how)
+    except GitError as error:
+        found = files.matches("-F", "-e", pattern) if (reason := _invalid(error)) else Matches()
+        if not found.rows:
+            raise UsageError(reason or "that pattern takes too long: use a simpler one") from None
+        return Matches(found.rows, f"Searched as plain text: {reason}. {found.remark}".rstrip())
+    if not found.rows and re.search(r"\\[<>]", pattern):  # the ends of a word, as grep has them
+        found = files.matches(*how[:-1], re.sub(r"\\[<>]", r"\\b", how[-1]))
+    if not found.rows and _SPECIAL.search(pattern):
+        found = files.matches("-F", "-e", pattern)
+        if found.rows:
+            remark = f"No line matches it as a regular expression; these lines hold it as plain text. {found.remark}"
+            return Matches(found.rows, remark.rstrip())
+    return found if found.rows else Matches((), _nothing(pattern, files.count("-i", *how)))
+
+
+def _nothing(pattern: str, otherwise: int) -> str:
+    if otherwise:
+        lines = "1 line matches" if otherwise == 1 else f"{otherwise:,} lines match"
+        return f"No line matches; {lines} without regard to case: begin with (?i)."
+    return (
+        r"No line matches: each line is searched alone, without its \n."
+        if r"\n" in pattern
+        else "No line matches."
+    )
+
+
+def _extended(pattern: str) -> tuple[str, ...]:
+    """The arguments for a git that was built without PCRE. Raises UsageError for what it would misread."""
+    case = ("-i",) if pattern.startswith("(?i)") else ()
+    pattern = pattern.removeprefix("(?i)")
+    if found := _PERL.search(pattern) or _COSTLY.search(pattern):
+        raise UsageError(f"not supported by this git, which was built without PCRE: {found[0]}")
+    return (*case, "-E", "-e", pattern)
+
+
+def _invalid(error: GitError) -> str:
+    """What git says is wrong with the pattern; "" when it failed at a match. Raises the error when it is another."""
+    if error.returncode == 128 and "-e option, '" in error.stderr:
+        why = error.stderr.rpartition("': ")[2]
+        return f"not a valid regular expression: {why}"
+    if error.returncode == 128 and "pcre2" in error.stderr:
+        return ""
+    raise error
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What is searched, see `search`."""
+
+    top: Path
+    why_not: WhyNot
+    path: str
+    at: str | None
+    output: bool
+
+    def _grep(self, *how: str) -> tuple[bytes, bool]:
+        look = ["grep", "-z", "--no-color", "--full-name", *how]
+        if self.output:
+            return _found(self.top, *look, "-a", "-i", "--no-index", "--", self.path)
+        look += ["-I", *([self.at] if self.at else ["--cached"] if self.at == "" else ["--untracked"])]
+        if self.path:
+            look[1:1] = ["--no-exclude-standard"] if self.at is None else []
+            look += ["--", self.path]
+        return _found(self.top, *look)
+
+    def matches(self, *how: str) -> Matches:
+        most = MATCH_LIMIT if self.path else FILE_LIMIT
+        data, late = self._grep("-n", "--column", "-m", f"{most + 1}", *how)
+        rows: list[str] = []
+        seen: Counter[str] = Counter()
+        for name, number, text in _matches(data):
+            name = self._name(name)
+            if self.why_not(name):
+                continue
+            seen[name] += 1
+            if seen[name] > most or len(rows) == MATCH_LIMIT:
+                late = True
+                continue
+            rows.append(f"{number}:{text}" if self.output else f"{name}:{number}:{text}")
+        if late and not rows:
+            raise UsageError("that search takes too long: use a simpler pattern")
+        if not late:
+            return Matches(tuple(rows))
+        full = [name for name, count in seen.items() if count > most and not self.path][:3]
+        where = f" (in {', '.join(full)})" if full else ""
+        return Matches(tuple(rows), f"More matches were left out{where}: search for something narrower.")
+
+    def count(self, *how: str) -> int:
+        data, _ = self._grep("-c", *how)
+        rows = [line.rpartition(b"\0") for line in data.splitlines()]
+        return sum(int(count) for name, _, count in rows if not self.why_not(self._name(os.fsdecode(name))))
+
+    def _name(self, name: str) -> str:
+        return name.removeprefix(f"{self.at}:") if self.at else name
+
+
+def _matches(data: bytes) -> Iterator[tuple[str, str, str]]:
+    for line in data.split(b"\n"):
+        name, _, rest = line.partition(b"\0")
+        number, _, rest = rest.partition(b"\0")
+        column, _, text = rest.partition(b"\0")
+        if column:
+            yield name.decode("utf-8", "surrogateescape"), number.decode(), _around(text, int(column) - 1)
+
+
+def _around(text: bytes, at: int) -> str:
+    """A line, or what stands around the match that begins at byte `at`, with the number of that character."""
+    if len(text) <= LINE_LIMIT:
+        return text.decode(errors="replace")
+    start = max(0, at - LINE_LIMIT // 4)
+    piece = text[start : start + LINE_LIMIT].decode(errors="ignore")
+    place = f"(character {len(text[:at].decode(errors='replace')) + 1}) " if at > LINE_LIMIT else ""
+    return f"{place}{'…' if start else ''}{piece}"
+
+
+class _Enough(Exception):
+    """Thrown into `git_stream`, which then ends git."""
+
+
+def _found(top: Path, *args: str) -> tuple[bytes, bool]:
+    """What `git ARGS` prints, and whether it was cut off."""
+    data = bytearray()
+    try:
+        with git_stream(top, *(os.fsencode(arg) for arg in args), env=_UTF8) as stream:
+            if not _drained(stream, data, time.monotonic() + SECONDS):
+                raise _Enough
+    except _Enough:
+        return bytes(data[: data.rfind(b"\n") + 1]), True
+    except GitError as error:
+        if error.returncode != 1:  # nothing was found
+            raise
+    return bytes(data), False
+
+
+def _drained(stream: IO[bytes], data: bytearray, deadline: float) -> bool:
+    poll = select.poll()
+    poll.register(stream, select.POLLIN | select.POLLHUP)
+    while len(data) < LARGEST and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        chunk = os.read(stream.fileno(), 1 << 16)
+        if not chunk:
+            return True
+        data += chunk
+    return False
+
+
+READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around can't fill the window
+USES_SHOWN = 20  # files of a symbol, or symbols of a file
+GOES_ON = "The model's answer is kept: the same command goes on from it, and nothing is asked twice."
+
+
+def read_limit(window: int | None) -> int:
+    """The most characters of one `read`, for a model that takes so many tokens."""
+    return READ_LIMIT if window is None else max(1_000, min(READ_LIMIT, window * 3 // 8))
+
+
+@dataclass
+class ToolContext:
+    """What one edit has on the table while the loop runs: the draft is what the tools change."""
+
+    worktree: WorkTree
+    request: EditRequest
+    draft: Draft
+    editable: set[str]
+    why_not: WhyNot
+    placements: list[Placement] = field(default_factory=list)
+    form: Form = "diff"
+    short: bool = False  # the model is asked without the protocol: what it is told must be short too
+    windows: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    fits: bool = False  # the files are short enough to be asked for as a whole
+    read_limit: int = READ_LIMIT
+    seen: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # of files that are not shown whole
+    reminder: str = ""
+    refusals: int = 0  # in a row
+    goes_on: str = GOES_ON
+    read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
+    not_ignored: frozenset[str] = frozenset()  # of which git was asked already
+    conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
+    attachments: Attachments | None = None  # None: images and PDFs can't be shown
+    drafts: bool = False  # what fits of a refused edit is kept, until the rest comes
+    kept: tuple[Outcome, ...] = ()  # that, on top of the draft
+    missing: dict[str, str] = field(default_factory=dict)  # by path: the part of its edit that is to come
+    said: list[str] = field(default_factory=list)  # the answers that it is from
+    refusal: PatchRefused | None = None
+    withdraw: str = ""  # how the model drops what is kept, where it can
+    allow: Callable[[Sequence[str]], bool | None] | None = None  # ask whether other files may be changed too
+    at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
+
+    @property
+    def loose(self) -> bool:
+        """Whether a fence may be what it holds, though it does not say so."""
+        return self.short or self.form in LOOSE
+
+    @property
+    def still_missing(self) -> str:
+        """What of an edit in several parts is kept as a draft, and what is missing."""
+        names = [result.change.name for result in self.kept]
+        kept = ", ".join(f"{name}{' (in part)' * (name in self.missing)}" for name in names)
+        missing = "; ".join(self.missing.values())
+        text = (
+            f"Kept as a draft: {kept}. Still missing: {missing}. Send only what is missing. {self.withdraw}"
+        )
+        return text.rstrip()
+
+    @property
+    def waiting(self) -> str:
+        """The same for the user, in a line."""
+        hunks = {(place.path, place.line) for result in self.kept for place in result.placements}
+        fit = "1 hunk fits and is" if len(hunks) == 1 else f"{len(hunks)} hunks fit and are"
+        return f"{fit} kept; waiting for {', '.join(self.missing.values())}"
+
+    def drop_kept(self) -> None:
+        """Forget what is kept of a refused edit."""
+        self.kept, self.missing, self.said, self.refusal = (), {}, [], None
+
+    def sent_back(self, text: str) -> str:
+        """What a model is told of an edit that was refused: why, what of it is missing, and after some of these to try
+        another form."""
+        if self.missing:
+            text = f"{text}\n\n{self.still_missing}"
+        before = form_after(self.form, self.refusals, fits=self.fits)
+        self.refusals += 1
+        now = form_after(self.form, self.refusals, fits=self.fits)
+        paths = self.request.paths
+        if now != before:
+            self.reminder = reminder(now, paths) if self.short else ""
+            return (
+                f"{text}\n\nWrite the edit in another form now.\n\n{form_text(now)}{self.reminder}".rstrip()
+            )
+        return f"{text}\n{self.reminder}".rstrip()
+
+
+def read_tool(bench: ToolContext) -> Tool:
+    """`read`. The `data` of what it shows has the blob of the file."""
+
+    def perform(action: Action) -> Observation:
+        path = action.args.get("path", "")
+        source = known_or_read(bench, path)
+        present = bench.draft.texts().get(source.path)
+        if present is not None and (media := media_in(present.data, source.path)) is not None:
+            return _attached(bench, media)
+        text = current_text(bench, source)
+        said: list[str] = []
+        ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
+        if name:
+            symbols, remark = _symbols(source.path, text.encode("utf-8", "surrogatepass"), name)
+            ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
+            said += filter(None, [remark])
+        for lines in ranges:
+            part = read_part(text, lines, action.args.get("characters", ""), bench.read_limit // len(ranges))
+            if source.path in bench.seen:
+                bench.seen[source.path].append((part.first, part.last))
+            label = f'file path={quoted(source.path)} lines="{part.first}-{part.last}"'
+            if part.characters:
+                label += f' characters="{part.characters[0]}-{part.characters[1]}"'
+            said += filter(None, [fence(part.text, label), part.rest])
+        return Observation("read", "\n".join(said), data={"shown": {source.path: source.blob}})
+
+    text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
+    return Tool("read", text, _reporting("read", perform), replay=True, needs="nothing")
+
+
+def _symbols(path: str, data: bytes, name: str) -> tuple[tuple[Symbol, ...], str]:
+    """The symbols that a model means by `name`, and a sentence where it has written another name. Raises UsageError."""
+    from repoagent.syntax.outline.outline import find_symbols, nearly_named
+
+    try:
+        return find_symbols(path, data, name), ""
+    except UsageError:
+        near = nearly_named(path, data, name)
+        if not near:
+            raise
+        return find_symbols(path, data, near), f"{path} has no symbol {name!r}; this is {near}."
+
+
+def media_in(data: bytes, path: str) -> Media | None:
+    """The image or PDF that a file is; None for text. Raises UsageError for one that is broken or of another kind."""
+    from repoagent.llm.attachments import media_of
+    from repoagent.llm.media import type_of
+
+    if type_of(data) is None and decode(data) is not None:
+        return None
+    try:
+        return media_of(data, path)
+    except UsageError:
+        if data.isascii():  # a text that begins as a GIF or a PDF does
+            return None
+        raise
+
+
+def _attached(bench: ToolContext, media: Media) -> Observation:
+    from repoagent.llm.attachments import in_words
+
+    shelf = bench.attachments
+    why = shelf.why_not([media]) if shelf is not None else "images and PDFs can't be shown here"
+    if shelf is None or why:
+        return Observation("read", f"{why}; {in_words(media)}.")
+    return Observation("read", f"{in_words(media)}; it follows.", attached=shelf.keep(media))
+
+
+def search_tool(bench: ToolContext) -> Tool:
+    def perform(action: Action) -> Observation:
+        pattern = action.args.get("pattern") or action.body.strip()
+        if not pattern.strip():
+            return Observation("search", "Say what to search for.", ok=False)
+        path = action.args.get("path", "").strip()
+        path = known_or_read(bench, path).path if path else ""
+        found = search(bench.worktree.top, pattern, bench.why_not, path, at=bench.at)
+        return Observation("search", matches_text(found))
+
+    text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
+    return Tool("search", text, _reporting("search", perform), needs="nothing")
+
+
+def matches_text(found: Matches) -> str:
+    """The matches as a model reads them."""
+    rows = fence("\n".join(found.rows), "matches") if found.rows else ""
+    return "\n".join(filter(None, [rows, found.remark]))
+
+
+def files_tool(bench: ToolContext) -> Tool:
+    def perform(action: Action) -> Observation:
+        path, pattern = action.args.get("path", ""), action.args.get("pattern", "")
+        found = list_files(bench.worktree.top, bench.why_not, path, pattern)
+        rows = listing_text(found)
+        text = fence(rows, "listing") if rows else "No file matches." if pattern else "There are no files."
+        return Observation("files", "\n".join(filter(None, [text, left_out_text(found)])))
+
+    text = '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern, of one folder.'
+    return Tool("files", text, _reporting("files", perform), needs="nothing")
+
+
+def outline_tool(bench: ToolContext) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.syntax.outline.outline import outline
+        from repoagent.syntax.outline.symbol import render_outline
+
+        source = known_or_read(bench, action.args.get("path", ""))
+        symbols = outline(source.path, current_text(bench, source).encode("utf-8", "surrogateescape"))
+        return Observation(
+            "outline", fence(render_outline(symbols), "outline") if symbols else "No definitions found."
+        )
+
+    text = '<outline path="FILE"/> lists its definitions with their lines.'
+    return Tool("outline", text, _reporting("outline", perform), needs="nothing")
+
+
+def history_tool(bench: ToolContext) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.history.prompt import Look
+
+        path = action.args.get("path", "")
+        check_path(path)
+        if reason := bench.why_not(path):
+            return Observation("history", reason, ok=False)
+        with Look(bench.worktree, path, 20, summaries=layout(bench.worktree).summaries) as look:
+            block = look.block()
+        return Observation("history", fence(block, "history") if block else f"git has no commit of {path}.")
+
+    return Tool(
+        "history",
+        '<history path="FILE"/> shows its commits and authors.',
+        _reporting("history", perform),
+        needs="nothing",
+    )
+
+
+def neighbors_tool(bench: ToolContext) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.history.neighbors import neighborhood
+        from repoagent.history.render import candidates_block
+
+        path = action.args.get("path", "")
+        check_path(path)
+        if reason := bench.why_not(path):
+            return Observation("neighbors", reason, ok=False)
+        block = candidates_block(neighborhood(bench.worktree, [path]))
+        text = fence(f"{block}\n", "neighbors") if block else f"nothing has changed with {path}."
+        return Observation("neighbors", text)
+
+    return Tool(
+        "neighbors",
+        '<neighbors path="FILE"/> shows what changes with it.',
+        _reporting("neighbors", perform),
+        needs="nothing",
+    )
+
+
+def uses_tool(bench: ToolContext) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.uses.report import answer, told
+
+        named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
+        wanted = ":".join(filter(None, map(str.strip, named)))
+        if not wanted:
+            return Observation("uses", 'Say which: symbol="NAME", or path="FILE".', ok=False)
+        text = told(answer(bench.worktree, wanted, bench.why_not, limit=USES_SHOWN))
+        return Observation("uses", fence(text, "uses") if text else f"No file has {wanted}.")
+
+    text = '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.'
+    return Tool("uses", text, _reporting("uses", perform), needs="nothing")
+
+
+def recall_tool(bench: ToolContext) -> Tool:
+    def perform(action: Action) -> Observation:
+        from repoagent.memory.search.search import Search, told
+        from repoagent.memory.search.search import search as search_memories
+
+        query = (action.args.get("query") or action.body).strip()
+        if not query:
+            return Observation("recall", "Say what to search for.", ok=False)
+        found = search_memories(layout(bench.worktree), query, how=Search(without=bench.conversation))
+        lines = [told(hit) for hit in found if not (hit.file and bench.why_not(hit.file))]
+        return Observation("recall", fence("\n".join(lines), "memories") if lines else "Nothing fits.")
+
+    return Tool(
+        "recall",
+        '<recall query="WORDS"/> searches earlier notes, requests and edits.',
+        _reporting("recall", perform),
+        needs="nothing",
+    )
+
+
+def known_or_read(bench: ToolContext, path: str) -> Source:
+    """The source of `path`, bound on first sight. Raises Refused or UsageError when it may not be read."""
+    path = path.strip().removeprefix("./")
+    if not path:
+        raise UsageError('say which file: path="FILE"')
+    if reason := bench.why_not(path):
+        raise Refused(reason)
+    if path not in bench.draft.sources:
+        source = bench.read(path) if bench.read else read_source(bench.worktree, path)
+        bench.draft = bench.draft.with_source(source)
+        if _may_edit(bench, source):
+            bench.editable.add(path)
+    return bench.draft.sources[path]
+
+
+def _may_edit(bench: ToolContext, source: Source) -> bool:
+    """Whether a file that the model found by itself may be changed."""
+    if bench.request.scope != "repo" or source.data is None or source.path in bench.request.read:
+        return False
+    return not why_content_is_off_limits(source.data) and not is_ignored_here(bench, source.path)
+
+
+def current_text(bench: ToolContext, source: Source) -> str:
+    """The text of a file as the draft has it now. Raises UsageError when there is none."""
+    present = bench.draft.texts().get(source.path)
+    if present is None:
+        raise UsageError(f"there is no file {source.path}")
+    return shown(present.data)
+
+
+def is_ignored_here(bench: ToolContext, path: str) -> bool:
+    """Whether git ignores the file. What a person names is edited all the same; a model does not reach it."""
+    if path in bench.request.paths or path in bench.not_ignored:
+        return False
+    return path in is_ignored(bench.worktree, [path])
+
+
+def _reporting(kind: str, perform: Callable[[Action], Observation]) -> Callable[[Action], Observation]:
+    """A tool whose expected failures are observations: the model can act on them."""
+
+    def safely(action: Action) -> Observation:
+        try:
+            return perform(action)
+        except RepoagentError as error:
+            return Observation(kind, str(error), ok=False)
+
+    return safely

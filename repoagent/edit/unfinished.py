@@ -1,0 +1,182 @@
+"""Edits in flight: each has its conversation in a file of its own until it is at its end.
+
+A run that was killed, or that could not go on (no network, a limit), leaves that file; the same request on the same
+bytes goes on from it, and no reply is paid for twice. A lock says whether the run is still alive.
+
+After a crash: what was to be remembered is, and files that nobody will ask for again are removed.
+
+What comes before everything that writes: what an earlier run left behind when it was killed is settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repoagent.errors import Busy, Refused
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.storage.atomic import sweep
+from repoagent.storage.layout import Layout
+from repoagent.storage.locks import locked
+
+if TYPE_CHECKING:
+    from repoagent.llm.conversation import Turn
+    from repoagent.storage.layout import Warn
+
+PREFIX = "edit-"
+
+
+def conversation_file(place: Layout, edit_id: str) -> Path:
+    """Where the conversation of an edit stands while it runs."""
+    return place.conversations / f"{PREFIX}{edit_id}.md"
+
+
+def mark(key: str) -> str:
+    """What identifies a request in the first turn of its conversation: a short hash of its key."""
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@contextmanager
+def alive(place: Layout, edit_id: str) -> Iterator[None]:
+    """Hold the lock that says that this edit is running. Raises Busy when it runs elsewhere."""
+    with locked(place.locks / f"{PREFIX}{edit_id}", timeout=0.0, what=f"the edit {edit_id}"):
+        try:
+            yield
+        finally:  # while it is held: who waits for it sees that the file is gone and makes its own
+            with suppress(OSError):  # a file that nobody holds stops nobody, and a later command removes it
+                (place.locks / f"{PREFIX}{edit_id}").unlink()
+
+
+def unfinished(place: Layout, key: str) -> str | None:
+    """The id of the newest edit that began with the same `key`, is not at its end and runs nowhere; else None.
+
+    An edit that was killed before it had any reply holds nothing to go on from: it is forgotten on the way.
+    """
+    wanted = mark(key)
+    for file in sorted(place.conversations.glob(f"{PREFIX}*.md"), reverse=True):
+        turns = _turns(file)
+        edit_id = file.stem.removeprefix(PREFIX)
+        if turns and all(turn.role != "assistant" for turn in turns):
+            if _dead(place, edit_id):
+                forget(place, edit_id)
+        elif turns and turns[0].meta.get("asked") == wanted and _dead(place, edit_id):
+            return edit_id
+    return None
+
+
+def forget_unanswered(place: Layout, edit_id: str) -> None:
+    """Remove the conversation of an edit that had no reply: nothing in it was paid for."""
+    if all(turn.role != "assistant" for turn in _turns(conversation_file(place, edit_id))):
+        forget(place, edit_id)
+
+
+def _turns(file: Path) -> tuple[Turn, ...]:
+    """The turns of the conversation; a placeholder where the file is broken or of a newer format."""
+    from repoagent.llm.conversation import Turn
+    from repoagent.llm.conversation import read as read_conversation
+
+    try:
+        found = read_conversation(file)
+    except Refused:
+        return (Turn("assistant", "?"),)
+    return found.turns if found else ()
+
+
+def forget(place: Layout, edit_id: str) -> None:
+    """The edit is at its end, and what was said is where it belongs."""
+    _without_lock(place, edit_id).unlink(missing_ok=True)
+
+
+def set_aside(place: Layout, edit_id: str) -> Path:
+    """Keep the conversation of an edit that is not to be gone on with; where it is then."""
+    file = _without_lock(place, edit_id)
+    kept = file.with_name(f"kept-{edit_id}.md")
+    if file.exists():
+        file.replace(kept)
+    return kept
+
+
+def _without_lock(place: Layout, edit_id: str) -> Path:
+    """The file of an edit whose lock, of which only that edit had need, is removed."""
+    file = conversation_file(place, edit_id)
+    file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
+    return file
+
+
+def _dead(place: Layout, edit_id: str) -> bool:
+    try:
+        with alive(place, edit_id):
+            return True
+    except Busy:
+        return False
+
+
+def clear_away(worktree: WorkTree) -> list[str]:
+    """What was done, in sentences. Living commands are left alone. Raises RepoagentError or OSError where the system
+    says no; it is done by a later command then."""
+    place = layout(worktree)
+    if not (_release_dead(place) or any(place.pending.glob("*")) or _size(place.memory_lock)):
+        return []
+    from repoagent.edit.pending import complete
+    from repoagent.edit.undo import tell
+    from repoagent.memory.identity.store import clear_unborn
+
+    said = complete(worktree, tell)
+    for folder in (
+        place.root,
+        place.private,
+        place.pending,
+        place.proposals,
+        place.conversations,
+        place.sent,
+    ):
+        sweep(folder)
+    clear_unborn(place)
+    for lock in place.conversations.glob(f"{PREFIX}*.md.lock"):
+        if not lock.with_suffix("").exists():
+            lock.unlink(missing_ok=True)
+    return said
+
+
+def _release_dead(place: Layout) -> bool:
+    """Remove the lock files of edits that were killed; whether there was one."""
+    found = False
+    for file in place.locks.glob(f"{PREFIX}*"):
+        try:
+            with alive(place, file.name.removeprefix(PREFIX)):
+                found = True
+        except Busy:
+            continue
+    return found
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
+    """Complete or roll back from the journal; `say` gets a sentence for each thing that was done, `warn` one for what
+    could not be done yet. Raises Busy and Refused as `repo.transaction.recover`."""
+    from repoagent.errors import Busy, Refused
+    from repoagent.git.worktree import layout
+    from repoagent.storage.layout import has_leftovers
+
+    place = layout(worktree)
+    if place.journal.exists():
+        from repoagent.git.transaction.finish import recover
+
+        for sentence in recover(worktree):
+            say(sentence)
+    if not has_leftovers(place):
+        return
+    try:
+        for sentence in clear_away(worktree):
+            say(sentence)
+    except (Busy, Refused, OSError) as error:  # the memory is a thing beside: the command goes on
+        warn(f"what a killed command left could not be cleared away yet: {error}")

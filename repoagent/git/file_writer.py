@@ -1,0 +1,502 @@
+"""Swap two files in one step (renameat2 of Linux, renameatx_np of macOS): what was replaced is never lost.
+
+What can keep a file from being written: somebody else has written it too, or it can't be replaced.
+
+Owner, mode, ACL and extended attributes of a file, and its executable bit as git sees it.
+
+Swap a file for a new one with all that belonged to the old one, or write into it where that can't be done.
+
+Give one file of the work tree new content: whole or not at all, its metadata kept, nobody's save lost.
+
+The writes of a transaction: one file at a time, each of which can be taken back.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Refused
+from repoagent.git.files import EXECUTABLE, REGULAR, Content, FileChange, Place, look, open_place, same, torn
+from repoagent.storage.folders import SystemFailed
+from repoagent.storage.layout import to_stderr
+
+_LINUX_EXCHANGE = 2  # RENAME_EXCHANGE of linux/fs.h
+_DARWIN_SWAP = 2  # RENAME_SWAP of sys/stdio.h
+_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+def exchange(folder: int, one: str, other: str) -> bool:
+    """Swap the files `one` and `other` of the open folder; False where the system or file system can't.
+
+    Raises OSError for every other failure (a mount point is EBUSY).
+    """
+    import ctypes  # 8 ms, and only writing needs it
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if sys.platform == "darwin":
+        call, flag = getattr(library, "renameatx_np", None), _DARWIN_SWAP
+    else:
+        call, flag = getattr(library, "renameat2", None), _LINUX_EXCHANGE
+    if call is None:
+        return False
+    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    if call(folder, os.fsencode(one), folder, os.fsencode(other), flag) == 0:
+        return True
+    error = ctypes.get_errno()
+    if error in _UNKNOWN:
+        return False
+    raise OSError(error, os.strerror(error), one)
+
+
+class Moved(Refused):
+    """A file is no longer what the edit was made for. `current` holds what it is now, by path."""
+
+    def __init__(self, current: dict[str, Content | None]) -> None:
+        self.current = current
+        names = ", ".join(sorted(current))
+        super().__init__(f"{names} was changed meanwhile and is left as it is: run the edit again")
+
+
+class CannotReplace(OSError):
+    """The file can't be swapped for a new one without losing something: it must be written in place."""
+
+
+def expect(place: Place, old: Content | None) -> None:
+    """Raises Moved unless the file holds `old`."""
+    found = place.look(place.name)
+    if not same(found, old):
+        raise Moved({place.path: found})
+
+
+def saved_again(place: Place) -> Moved:
+    """For a file that was saved once more while an earlier save was being put back; that one stays beside it."""
+    number = 1
+    while place.look(beside := f"{place.temporary}-saved-{number}") is not None:
+        number += 1
+    place.rename(place.temporary, beside)
+    path = (Path(place.path).parent / beside).as_posix()
+    to_stderr(f"{place.path} was saved twice while it was being written: the earlier save is kept in {path}")
+    return Moved({place.path: place.look(place.name)})
+
+
+def permissions_of(top: Path, path: str) -> int | None:
+    """Those of a file; None for a symbolic link, or where there is nothing."""
+    try:
+        status = (top / path).lstat()
+    except OSError:
+        return None
+    return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+
+
+def copy_metadata(place: Place, model: int) -> None:
+    """Give the temporary file all of this that the open file `model` has. Raises CannotReplace where we may not."""
+    copy = place.open(place.temporary, os.O_RDONLY)
+    try:
+        status, mine = os.fstat(model), os.fstat(copy)
+        if (status.st_uid, status.st_gid) != (mine.st_uid, mine.st_gid):
+            os.fchown(copy, status.st_uid, status.st_gid)
+        os.fchmod(copy, stat.S_IMODE(status.st_mode))
+        if hasattr(os, "listxattr"):  # Linux; an ACL is an attribute there
+            _copy_attributes(model, copy)
+        os.fsync(copy)
+    except PermissionError as error:
+        raise CannotReplace(error.errno, error.strerror) from error
+    finally:
+        os.close(copy)
+
+
+def _copy_attributes(model: int, copy: int) -> None:
+    try:
+        names = os.listxattr(model)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
+            return
+        raise
+    for name in names:
+        value = os.getxattr(model, name)
+        if name.startswith("security.") and name in os.listxattr(copy) and os.getxattr(copy, name) == value:
+            continue  # the system has set it already, and we may not
+        os.setxattr(copy, name, value)
+
+
+def set_executable(place: Place, *, executable: bool) -> None:
+    """Turn the executable bits on for those who may read, or off for all, as git does."""
+    permissions = stat.S_IMODE(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode)
+    permissions &= ~0o111
+    if executable:
+        permissions |= (permissions & 0o444) >> 2
+    os.chmod(place.name, permissions, dir_fd=place.folder)
+
+
+SECOND = ".old"  # of the name of a temporary file, for one that keeps what it replaces
+# A rename is refused for a mount point, a temporary file for a folder that we may not write to.
+_NOT_REPLACEABLE = {errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS}
+_WRITERS_SECONDS = 0.5  # a save takes some milliseconds
+_POLL_SECONDS = 0.001
+
+
+def make(place: Place, new: Content, permissions: int | None = None) -> None:
+    """The temporary file: with `new`, and with `permissions`, by default what the umask says."""
+    if new.is_link:
+        os.symlink(new.data, os.fsencode(place.temporary), dir_fd=place.folder)
+        return
+    if permissions is None:
+        permissions = 0o777 if new.mode == EXECUTABLE else 0o666
+    descriptor = place.open(place.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(new.data)
+            file.flush()
+            os.fsync(descriptor)
+    except BaseException:
+        place.remove(place.temporary)
+        raise
+
+
+def make_like(place: Place, old: Content, new: Content) -> None:
+    """The temporary file: with the bytes of `new`, and everything else of the file that is there."""
+    model = place.open(place.name, os.O_RDONLY)
+    try:
+        if os.fstat(model).st_nlink > 1:
+            raise CannotReplace(errno.EMLINK, "it has several names")
+        expect(place, old)
+        try:
+            make(place, new, 0o600)
+        except OSError as error:
+            if error.errno in _NOT_REPLACEABLE:
+                raise CannotReplace(error.errno, error.strerror) from error
+            raise
+        try:
+            copy_metadata(place, model)
+        except BaseException:
+            place.remove(place.temporary)
+            raise
+    finally:
+        os.close(model)
+
+
+def swap(place: Place, old: Content, new: Content) -> None:
+    """Put the temporary file in place. Whatever was there comes out as the temporary one: if that is not
+    `old`, somebody saved in the last moment, and it goes back."""
+    try:
+        swapped = exchange(place.folder, place.temporary, place.name)
+    except OSError as error:
+        raise _failed_to_replace(place, error) from error
+    if not swapped:
+        _replace(place, old)
+        return
+    wait_for_writers(place, place.temporary)
+    found = place.look(place.temporary)
+    if not same(found, old):
+        exchange(place.folder, place.temporary, place.name)
+        wait_for_writers(place, place.temporary)
+        if not same(place.look(place.temporary), new):  # that is a later save
+            exchange(place.folder, place.temporary, place.name)
+            raise saved_again(place)
+    place.remove(place.temporary)
+    if not same(found, old):
+        raise Moved({place.path: found})
+
+
+def _replace(place: Place, old: Content) -> None:
+    """Without an exchange: a second name keeps what is replaced until it has been looked at."""
+    kept = place.temporary + SECOND
+    try:
+        place.link(place.name, kept)
+    except OSError as error:
+        place.remove(place.temporary)
+        raise CannotReplace(error.errno, error.strerror) from error
+    try:
+        place.rename(place.temporary, place.name)
+    except OSError as error:
+        place.remove(kept)
+        raise _failed_to_replace(place, error) from error
+    wait_for_writers(place, kept)
+    found = place.look(kept)
+    if not same(found, old):
+        place.rename(kept, place.name)
+        raise Moved({place.path: found})
+    place.remove(kept)
+
+
+def _failed_to_replace(place: Place, error: OSError) -> OSError:
+    place.remove(place.temporary)
+    return CannotReplace(error.errno, error.strerror) if error.errno in _NOT_REPLACEABLE else error
+
+
+def wait_for_writers(place: Place, name: str) -> None:
+    """Wait until nobody has the file open to write it, as whoever had opened it before it was replaced: what they
+    write goes with it. Only Linux can tell; a file that is held open for long is not waited for."""
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return
+    try:
+        descriptor = place.open(name, os.O_RDONLY)
+    except OSError:  # a link, or gone
+        return
+    try:
+        _lease(descriptor, fcntl.F_RDLCK)
+    finally:
+        os.close(descriptor)
+
+
+def _lease(descriptor: int, kind: int) -> None:
+    """Get the lease that the system gives only where nobody else writes the file (F_RDLCK), or has it open (F_WRLCK);
+    others who open it then wait until the descriptor is closed. Go on without where that takes long, or can't be."""
+    deadline = time.monotonic() + _WRITERS_SECONDS
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # sent when somebody waits for us; does nothing
+    while True:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, kind)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+                continue
+        except OSError:  # another user's file, or a file system without leases
+            pass
+        return
+
+
+def write_in_place(place: Place, old: Content, new: Content) -> None:
+    """Front to back, cut last: a kill leaves a beginning of `new` and the rest of `old`, see `torn`."""
+    with os.fdopen(place.open(place.name, os.O_RDWR), "r+b", buffering=0) as file:
+        if hasattr(fcntl, "F_SETLEASE"):
+            _lease(file.fileno(), fcntl.F_WRLCK)
+        found = file.readall()
+        if found != old.data:
+            raise Moved({place.path: Content(found, old.mode)})
+        file.seek(0)
+        view = memoryview(new.data)
+        while view:
+            view = view[file.write(view) :]
+        file.truncate()
+        os.fsync(file.fileno())
+
+
+def put(
+    top: Path,
+    path: str,
+    old: Content | None,
+    new: Content | None,
+    temporary: str,
+    *,
+    permissions: int | None = None,
+) -> None:
+    """Make `path` hold `new` where it holds `old`; None is no file.
+
+    `temporary` is a free file name for the folder of `path`; nothing is left of it afterwards. A new file
+    gets `permissions`, by default what the umask says; missing folders are made for it, and empty ones are
+    removed after a deletion, as git does. Owner, mode, ACL and extended attributes of an existing file stay;
+    one with several names, or one that can't be replaced, is written in place. Raises Moved when the file is
+    not `old`, also when it is changed while this runs, and it then is what the other writer made of it;
+    SystemFailed when the system says no.
+    """
+    try:
+        with open_place(top, path, temporary, create=old is None) as place:
+            if old is not None and new is not None:
+                _change(place, old, new)
+            elif new is not None:
+                _create(place, new, permissions)
+            elif old is not None:
+                _take_away(place, old)
+            os.fsync(place.folder)
+    except OSError as error:
+        raise SystemFailed(
+            f"{path} could not be written: {error.strerror}; put that right and try again"
+        ) from error
+    if new is None:
+        _remove_empty_parents(top, path)
+
+
+def missing_folders(top: Path, path: str) -> list[str]:
+    """The folders that would have to be made for `path`, the deepest first."""
+    parents = [parent.as_posix() for parent in Path(path).parents][:-1]
+    return [parent for parent in parents if not (top / parent).is_dir()]
+
+
+def _remove_empty_parents(top: Path, path: str) -> None:
+    """But not the folder this process stands in, nor those above it."""
+    here = Path.cwd()
+    for parent in [top / parent for parent in Path(path).parents][:-1]:
+        if parent == here or parent in here.parents:
+            return
+        try:
+            parent.rmdir()
+        except OSError:
+            return
+
+
+def _create(place: Place, new: Content, permissions: int | None) -> None:
+    make(place, new)
+    try:
+        if permissions is not None and not new.is_link:
+            os.chmod(place.temporary, permissions, dir_fd=place.folder)
+        try:
+            place.link(place.temporary, place.name)
+        except FileExistsError:
+            raise Moved({place.path: place.look(place.name)}) from None
+        except OSError:  # a file system without hard links
+            expect(place, None)
+            place.rename(place.temporary, place.name)
+    finally:
+        place.remove(place.temporary)
+
+
+def _take_away(place: Place, old: Content) -> None:
+    expect(place, old)
+    place.rename(place.name, place.temporary)
+    wait_for_writers(place, place.temporary)
+    found = place.look(place.temporary)
+    if not same(found, old):
+        try:
+            place.link(place.temporary, place.name)
+        except FileExistsError:
+            raise saved_again(place) from None
+    place.remove(place.temporary)
+    if not same(found, old):
+        raise Moved({place.path: found})
+
+
+def _change(place: Place, old: Content, new: Content) -> None:
+    if same(old, new):
+        expect(place, old)
+    elif old.is_link or new.is_link:
+        make(place, new)
+        swap(place, old, new)
+        return
+    else:
+        try:
+            make_like(place, old, new)
+            swap(place, old, new)
+        except CannotReplace:
+            write_in_place(place, old, new)
+    if old.mode != new.mode:
+        set_executable(place, executable=new.mode == EXECUTABLE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One file of the work tree that is written: it holds `old`, then `new`. `temporary` is a name beside it
+    that is ours while it is written; `permissions` are for where it has to be made (None: as the umask says).
+
+    Of a change that is in the work tree already `old` and `new` are what is there, `was` is what was before it, and
+    `done` what it has left: what is there may hold more. Where `new` is what was in the file after hooks, and may be
+    a save of the user's, `wrote` is what the step wrote itself.
+    """
+
+    path: str
+    old: Content | None
+    new: Content | None
+    temporary: str
+    permissions: int | None = None
+    was: Content | None = None
+    done: Content | None = None
+    wrote: Content | None = None
+
+
+def steps_of(changes: Sequence[FileChange], edit_id: str) -> tuple[Step, ...]:
+    """The writes of the changes; a rename is a new file and a deletion."""
+    sides: list[tuple[str, Content | None, Content | None]] = []
+    for change in changes:
+        old = None if change.before is None else Content(change.before, change.old_mode or REGULAR)
+        new = None if change.after is None else Content(change.after, change.mode or REGULAR)
+        if change.path is not None:
+            sides.append((change.path, None if change.is_rename else old, new))
+        if change.old_path is not None and change.old_path != change.path:
+            sides.append((change.old_path, old, None))
+    return tuple(Step(*side, f".repoagent-{edit_id}-{n}") for n, side in enumerate(sides))
+
+
+def steps_in_place(
+    changes: Sequence[FileChange], found: Mapping[str, Content | None], edit_id: str
+) -> tuple[Step, ...]:
+    """The steps of changes that are in the work tree already, with what is `found` there: they write nothing."""
+    done = ((step, found.get(step.path, step.new)) for step in steps_of(changes, edit_id))
+    return tuple(replace(step, was=step.old, done=step.new, old=here, new=here) for step, here in done)
+
+
+def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
+    """The steps with the permissions of the files that are renamed or deleted."""
+    renamed = {
+        change.path: change.old_path
+        for change in changes
+        if change.is_rename and change.mode == change.old_mode
+    }
+    return tuple(
+        replace(step, permissions=permissions_of(top, renamed.get(step.path) or step.path))
+        if step.path in renamed or step.new is None
+        else step
+        for step in steps
+    )
+
+
+def with_after(change: FileChange, steps: Sequence[Step]) -> FileChange:
+    """The change with what its step writes now, or has left, as its result."""
+    new = next((step.done or step.new for step in steps if step.path == change.path), None)
+    return change if new is None else replace(change, after=new.data)
+
+
+def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
+    """Raises Moved when a file is not what its step expects."""
+    found = {step.path: look(top, step.path) for step in steps}
+    moved = {step.path: found[step.path] for step in steps if not same(found[step.path], step.old)}
+    if moved:
+        raise Moved(moved)
+
+
+def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
+    """The folders that the steps will have made, inner ones first."""
+    found = [folder for step in steps if step.new is not None for folder in missing_folders(top, step.path)]
+    return tuple(sorted(set(found), key=len, reverse=True))
+
+
+def take(top: Path, step: Step) -> None:
+    """Write the file. Raises Moved, with the file as it is, when it is not what the step expects."""
+    put(top, step.path, step.old, step.new, step.temporary, permissions=step.permissions)
+
+
+def take_back(top: Path, step: Step) -> bool:
+    """Put the file back to `old` if it holds just what the step wrote; False if somebody else wrote it.
+
+    A save of somebody else that a kill has left beside our bytes, which had taken its place, takes theirs.
+    """
+    theirs = _clear_away(top, step)
+    found = look(top, step.path)
+    if theirs is not None and same(found, step.new) and found is not None:
+        theirs.replace(top / step.path)
+        return False
+    changes_mode = step.old is not None and step.new is not None and step.old.mode != step.new.mode
+    if same(found, step.old) and not (changes_mode and found == step.new):
+        return True
+    if not same(found, step.new) and not torn(found, step.old, step.new):
+        return False
+    try:
+        put(top, step.path, found, step.old, step.temporary, permissions=step.permissions)
+    except Moved:
+        return False
+    return True
+
+
+def _clear_away(top: Path, step: Step) -> Path | None:
+    """Remove what a kill left of ours beside the file; what we do not know is somebody's save, and is returned."""
+    theirs = None
+    for name in (step.temporary, step.temporary + SECOND):
+        path = (Path(step.path).parent / name).as_posix()
+        found = look(top, path)
+        if found is None:
+            continue
+        unfinished = step.new is not None and step.new.data.startswith(found.data)
+        if same(found, step.old) or unfinished:
+            (top / path).unlink()
+        else:
+            theirs = top / path
+    return theirs

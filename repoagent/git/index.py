@@ -1,0 +1,267 @@
+"""Read and write index files: the entries that are staged, and entries put into a copy of the index.
+
+`git status`: which commit and branch HEAD is on, and the user's work in tracked files, and beside them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Refused
+from repoagent.git.process import LITERAL, git, git_output
+from repoagent.git.worktree import WorkTree
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A path in a tree or index: git's mode and the id of its blob."""
+
+    mode: str
+    oid: str
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An entry of the index with its bits."""
+
+    entry: Entry
+    skip_worktree: bool = False
+    assume_unchanged: bool = False
+
+
+def index_path(worktree: WorkTree) -> Path:
+    """The index of this work tree.
+
+    Raises Refused when GIT_INDEX_FILE names another one. So it is inside a hook of `git commit -a` or
+    `git commit -- path`, where a second commit would be lost or would lose; and a commit of any other index
+    would leave this one behind, with the edit staged to be taken back.
+    """
+    path = worktree.git_dir / "index"
+    other = os.environ.get("GIT_INDEX_FILE")
+    if other and os.path.realpath(worktree.top / other) != os.path.realpath(path):
+        raise Refused(
+            f"GIT_INDEX_FILE names another index than the one of this work tree ({other}): "
+            "run repoagent outside of git hooks and unset it, or use --no-commit to only write the files"
+        )
+    return path
+
+
+def entry(mode: str, oid: str) -> Entry | None:
+    """As git prints it: mode 0 is no entry."""
+    return None if mode == "000000" else Entry(mode, oid)
+
+
+def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Staged]:
+    """The entries of those `paths` that have one in the index, or in the index `file` (one call of git).
+    Unmerged ones are left out."""
+    env = None if file is None else _env(file)
+    out = git(worktree.top, "ls-files", "-v", "--stage", "-z", "--", *paths, env=env)
+    found: dict[str, Staged] = {}
+    for record in os.fsdecode(out).split("\0")[:-1]:
+        fields, _, path = record.partition("\t")
+        tag, mode, oid, stage = fields.split(" ")
+        if stage == "0" and path in paths:
+            found[path] = Staged(Entry(mode, oid), tag in "Ss", tag.islower())
+    return found
+
+
+def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Entry]:
+    """As `read_entries`, without the bits."""
+    return {path: staged.entry for path, staged in read_entries(worktree, paths, file).items()}
+
+
+def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
+    """All of the index: which paths have which blob, by its full name. Reads the whole index."""
+    found: dict[str, list[str]] = {}
+    for line in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
+        about, _, path = line.partition(b"\t")
+        if path:
+            found.setdefault(about.split(b" ")[1].decode(), []).append(os.fsdecode(path))
+    return found
+
+
+def copy_index(worktree: WorkTree, target: Path) -> None:
+    """Make `target` a copy of the index; no file where there is none yet. The stat cache, a split index and
+    the bits of sparse checkouts stay, and its time: git looks into a file that is not older than the index, as
+    it may have changed unseen in that instant."""
+    target.unlink(missing_ok=True)
+    try:
+        with index_path(worktree).open("rb") as index:
+            data, status = index.read(), os.fstat(index.fileno())
+    except FileNotFoundError:
+        return
+    target.write_bytes(data)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
+    """Bring the index `file` to `commit` (None: empty it); the work tree is not touched, nor looked at: git would
+    refuse where it differs from an entry that is assumed to be unchanged."""
+    arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
+    git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
+
+
+def put_entries(
+    worktree: WorkTree,
+    file: Path,
+    entries: Mapping[str, Entry | None],
+    bits: Mapping[str, Staged] | None = None,
+) -> None:
+    """Set (None: remove) `entries` in the index `file`. The bits of an entry, which git drops then, come back
+    from `bits`."""
+    if not entries:
+        return
+    nothing = "0" * (64 if worktree.object_format == "sha256" else 40)
+    lines = (_line(path, new, nothing) for path, new in sorted(entries.items(), key=_removals_first))
+    git(
+        worktree.top, "update-index", "-z", "--index-info",
+        stdin=b"".join(lines), env=_env(file), read_only=False,
+    )  # fmt: skip
+    kept = {path: bits[path] for path, new in entries.items() if new and bits and path in bits}
+    _mark(worktree, file, "--skip-worktree", (path for path, old in kept.items() if old.skip_worktree))
+    _mark(worktree, file, "--assume-unchanged", (path for path, old in kept.items() if old.assume_unchanged))
+
+
+def _removals_first(item: tuple[str, Entry | None]) -> tuple[bool, str]:
+    """A file may take the place of a folder or the other way round."""
+    return item[1] is not None, item[0]
+
+
+def _line(path: str, new: Entry | None, nothing: str) -> bytes:
+    mode, oid = (new.mode, new.oid) if new else ("0", nothing)
+    return f"{mode} {oid}\t".encode() + os.fsencode(path) + b"\0"
+
+
+def _mark(worktree: WorkTree, file: Path, bit: str, paths: Iterable[str]) -> None:
+    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    if listed:
+        git(worktree.top, "update-index", bit, "-z", "--stdin", stdin=listed, env=_env(file), read_only=False)
+
+
+def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
+    """Note size and times of `paths` in the index `file`, so that `git status` need not read them.
+
+    That is all it is for, so a file that git will not look at (sparse, behind a link) is no error.
+    """
+    if paths:
+        git(
+            worktree.top, "add", "--refresh", "--ignore-errors", "--", *paths,
+            env={**_env(file), **LITERAL}, read_only=False, ok=(0, 1, 128),
+        )  # fmt: skip
+
+
+def is_tree_of(worktree: WorkTree, file: Path, commit: str) -> bool:
+    """Whether the index `file` holds what `commit` does, no more and no less."""
+    done = git_output(
+        worktree.top, "diff-index", "--cached", "--quiet", "--ita-visible-in-index", commit, "--",
+        env=_env(file), ok=(0, 1),
+    )  # fmt: skip
+    return done.returncode == 0
+
+
+def write_tree(worktree: WorkTree, file: Path) -> str:
+    """The tree of the index `file`, written to the object database."""
+    return git(worktree.top, "write-tree", env=_env(file), read_only=False).decode().strip()
+
+
+def _env(file: Path) -> dict[str, str]:
+    return {"GIT_INDEX_FILE": str(file)}
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A tracked path with uncommitted work: what HEAD has, what is staged (None for neither, and for an
+    intent to add), and whether the file differs from what is staged."""
+
+    head: Entry | None
+    staged: Entry | None
+    unstaged: bool
+    intent_to_add: bool = False
+    submodule: bool = False
+
+
+@dataclass(frozen=True)
+class Status:
+    """`git status`: the commit of HEAD (None: unborn), its branch (None: detached) and the work in it."""
+
+    head: str | None
+    branch: str | None
+    changed: Mapping[str, Changed]
+    unmerged: tuple[str, ...]
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether the index has anything that HEAD has not."""
+        return any(
+            changed.head != changed.staged or changed.intent_to_add for changed in self.changed.values()
+        )
+
+
+def read_status(worktree: WorkTree) -> Status:
+    """One call of git, which looks at every tracked file as `git commit` does, at no untracked one."""
+    return _read(worktree, "no")[0]
+
+
+def read_status_and_untracked(worktree: WorkTree) -> tuple[Status, list[str]]:
+    """`read_status` and `read_untracked` by one call of git, which takes less than the two."""
+    return _read(worktree, "all")
+
+
+def _read(worktree: WorkTree, others: str) -> tuple[Status, list[str]]:
+    out = git(
+        worktree.top,
+        "status",
+        "--porcelain=v2",
+        "-z",
+        "--branch",
+        f"--untracked-files={others}",
+        "--no-renames",
+        "--no-ahead-behind",
+        "--ignore-submodules=dirty",
+    )
+    headers: dict[str, str] = {}
+    changed: dict[str, Changed] = {}
+    unmerged: list[str] = []
+    untracked: list[str] = []
+    for record in os.fsdecode(out).split("\0"):
+        kind, _, rest = record.partition(" ")
+        if kind == "#":
+            key, _, value = rest.partition(" ")
+            headers[key] = value
+        elif kind == "1":
+            path, change = _changed(rest)
+            changed[path] = change
+        elif kind == "u":
+            unmerged.append(rest.split(" ", 9)[9])
+        elif kind == "?":
+            untracked.append(rest)
+    head, branch = headers["branch.oid"], headers["branch.head"]
+    status = Status(
+        None if head == "(initial)" else head,
+        None if branch == "(detached)" else branch,
+        changed,
+        tuple(unmerged),
+    )
+    return status, untracked
+
+
+def read_untracked(worktree: WorkTree) -> list[str]:
+    """All files that git neither knows nor ignores; another repository is its folder, with a slash at its end."""
+    out = git(worktree.top, "ls-files", "-z", "--others", "--exclude-standard")
+    return [path for path in os.fsdecode(out).split("\0") if path]
+
+
+def _changed(rest: str) -> tuple[str, Changed]:
+    letters, submodule, head_mode, staged_mode, _, head, staged, path = rest.split(" ", 7)
+    old = entry(head_mode, head)
+    intended = old is None and letters[0] == "."
+    return path, Changed(
+        old,
+        None if intended else entry(staged_mode, staged),
+        letters[1] != ".",
+        intended,
+        submodule != "N...",
+    )

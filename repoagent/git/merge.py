@@ -1,0 +1,208 @@
+"""git's three-way merge of texts, and where it fails.
+
+Carry a change of one version of a file over to another version of it, as entries of a tree or index.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.git.files import SYMLINK, Content, same
+from repoagent.git.index import Entry
+from repoagent.git.objects import read_blobs, store
+from repoagent.git.process import git, git_output
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.storage.journal import scratch
+
+_CONFLICTS = range(128)  # merge-file's exit code is the number of conflicts, at most 127
+_NO_TEXT = 255  # and this for binary files
+_Lines = tuple[int, int]
+_Hunk = tuple[_Lines, _Lines]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """The change can't be carried over. `lines` are ranges (first, last) of the text before the change;
+    empty where it is not a matter of lines (binary, a symbolic link, a file that is not there). `version` are those
+    of the version that they meet."""
+
+    lines: tuple[tuple[int, int], ...] = ()
+    version: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+
+
+def merge(
+    worktree: WorkTree,
+    version: bytes,
+    before: bytes,
+    after: bytes,
+    *,
+    after_wins: bool = False,
+    exact: bool = False,
+) -> bytes | Conflict:
+    """The three-way merge by lines of `version` with the change from `before` to `after`, which has the last word
+    where `after_wins`. Changes on neighboring lines are a conflict, as in git; with `exact` only those are that can't
+    be told apart (see `_meet`): for taking a change out of other work, where nobody has to make sense of the sum."""
+    if version == before:
+        return after
+    if after in (before, version):
+        return version
+    with scratch(layout(worktree).journal, "merge") as folder:
+        version_file, before_file, after_file = (folder / name for name in ("version", "before", "after"))
+        version_file.write_bytes(version)
+        before_file.write_bytes(before)
+        after_file.write_bytes(after)
+        files = (str(version_file), str(before_file), str(after_file))
+        flags = ["--theirs"] if after_wins else []
+        done = git_output(worktree.top, "merge-file", "-p", *flags, *files, ok=[*_CONFLICTS, _NO_TEXT])
+        if done.returncode == 0:
+            return done.stdout
+        if done.returncode == _NO_TEXT:
+            return Conflict()
+        ours, theirs = (_hunks(worktree, before_file, other) for other in (after_file, version_file))
+        merged = _exact(ours, theirs, before, after, version) if exact else None
+        return _meeting(ours, theirs) if merged is None else merged
+
+
+def carry(
+    worktree: WorkTree, now: Content | None, was: Content | None, becomes: Content | None
+) -> Content | Conflict | None:
+    """What a file that holds `now` is to be after the change from `was` to `becomes`, with all else that was done to
+    it; None is no file. Its mode is changed only where the change does so."""
+    if same(now, was) or same(now, becomes):
+        target = becomes
+    elif now is None or was is None or becomes is None or now.is_link or was.is_link or becomes.is_link:
+        return Conflict()
+    else:
+        merged = merge(worktree, now.data, was.data, becomes.data, exact=True)
+        if isinstance(merged, Conflict):
+            return merged
+        target = Content(merged, becomes.mode)
+    if target is None or now is None or was is None:
+        return target
+    return Content(target.data, target.mode if target.mode != was.mode else now.mode)
+
+
+def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int, int], ...]:
+    """The lines (first, last) of `new` that are not those of `old`; where some are only missing, the one after."""
+    with scratch(layout(worktree).journal, "lines") as folder:
+        old_file, new_file = folder / "old", folder / "new"
+        old_file.write_bytes(old)
+        new_file.write_bytes(new)
+        return tuple(_inclusive(here) for _, here in _hunks(worktree, old_file, new_file))
+
+
+def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
+    """The lines (first, one past the last) of the file `old` that `new` replaces, and those in their place; equal
+    numbers for none."""
+    out = git(
+        worktree.top, "diff", "--no-index", "--text", "-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff",
+        "--no-textconv", "--diff-algorithm=myers", "--no-indent-heuristic", "--", str(old), str(new), ok=(0, 1),
+    )  # fmt: skip
+    found = re.findall(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", out, re.MULTILINE)
+    return [(_range(*sides[:2]), _range(*sides[2:])) for sides in found]
+
+
+def _range(start: bytes, count: bytes) -> _Lines:
+    length = int(count) if count else 1
+    first = int(start) + (length == 0)
+    return first, first + length
+
+
+def _meet(one: _Hunk, other: _Hunk) -> bool:
+    """Whether two changes of one text can't be told apart: they share a line, or they touch and neither replaces lines
+    by lines. Two insertions at one point have no order, and neither have two deletions when they are taken back."""
+    (first, end), (other_first, other_end) = one[0], other[0]
+    if first > other_end or other_first > end:
+        return False
+    if max(first, other_first) < min(end, other_end) or first < other_first == other_end < end:
+        return True
+    if other_first < first == end < other_end:
+        return True
+    return all(any(start == stop for start, stop in hunk) for hunk in (one, other))
+
+
+def _exact(
+    ours: Sequence[_Hunk], theirs: Sequence[_Hunk], before: bytes, after: bytes, version: bytes
+) -> bytes | None:
+    """`before` with the changes of both sides, line by line; None where two of them meet."""
+    texts = [_lines(text) for text in (before, after, version)]
+    parts = [(old, texts[1][new[0] - 1 : new[1] - 1]) for old, new in ours]
+    same = {(old, tuple(lines)) for old, lines in parts}
+    for old, new in theirs:
+        lines = texts[2][new[0] - 1 : new[1] - 1]
+        if (old, tuple(lines)) in same:
+            continue
+        if any(_meet(hunk, (old, new)) for hunk in ours):
+            return None
+        parts.append((old, lines))
+    merged: list[bytes] = []
+    at = 1
+    for (first, end), lines in sorted(parts):
+        merged += [*texts[0][at - 1 : first - 1], *lines]
+        at = end
+    merged += texts[0][at - 1 :]
+    return b"".join(merged) if all(line.endswith(b"\n") for line in merged[:-1]) else None
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines of `text` as git counts them: only a newline ends one."""
+    return re.findall(rb"[^\n]*\n|[^\n]+", text)
+
+
+def _meeting(changes: Sequence[_Hunk], others: Sequence[_Hunk]) -> Conflict:
+    """Where `changes` overlap or touch `others`, which begin at the same text; those alone that meet, if any do."""
+    touching = [
+        (change, other)
+        for change in changes
+        for other in others
+        if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
+    ]
+    pairs = [(change[0], other[1]) for change, other in touching if _meet(change, other)]
+    pairs = pairs or [(change[0], other[1]) for change, other in touching]
+    ours, theirs = (
+        (dict.fromkeys(map(_inclusive, side)) for side in zip(*pairs, strict=True)) if pairs else ({}, {})
+    )
+    return Conflict(tuple(ours), tuple(theirs))
+
+
+def _inclusive(lines: _Lines) -> _Lines:
+    first, end = lines
+    return first, max(first, end - 1)
+
+
+def say_lines(lines: Sequence[tuple[int, int]]) -> str:
+    """ "line 3 and lines 7-9", for a message."""
+    said = [f"line {first}" if first == last else f"lines {first}-{last}" for first, last in lines]
+    return " and ".join(said)
+
+
+def project(
+    worktree: WorkTree, version: Entry | None, before: Entry | None, after: Entry | None
+) -> Entry | Conflict | None:
+    """`version` with the change from `before` to `after`; None stands for no file on each side."""
+    if version == before:
+        return after
+    if version == after:
+        return version
+    if version is None or before is None or after is None:
+        return Conflict()
+    mode = _either(version.mode, before.mode, after.mode)
+    if mode is None or (SYMLINK in (version.mode, before.mode, after.mode) and version.oid != before.oid):
+        return Conflict()
+    oid = _either(version.oid, before.oid, after.oid)
+    if oid is not None:
+        return Entry(mode, oid)
+    blobs = read_blobs(worktree, [version.oid, before.oid, after.oid])
+    merged = merge(worktree, blobs[version.oid], blobs[before.oid], blobs[after.oid], exact=True)
+    return merged if isinstance(merged, Conflict) else Entry(mode, store(worktree, merged))
+
+
+def _either(version: str, before: str, after: str) -> str | None:
+    """The merge of three that can't be merged by lines; None when two sides changed it."""
+    if version in (before, after):
+        return after
+    return version if before == after else None

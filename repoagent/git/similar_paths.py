@@ -1,0 +1,125 @@
+"""A file that was named and is not there, and the files of the repository that were probably meant."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from repoagent.errors import RepoagentError, UsageError
+from repoagent.git.process import git
+from repoagent.git.worktree import open_worktree
+
+_SHOWN = 3
+_NAMES = 100  # that are compared by their folders, too
+
+
+class NoSuchFile(UsageError):
+    """The sentence names the files of similar names, and the remedy.
+
+    path: the missing file; reason: what else is known of it; near: existing files, the most similar first; match: the
+    one file whose path ends in what was written (`api.py` for `src/pkg/api.py`), None where there is none or several.
+    All paths are absolute.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        top: Path,
+        *,
+        reason: str = "",
+        remedy: str = "",
+        near: Sequence[Path] = (),
+        match: Path | None = None,
+    ) -> None:
+        self.path, self.reason, self.remedy, self.near, self.match = path, reason, remedy, tuple(near), match
+        super().__init__(
+            self.worded(lambda one: os.path.relpath(one, top) if one.is_relative_to(top) else str(one))
+        )
+
+    def worded(self, named: Callable[[Path], str]) -> str:
+        """The sentence, with each path as `named` writes it."""
+        sentence = f"no such file: {named(self.path)}{self.reason and f', {self.reason}'}"
+        *others, last = [shlex.quote(named(path)) for path in self.near] or [""]
+        if last:
+            sentence += f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+        if self.remedy:
+            sentence += f" ({self.remedy})" if last else f"; {self.remedy}"
+        return sentence
+
+    def details(self) -> dict[str, object]:
+        return {"file": str(self.path), "near": [str(path) for path in self.near]}
+
+
+def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: str = "") -> NoSuchFile:
+    """The error for a missing file, `name` as it was written in `folder`.
+
+    Takes one listing of the tracked and the untracked files that are not ignored; none outside of a repository.
+    """
+    path = Path(os.path.normpath(Path(os.path.realpath(folder), name)))
+    try:
+        top = open_worktree(folder).top
+        listed = git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    except (RepoagentError, OSError):
+        return NoSuchFile(path, folder, reason=reason, remedy=remedy)
+    if not path.is_relative_to(top):
+        return NoSuchFile(path, top, reason=reason, remedy=remedy)
+    paths = list(dict.fromkeys(os.fsdecode(entry) for entry in listed.split(b"\0") if entry))
+    missing = os.fspath(path.relative_to(top))
+    if missing in paths:
+        restore = f"`git restore {shlex.quote(os.path.relpath(path))}` brings it back"
+        return NoSuchFile(
+            path, top, reason="which git still tracks", remedy=f"{restore}{remedy and f'; {remedy}'}"
+        )
+    written = os.path.relpath(path, Path.cwd())
+    if written.startswith(".."):
+        written = missing
+    match = _ending_in(written, paths)
+    near = [match] if match else similar(written, paths)
+    there = [top / one for one in near if os.path.lexists(top / one)]
+    unique = there[0] if match and there else None
+    return NoSuchFile(path, top, reason=reason, remedy=remedy, near=there, match=unique)
+
+
+def _ending_in(written: str, paths: Sequence[str]) -> str | None:
+    """The path that was written from the top, else the only one that ends in it."""
+    ending = f"/{written}"
+    matches = [path for path in paths if path.endswith(ending) or path == written]
+    return matches[0] if len(matches) == 1 else written if written in matches else None
+
+
+def similar(written: str, paths: Sequence[str]) -> list[str]:
+    """Up to three of `paths` that `written` may be a slip of, the most similar first.
+
+    The name may differ in one letter of three (added, lost, replaced or swapped), in its case or its suffix; the folder
+    too, and more than that where the name is right.
+    """
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA
+
+    folder, _, name = written.casefold().rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    named: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        named[path.rpartition("/")[2].casefold()].append(path)
+    names = list(named)
+    cutoff = max(1, min(len(stem) // 3, 3)) if len(stem) > 1 else 0
+    nearest = process.extract(name, names, scorer=OSA.distance, score_cutoff=cutoff, limit=_NAMES)
+    distances = {near: int(distance) for near, distance, _ in nearest}
+    distances.update(
+        {other: 1 for other in names if (other.rpartition(".")[0] or other) == stem and other != name}
+    )
+    ranked = []
+    for near, distance in distances.items():
+        for path in named[near]:
+            other = path.rpartition("/")[0].casefold()
+            if not folder or f"/{other}/".endswith(f"/{folder}/"):
+                away = 0
+            else:
+                away = 1 if f"/{folder}/" in f"/{other}/" else OSA.distance(folder, other)
+            if not distance or away <= max(2, len(folder) // 3):
+                ranked.append((2 * distance + away, len(path), path))
+    ranked.sort()
+    return [path for cost, _, path in ranked[:_SHOWN] if cost <= ranked[0][0] + (ranked[0][0] > 0)]

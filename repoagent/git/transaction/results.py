@@ -1,0 +1,193 @@
+"""What comes of a transaction: its commit, or why there is none.
+
+Changes that the work tree holds already, perhaps with somebody's work on top of them: that is not touched.
+
+How a commit is made: the choices that the command line gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import CheckFailed, NothingDone, Refused
+from repoagent.git.file_writer import Step
+from repoagent.git.files import Content, same
+from repoagent.git.index import Entry
+from repoagent.git.merge import Conflict, merge
+from repoagent.git.objects import from_blob
+from repoagent.git.transaction.journal import Planned
+from repoagent.git.worktree import WorkTree
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    """The commit. `folded` are paths where what a hook made of them is in it, `taken_out` those where a hook
+    had added the user's other work, which is out again, `restored` files of the user whose uncommitted work was gone
+    and is back. `output` is what git and the hooks printed."""
+
+    commit: str
+    parent: str | None
+    branch: str | None
+    folded: tuple[str, ...] = ()
+    taken_out: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    output: bytes = b""
+
+
+HOME = "\0"  # in a sentence: the folder that the journal becomes at the end
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """What others did to the user's files while a transaction ran.
+
+    `restored` are the paths whose uncommitted work was gone and is back, `left` those that hold something newer, which
+    stays; in `conflicts` of these the edit is too, for it could not be taken out. `sentences` say what is left.
+    """
+
+    restored: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+    def __add__(self, other: Meanwhile) -> Meanwhile:
+        return Meanwhile(
+            tuple(dict.fromkeys([*self.restored, *other.restored])),
+            tuple(dict.fromkeys([*self.left, *other.left])),
+            tuple(dict.fromkeys([*self.conflicts, *other.conflicts])),
+            tuple(dict.fromkeys([*self.sentences, *other.sentences])),
+        )
+
+    def said(self, home: Path) -> tuple[str, ...]:
+        """The sentences; `home` is where the journal's folder is in the end, with the bytes that are kept."""
+        return tuple(sentence.replace(HOME, str(home)) for sentence in self.sentences)
+
+    def remarks(self, home: Path) -> tuple[str, ...]:
+        """The same, and what is restored."""
+        return (*self.said(home), *said_of_restored(self.restored))
+
+
+def said_of_restored(paths: Sequence[str]) -> tuple[str, ...]:
+    """A sentence where uncommitted work was put back."""
+    if not paths:
+        return ()
+    return (
+        f"your uncommitted changes in {', '.join(paths)} were lost during `git commit` and were restored",
+    )
+
+
+class Inseparable(Refused):
+    """A change can't be committed without uncommitted work in the file `path`, which can be committed whole."""
+
+    def __init__(self, sentence: str, path: str) -> None:
+        super().__init__(sentence)
+        self.path = path
+
+
+class HookFailed(CheckFailed):
+    """git or one of its hooks would not make the commit; `output` is what they printed. All is as it was, but for
+    what `remarks` say.
+
+    `by_git` says that it was git itself (no identity, no signature) or the person at the editor, which no
+    other edit would change.
+    """
+
+    def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:
+        self.output = output
+        self.by_git = by_git
+        self.remarks = tuple(remarks)
+        said = output.decode(errors="replace").strip()
+        told = f":\n{said}" if said else "; neither git nor a hook said why"
+        super().__init__(f"git commit failed{and_as_it_was(remarks)}{told}")
+
+
+def and_as_it_was(remarks: Sequence[str]) -> str:
+    """The end of a sentence on a failure: that everything is as it was, but for what the `remarks` say."""
+    if not remarks:
+        return ", and everything is as it was"
+    return f". {'. '.join(remarks)}. Everything else is as it was"
+
+
+class InHead(NothingDone):
+    """HEAD holds all of a change already."""
+
+
+class Unsettled(Refused):
+    """A transaction could be brought neither to its end nor back; its journal is there, and the next command does
+    it."""
+
+    def __init__(self, event: str, edit_id: str, error: Exception) -> None:
+        super().__init__(
+            f"the {event} {edit_id} could not be brought to its end ({error}): put that right, and the next "
+            "repoagent command completes it or takes it back; until then git may say that it is locked"
+        )
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """How the files stand. `found` is what is at the paths that do not hold what their change has left there, for
+    somebody has worked on them since (None: no file): it stays as it is, and uncommitted. Only at the paths `whole` it
+    is committed as it stands."""
+
+    found: Mapping[str, Content | None] = field(default_factory=dict)
+    whole: Collection[str] = ()
+
+    def as_found(self, steps: Sequence[Step]) -> InPlace:
+        """The same with what hooks have made of the files, as the steps have it."""
+        return replace(self, found={step.path: step.new for step in steps if not same(step.new, step.done)})
+
+
+def rewritten(worktree: WorkTree, step: Step, now: Content | None) -> Step:
+    """The step of a change in place when a hook has made `now` of the file: what it did is a part of the change, what
+    somebody else did is none. On the same lines it stays out."""
+    done = now if same(step.new, step.done) else _carried(worktree, step.done, step.new, now)
+    return replace(step, new=now, done=done)
+
+
+def committed(
+    worktree: WorkTree, step: Step, planned: Planned, right: Entry | None, now: Content | None
+) -> Step:
+    """The step of a change in place of which a hook has made `right` in the commit; the file holds `now`."""
+    if same(step.new, step.done):
+        return replace(step, new=now, done=now)
+    before, after = (
+        None if entry is None else from_blob(worktree, step.path, entry) for entry in (planned.commit, right)
+    )
+    return replace(step, new=now, done=_carried(worktree, step.done, before, after))
+
+
+def _carried(
+    worktree: WorkTree, done: Content | None, before: Content | None, after: Content | None
+) -> Content | None:
+    if (
+        done is None
+        or before is None
+        or after is None
+        or {done.is_link, before.is_link, after.is_link} != {False}
+    ):
+        return done
+    merged = merge(worktree, done.data, before.data, after.data, exact=True)
+    return done if isinstance(merged, Conflict) else replace(done, data=merged)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The names are those of `git commit` where it has them.
+
+    `sign` is a key, "" for the default one, None for what the configuration says. `fixup` is a commit.
+    `branch` is a new branch that the commit lands on. `include_dirty` commits the files whole, with the
+    user's other work in them. `no_commit` only writes the files.
+    """
+
+    no_commit: bool = False
+    no_verify: bool = False
+    include_dirty: bool = False
+    branch: str | None = None
+    signoff: bool = False
+    fixup: str | None = None
+    edit_message: bool = False
+    sign: str | None = None

@@ -1,0 +1,209 @@
+"""The edits of the past in this work tree: what each changed, and whether it is taken back.
+
+The commit of an edit in the history of HEAD, and whether it can be left without anybody noticing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import NothingDone, Refused
+from repoagent.git.facts import current_branch
+from repoagent.git.objects import Commit, contains, has_object, read_commit
+from repoagent.git.process import git, git_output
+from repoagent.git.transaction.finish import edit_folder
+from repoagent.git.transaction.journal import Record, load
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.storage import jsonl
+
+_KEYS = {"event", "id", "time", "branch", "commit", "parent", "paths", "no_commit"}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit: `commit` is the one that holds it (None without a commit) on top of `parent`; `undone` says
+    whether it is taken back now. `time` is that of its last event, ISO 8601."""
+
+    id: str
+    time: str
+    branch: str | None
+    commit: str | None
+    parent: str | None
+    paths: tuple[str, ...]
+    no_commit: bool
+    undone: bool
+
+
+def list_edits(worktree: WorkTree) -> list[Edit]:
+    """All edits made in this work tree, by the time that each was last made, taken back or made again."""
+    edits: dict[str, Edit] = {}
+    for line in jsonl.read_records(layout(worktree).edits):
+        if not line.keys() >= _KEYS:
+            continue  # not ours
+        known = edits.pop(line["id"], None)
+        if line["event"] == "undo" and known:
+            edits[known.id] = _taken_back(known, line)
+        elif line["event"] == "edit" or known:
+            edits[line["id"]] = _edit(line)
+    return list(edits.values())
+
+
+def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
+    """The edit of this name, or the last one that is `undone` or not. Raises NothingDone when there is none,
+    and Refused when it is in the other state."""
+    edits = list_edits(worktree)
+    if edit_id is None:
+        fitting = [edit for edit in edits if edit.undone == undone]
+        if not fitting:
+            raise NothingDone("there is no edit to make again" if undone else "there is no edit to take back")
+        return fitting[-1]
+    for edit in edits:
+        if edit.id == edit_id:
+            if edit.undone != undone:
+                raise Refused(f"the edit {edit_id} is {'not taken back' if undone else 'taken back already'}")
+            return edit
+    raise Refused(
+        f"no edit {edit_id} is known here: its id stands in its commit as Repoagent-Edit (`git log`)"
+    )
+
+
+def edit_record(worktree: WorkTree, edit: Edit) -> Record:
+    """What the edit changed, with the bytes before and after. Raises Refused when it is not kept any more."""
+    folder = edit_folder(worktree, edit.id)
+    record = load(folder) if folder.is_dir() else None
+    if record is None:
+        raise Refused(
+            f"the bytes of the edit {edit.id} are not kept any more: use `git revert` for its commit"
+        )
+    return record
+
+
+def _taken_back(edit: Edit, line: Mapping[str, Any]) -> Edit:
+    """The edit with the commit that the branch was moved away from, where it was: it may be an amended one."""
+    if line.get("moved"):
+        edit = replace(edit, commit=line["parent"], parent=line["commit"])
+    return replace(edit, time=line["time"], undone=True)
+
+
+def _edit(line: Mapping[str, Any]) -> Edit:
+    return Edit(
+        line["id"],
+        line["time"],
+        line["branch"],
+        line["commit"],
+        line["parent"],
+        tuple(line["paths"]),
+        line["no_commit"],
+        undone=False,
+    )
+
+
+# Refs that do not show a commit to anybody else.
+_PRIVATE = ("refs/stash", "refs/worktree/", "refs/bisect/")
+_SEARCHED = 1000  # commits looked through for an edit whose commit was rewritten
+
+
+def commit_of(worktree: WorkTree, edit: Edit) -> str:
+    """The commit of the edit in the history of HEAD, also after an amend or a rebase: its trailer tells, which
+    `git merge --squash` indents. Raises Refused when there is none."""
+    if edit.commit and contains(worktree, "HEAD", edit.commit):
+        return edit.commit
+    out = git_output(
+        worktree.top, "log", f"-n{_SEARCHED}", "--format=%H",
+        "--extended-regexp", f"--grep=^ *Repoagent-Edit: {edit.id}$", "HEAD", "--", ok=(0, 128),
+    ).stdout  # fmt: skip
+    found = out.decode().split()
+    if not found:
+        raise Refused(_not_here(worktree, edit))
+    return found[0]
+
+
+@dataclass(frozen=True)
+class Undoable:
+    """An edit that can be undone here: the commit that has it now and its subject (None and "" without a commit)."""
+
+    edit: Edit
+    commit: str | None
+    subject: str
+
+
+def list_undoable(worktree: WorkTree) -> list[Undoable]:
+    """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit,
+    whose bytes are still kept."""
+    commits: dict[str, tuple[str, str]] = {}  # the newest commit of each edit, as `commit_of` finds it
+    log = git_output(
+        worktree.top, "log", f"-n{_SEARCHED}", "--format=%H%n%B%x00", "--extended-regexp",
+        "--grep=^ *Repoagent-Edit: ", "HEAD", "--", ok=(0, 128),
+    ).stdout  # fmt: skip
+    for entry in os.fsdecode(log).split("\0"):
+        commit, _, message = entry.lstrip("\n").partition("\n")
+        for edit_id in re.findall(r"^ *Repoagent-Edit: (\S+)$", message, re.MULTILINE):
+            commits.setdefault(edit_id, (commit, message.partition("\n")[0]))
+    found = []
+    for edit in reversed(list_edits(worktree)):
+        if edit.undone or not edit_folder(worktree, edit.id).is_dir():
+            continue
+        if edit.no_commit:
+            found.append(Undoable(edit, None, ""))
+        elif edit.id in commits:
+            found.append(Undoable(edit, *commits[edit.id]))
+        elif edit.commit and contains(worktree, "HEAD", edit.commit):  # without trailers
+            subject = os.fsdecode(git(worktree.top, "log", "-1", "--format=%s", edit.commit, "--"))
+            found.append(Undoable(edit, edit.commit, subject.strip()))
+    return found
+
+
+def _not_here(worktree: WorkTree, edit: Edit) -> str:
+    here = current_branch(worktree)
+    if edit.branch != here and edit.commit and contains(worktree, f"refs/heads/{edit.branch}", edit.commit):
+        return (
+            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch "
+            f"(it was made on {edit.branch}), or name another edit"
+        )
+    more = " any more" if edit.branch == here else ""
+    others = reversed([one for one in list_edits(worktree) if not one.undone and one.id != edit.id])
+    there = next((one for one in others if one.commit and contains(worktree, "HEAD", one.commit)), None)
+    offer = "" if there is None else f"; the last edit that is: `repoagent undo {there.id}`"
+    return (
+        f"the commit of the edit {edit.id} is not in the history of {here or 'HEAD'}{more}, so there is none to take "
+        f"back; what is left of it in your files is uncommitted (`git diff HEAD`){offer}"
+    )
+
+
+def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
+    """Whether the commit holds just what the edit committed (it may have a new message or parent)."""
+    if commit == edit.commit or edit.commit is None:
+        return commit == edit.commit
+    if not has_object(worktree, edit.commit):
+        return False
+    one, other = read_commit(worktree, commit), read_commit(worktree, edit.commit)
+    return (one.changed, one.was) == (other.changed, other.was)
+
+
+def is_shared(worktree: WorkTree, commit: str) -> bool:
+    """Whether anything but the branch of HEAD has the commit: another branch, tag, remote, work tree."""
+    mine = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
+    no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # what a link leads to is listed too
+    refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")
+    if any(ref != mine and not ref.startswith(_PRIVATE) for ref in refs.decode(errors="replace").split()):
+        return True
+    listed = git(worktree.top, "worktree", "list", "--porcelain").decode(errors="replace").split("\n\n")
+    if not worktree.is_linked:
+        others = listed[1:]  # the main one; that of a submodule is not named by its top
+    else:
+        others = [entry for entry in listed if f"worktree {worktree.top}\n" not in entry + "\n"]
+    heads = [line[5:] for entry in others for line in entry.splitlines() if line.startswith("HEAD ")]
+    return any(contains(worktree, other, commit) for other in heads if other.strip("0"))
+
+
+def is_as_stored(worktree: WorkTree, made: Commit) -> bool:
+    """Whether git shows the parents that are written in the commit: not where history is cut off (shallow),
+    grafted or replaced, so that moving to a parent would be moving to somewhere else."""
+    raw = git(worktree.top, "cat-file", "commit", made.oid, env={"GIT_NO_REPLACE_OBJECTS": "1"})
+    lines = raw.partition(b"\n\n")[0].splitlines()
+    return [line[7:].decode() for line in lines if line.startswith(b"parent ")] == list(made.parents)

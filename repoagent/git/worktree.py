@@ -1,0 +1,235 @@
+"""Find the work tree as git does, with one git call."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from repoagent.errors import UsageError
+from repoagent.git.process import git_output
+from repoagent.storage.layout import Layout
+
+# `rev-parse --path-format` came with it (March 2021); an older git echoes the option, which is how we know.
+OLDEST_GIT = "2.31"
+_PATH_FORMAT = "--path-format=absolute"
+_HEXADECIMAL = frozenset("0123456789abcdef")
+_FALSE = {b"false", b"no", b"off", b"0", b""}
+
+
+class NoWorkTree(UsageError):
+    """There is no repository here, nor in any folder above."""
+
+
+class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
+    """A work tree and its repository.
+
+    `top` is free of symbolic links. `git_dir` is this work tree's own, `common_dir` is shared with linked
+    work trees. `main_top` is the top of the main work tree; None (`bare_main`) for a linked work tree of a
+    bare repository, or of one that does not say where its main work tree is. `object_format` is "sha1" or
+    "sha256".
+    """
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    bare_main: bool = False
+    main_top: Path | None = None
+    object_format: str = "sha1"
+
+    @property
+    def is_linked(self) -> bool:
+        return self.git_dir != self.common_dir
+
+
+def open_worktree(start: Path) -> WorkTree:
+    """The work tree of `start`, a folder or a file in it; GIT_DIR and GIT_WORK_TREE are honoured.
+
+    Where these are set they are made absolute in this process's environment, so that git means the same
+    when it is run at the top. Raises UsageError outside a work tree, in a bare repository, inside a git
+    directory, where git refuses the repository (safe.directory), and without a git of OLDEST_GIT or newer.
+    """
+    return open_at_head(start)[0]
+
+
+def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
+    """As `open_worktree`, and the id of the commit of HEAD, None before the first one: one git call answers both."""
+    cwd = start if start.is_dir() else start.parent
+    (bare, git_dir, common_dir, object_format, *top), head = _ask(cwd)
+    if not top and bare == "true":
+        raise UsageError(
+            f"{git_dir} is a bare repository: run repoagent in one of its work trees (git worktree add)"
+        )
+    if not top:
+        raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
+    worktree = _build(Path(top[0]), Path(git_dir), Path(common_dir), object_format)
+    _pin_environment(worktree)
+    return worktree, head
+
+
+def bare_repository(cwd: Path) -> Path | None:
+    """The folder that git takes for a bare repository when it is run in `cwd`; None where `.git` or GIT_DIR names one.
+
+    A clone can bring such a folder as tracked files: its configuration is somebody else's.
+    """
+    if "GIT_DIR" in os.environ:
+        return None
+    here = Path(os.path.realpath(cwd))
+    for folder in (here, *here.parents):
+        if (folder / ".git").exists() or folder.name == ".git":
+            return None
+        looks = os.path.lexists(folder / "HEAD") and any((folder / n).exists() for n in ("refs", "commondir"))
+        if looks and _is_repository(folder):
+            return folder
+    return None
+
+
+def _is_repository(folder: Path) -> bool:
+    """Whether git, run in `folder`, takes it for a repository, or would if it were allowed to."""
+    done = git_output(folder, "rev-parse", "--absolute-git-dir", ok=(0, 128))
+    if done.returncode:
+        return b"safe.bareRepository" in done.stderr
+    return Path(os.path.realpath(os.fsdecode(done.stdout[:-1]))) == folder
+
+
+def settings_folder(cwd: Path) -> Path:
+    """Where to ask git for its settings: `cwd`, or where no repository is if it is in a `bare_repository`, whose
+    settings name programs."""
+    return cwd if bare_repository(cwd) is None else Path("/")
+
+
+def is_full_id(text: str) -> bool:
+    """Whether this is a whole object id in hexadecimal, of SHA-1 or SHA-256."""
+    return len(text) in (40, 64) and _HEXADECIMAL.issuperset(text)
+
+
+def _ask(cwd: Path) -> tuple[list[str], str | None]:
+    """What rev-parse says of `cwd`, and of HEAD; the top comes last because without one git stops there. Where there is
+    no commit yet the default is passed over in silence."""
+    questions = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
+    try:
+        done = git_output(
+            cwd, "rev-parse", _PATH_FORMAT, *questions, "--show-toplevel", "--default", "HEAD", ok=(0, 128)
+        )
+    except FileNotFoundError as error:
+        if cwd.is_dir():
+            raise UsageError(f"git was not found: install git {OLDEST_GIT} or newer") from error
+        raise UsageError(f"there is no folder {cwd}") from error
+    except NotADirectoryError as error:
+        raise UsageError(f"{cwd} is not a folder") from error
+    lines = os.fsdecode(done.stdout).split("\n")[:-1]
+    if lines[:1] == [_PATH_FORMAT]:
+        raise UsageError(f"this git is too old: repoagent needs git {OLDEST_GIT} or newer")
+    bare = bare_repository(cwd)
+    if bare is not None:
+        raise UsageError(
+            f"{bare} is a bare repository, and may have come with a clone: run repoagent in a work tree (git worktree "
+            "add), or set GIT_DIR if it is your own"
+        )
+    if len(lines) < len(questions):
+        raise _reason(cwd, done.stderr)
+    head = lines.pop() if is_full_id(lines[-1]) else None
+    if len(lines) > len(questions) + 1:
+        raise UsageError(
+            f"the path of the repository at {cwd} holds a line break, which git can't report: rename it"
+        )
+    return lines, head
+
+
+def _reason(cwd: Path, stderr: bytes) -> UsageError:
+    """git's own reason why it will not open a repository, as one sentence that says what to do."""
+    text = stderr.decode(errors="replace")
+    first = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
+    first = first.removeprefix("fatal: ")
+    if "safe.bareRepository" in first:
+        return UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
+    allow = re.search(r"^\s*(git config --global --add safe\.directory .*)$", text, re.MULTILINE)
+    if allow:
+        return UsageError(f"git refuses this repository: {first}; if you trust it, run: {allow[1]}")
+    if first.startswith("not a git repository (or any"):
+        return NoWorkTree(
+            f"{cwd} is in no git work tree: run repoagent inside one, or make one with `git init`"
+        )
+    return UsageError(f"git can't open the repository at {cwd}: {first}")
+
+
+def _build(top: Path, git_dir: Path, common_dir: Path, object_format: str) -> WorkTree:
+    if git_dir == common_dir:
+        return WorkTree(top, git_dir, common_dir, False, top, object_format)
+    main = _main_top(common_dir)
+    return WorkTree(top, git_dir, common_dir, main is None, main, object_format)
+
+
+def _main_top(common_dir: Path) -> Path | None:
+    """The main work tree of a repository that we are in a linked work tree of (one git call, only there).
+
+    A submodule's says so in core.worktree; else the git directory is its `.git`. With a separate git
+    directory nothing leads back to it.
+    """
+    found = git_output(
+        common_dir,
+        "--git-dir",
+        str(common_dir),
+        "config",
+        "-z",
+        "--get-regexp",
+        r"^core\.(bare|worktree)$",
+        ok=(0, 1),
+    )
+    config = dict(entry.partition(b"\n")[::2] for entry in found.stdout.split(b"\0") if entry)
+    if b"core.worktree" in config:
+        return Path(os.path.realpath(common_dir / os.fsdecode(config[b"core.worktree"])))
+    if config.get(b"core.bare", b"false").lower() not in _FALSE or common_dir.name != ".git":
+        return None
+    return common_dir.parent
+
+
+def _pin_environment(worktree: WorkTree) -> None:
+    """Make what the environment says of the repository true in every folder: it may be relative to this one.
+
+    With GIT_DIR alone git takes the folder it stands in for the top, so GIT_WORK_TREE is set with it. Both are
+    set where core.worktree leads to a folder from which git would not find back.
+    """
+    given = "GIT_DIR" in os.environ or "GIT_WORK_TREE" in os.environ
+    if given or not _leads_to(worktree.top / ".git", worktree.git_dir):
+        os.environ["GIT_DIR"] = str(worktree.git_dir)
+        os.environ["GIT_WORK_TREE"] = str(worktree.top)
+    if "GIT_COMMON_DIR" in os.environ:
+        os.environ["GIT_COMMON_DIR"] = str(worktree.common_dir)
+
+
+def _leads_to(link: Path, git_dir: Path) -> bool:
+    """Whether the `.git` at the top of a work tree is, or names, its git directory."""
+    try:
+        if link.is_dir():
+            return link.samefile(git_dir)
+        named = os.fsdecode(link.read_bytes().removeprefix(b"gitdir:").strip())
+        return (link.parent / named).samefile(git_dir)
+    except OSError:
+        return False
+
+
+def layout(worktree: WorkTree) -> Layout:
+    """Where this repository's files stand: shared by its work trees, private ones in the own git
+    directory."""
+    if worktree.main_top is None:
+        return Layout(worktree.common_dir / "repoagent", worktree.git_dir)
+    return Layout(worktree.main_top / ".repoagent", worktree.git_dir)
+
+
+def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
+    """`path`, as a user in `cwd` wrote it, relative to the top of the work tree and `/`-separated.
+
+    Symbolic links among its folders are resolved, one at its end is not. The top itself is ".".
+    Raises UsageError for a path outside the work tree.
+    """
+    full = cwd / path
+    if full.name in ("", ".."):  # Path has dropped a final "." already
+        real = Path(os.path.realpath(full))
+    else:
+        real = Path(os.path.realpath(full.parent)) / full.name
+    try:
+        return real.relative_to(worktree.top).as_posix()
+    except ValueError:
+        raise UsageError(f"{path} is outside the work tree {worktree.top}: name a file inside it") from None

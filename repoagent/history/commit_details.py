@@ -1,0 +1,316 @@
+"""Which definitions of a file a change touched: two outlines compared by name and by their own lines.
+
+What each commit did to one file: symbols touched, lines, renames, modes; within bounds of work and time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.git.process import GitError
+from repoagent.history.log import FileCommit, offline, read_blobs
+
+_FUNCTIONS = frozenset({"function", "method"})
+_SHORTEST = 7  # bytes of a definition that is known again under another name; `class X:` just is
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Qualified names of what was added, removed and changed, in order of the text, `renamed` as (old, new).
+
+    What lies in an added or removed one is not named again. `spaces`: only white space is different; `outside`:
+    the file has definitions, and none was touched.
+    """
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    spaces: bool = False
+    outside: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed or self.renamed)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A definition with its own text: without that of the definitions in it, and without white space."""
+
+    name: str
+    qualified_name: str
+    holder: str
+    text: bytes
+
+
+def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
+    """The definitions of a file; what is local to a function counts as its text. None without an outline."""
+    from repoagent.syntax.languages import language_of
+    from repoagent.syntax.outline.outline import outline
+
+    if language_of(path, data) is None:
+        return None
+    lines = data.split(b"\n")
+    owner: dict[int, int] = {}
+    kept: list[tuple[str, str, str]] = []
+    holders: list[tuple[int, str]] = []  # (depth, qualified name)
+    local_below: int | None = None
+    for symbol in outline(path, data):
+        if local_below is not None and symbol.depth > local_below:
+            continue
+        local_below = symbol.depth if symbol.kind in _FUNCTIONS else None
+        while holders and holders[-1][0] >= symbol.depth:
+            holders.pop()
+        holder = holders[-1][1] if holders else ""
+        holders.append((symbol.depth, symbol.qualified_name))
+        for line in range(symbol.first_line, symbol.last_line + 1):
+            owner[line] = len(kept)
+        kept.append((symbol.name, symbol.qualified_name, holder))
+    texts = [bytearray() for _ in kept]
+    for line, number in owner.items():
+        if line <= len(lines):
+            texts[number] += b"".join(lines[line - 1].split())
+    return tuple(Part(*names, bytes(text)) for names, text in zip(kept, texts, strict=True))
+
+
+def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
+    """What is different. A definition that is the same but for its name, or its holder, was renamed."""
+    old, new = _by_name(before), _by_name(after)
+    gone = [part for key, part in old.items() if key not in new]
+    come = [part for key, part in new.items() if key not in old]
+    renamed: list[tuple[str, str]] = []
+    nameless = Counter(map(_nameless, come))
+    for part in tuple(gone):
+        form = _nameless(part)
+        match = next((other for other in come if _nameless(other) == form), None)
+        if match is None or nameless[form] > 1 or len(form) < _SHORTEST:
+            continue
+        gone.remove(part)
+        come.remove(match)
+        renamed.append((part.qualified_name, match.qualified_name))
+    moved = dict(renamed)
+    renamed = [pair for pair in renamed if not _follows(pair, moved)]
+    changed = [part.qualified_name for key, part in new.items() if key in old and old[key].text != part.text]
+    found = Touched(_outermost(come), _outermost(gone), tuple(dict.fromkeys(changed)), tuple(renamed))
+    return found or Touched(outside=bool(after))
+
+
+def _by_name(found: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
+    """By name and, where a name is there more than once, which of them."""
+    seen: Counter[str] = Counter()
+    table = {}
+    for part in found:
+        table[part.qualified_name, seen[part.qualified_name]] = part
+        seen[part.qualified_name] += 1
+    return table
+
+
+def _nameless(part: Part) -> bytes:
+    return part.text.replace(part.name.encode("utf-8", "surrogatepass"), b"\0")
+
+
+def _follows(pair: tuple[str, str], moved: dict[str, str]) -> bool:
+    """Whether a member was renamed only because what holds it was."""
+    old, new = (name.rpartition(".")[0] for name in pair)
+    return bool(old) and moved.get(old) == new
+
+
+def _outermost(found: list[Part]) -> tuple[str, ...]:
+    names = {part.qualified_name for part in found}
+    return tuple(dict.fromkeys(part.qualified_name for part in found if part.holder not in names))
+
+
+COMMITS = 30  # that symbols are looked for in
+LARGEST = 256 * 1024  # bytes of one version of a file with symbols
+MOST = 8 << 20  # bytes of all versions
+SECONDS = 1.0  # of this thread's CPU, for all outlines: a busy machine shall not tell less
+NAMES = 4  # that one line has of each kind
+BULK = 100  # files of a commit; what is larger reformats, vendors or renames, and tells little of one file
+_TELLING = 4096  # bytes of a file whose time says something of others
+_LINK, _PROGRAM, _MODULE = "120000", "100755", "160000"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One commit and what is known of its work on the file.
+
+    `touched` is None where it was not looked for or can't be told; `files` is how many files the commit changed in
+    all (None: not known), `was` the path before a rename, `summary` a model's line.
+    """
+
+    commit: FileCommit
+    touched: Touched | None = None
+    files: int | None = None
+    was: str = ""
+    summary: str = ""
+
+
+def steps(
+    top: Path, commits: Sequence[FileCommit], *, limit: int = COMMITS, seconds: float = SECONDS
+) -> list[Step]:
+    """What each of `commits` (newest first, of one file) did. Symbols are looked for in the first `limit`, within
+    `seconds` of CPU time for their outlines; nothing is fetched. Failures of git leave things out."""
+    sizes = _sizes(top, commits)
+    found = []
+    for number, commit in enumerate(commits):
+        older = commits[number + 1].path if number + 1 < len(commits) else ""
+        was = commit.was or (older if commit.status == "R" and older != commit.path else "")
+        found.append(Step(commit, None, sizes.get(commit.commit), was))
+    return _with_symbols(top, found, limit, seconds)
+
+
+def did(step: Step, *, names: int = NAMES) -> str:
+    """What the commit did to the file, in words and without its numbers of lines; "" where only these tell.
+
+    Paths and symbols are as they are in the repository: clean the line before it is shown.
+    """
+    commit, said = step.commit, []
+    if commit.status == "R":
+        said.append(f"moved from {step.was}" if step.was else "moved here")
+    elif commit.status == "A":
+        said.append("added")
+    elif commit.status == "D":
+        said.append("deleted")
+    said += _mode(commit)
+    if len(commit.touched) > 1 or commit.touched[:1] not in ((), (commit.path,)):
+        said.append(_listed("in", [path.removeprefix(f"{commit.path}/") for path in commit.touched], names))
+    touched = step.touched
+    if touched is not None and commit.status != "D":
+        if touched.spaces:
+            said.append("only white space")
+        if touched.outside and commit.status == "M":
+            said.append("outside of definitions")
+        said.append(_listed("adds" if commit.status != "A" else "with", touched.added, names))
+        said.append(_listed("changes", touched.changed, names))
+        said.append(_listed("removes", touched.removed, names))
+        said.append(
+            _listed("renames", [f"{old} to {_short(old, new)}" for old, new in touched.renamed], names)
+        )
+    if step.files is not None and step.files > BULK:
+        said.append(f"one of {step.files:,} files")
+    return "; ".join(filter(None, said))
+
+
+def lines_of(commit: FileCommit) -> str:
+    """ "+3 −1", or "" where no lines were counted."""
+    if commit.added is None or commit.removed is None:
+        return ""
+    return f"+{commit.added} −{commit.removed}"
+
+
+def _listed(verb: str, found: Sequence[str], most: int) -> str:
+    if not found:
+        return ""
+    rest = len(found) - most
+    if rest == 1:
+        most, rest = most + 1, 0
+    return f"{verb} {', '.join(found[:most])}" + (f" and {rest} more" if rest > 0 else "")
+
+
+def _short(old: str, new: str) -> str:
+    """The new name, without what holds it where that stayed."""
+    holder, dot, name = new.rpartition(".")
+    return name if dot and old.rpartition(".")[0] == holder else new
+
+
+def _mode(commit: FileCommit) -> list[str]:
+    old, new = commit.old_mode, commit.new_mode
+    if commit.status not in "MTR" or old == new or not old.strip("0") or not new.strip("0"):
+        return []
+    if _MODULE in (old, new):
+        return ["made a submodule" if new == _MODULE else "no longer a submodule"]
+    if _LINK in (old, new):
+        return ["made a symbolic link" if new == _LINK else "no longer a symbolic link"]
+    return ["made executable" if new == _PROGRAM else "no longer executable"]
+
+
+def _sizes(top: Path, commits: Sequence[FileCommit]) -> dict[str, int]:
+    """How many files each commit changed, with one call of git that looks at trees only."""
+    asked = (
+        "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", "--format=%x01%H", "--raw", "-z",
+        "-M100%", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
+    )  # fmt: skip
+    if not commits:
+        return {}
+    try:
+        data = offline(top, *asked, names=[commit.commit for commit in commits])
+    except GitError:  # a clone without trees
+        return {}
+    sizes: dict[str, int] = {}
+    now = ""
+    tokens = iter(data.split(b"\0"))
+    for token in tokens:
+        token = token.lstrip(b"\n")
+        if token.startswith(b"\x01"):
+            now = token[1:].decode("ascii", "replace")
+            sizes[now] = 0
+        elif token.startswith(b":") and now:
+            sizes[now] += 1
+            for _ in range(2 if token.rpartition(b" ")[2][:1] in (b"R", b"C") else 1):
+                next(tokens, b"")  # a path, whatever it looks like
+    return sizes
+
+
+def _with_symbols(top: Path, found: list[Step], limit: int, seconds: float) -> list[Step]:
+    near = [step.commit for step in found[:limit] if _has_text(step.commit)]
+    try:
+        blobs = read_blobs(
+            top, [name for c in near for name in (c.after, c.before)], largest=LARGEST, most=MOST
+        )
+    except GitError:
+        return found
+    outlines = _Outlines(time.thread_time() + seconds)
+    for number, step in enumerate(found[:limit]):
+        if _has_text(step.commit):
+            found[number] = replace(step, touched=_touched(step.commit, blobs, outlines))
+    return found
+
+
+def _has_text(commit: FileCommit) -> bool:
+    return (
+        commit.status in "AMR"
+        and commit.new_mode.startswith("100")
+        and bool(commit.after)
+        and commit.after != commit.before
+    )
+
+
+@dataclass
+class _Outlines:
+    """The outlines of blobs, each made once, as long as there is time: one that is likely to take longer is None."""
+
+    end: float
+    seconds_a_byte: float = 1e-6  # as slow as it gets; then as measured
+    made: dict[tuple[str, str], tuple[Part, ...] | None] = field(default_factory=dict)
+
+    def of(self, blob: str, path: str, data: bytes) -> tuple[Part, ...] | None:
+        if (blob, path) not in self.made:
+            if not self.made and self.end > time.thread_time():
+                parts(path, data[:_TELLING])  # loads the grammar, which is not to be taken for slowness
+            now = time.thread_time()
+            if now + len(data) * self.seconds_a_byte > self.end:
+                return None
+            self.made[blob, path] = parts(path, data)
+            if len(data) > _TELLING:
+                self.seconds_a_byte = (time.thread_time() - now) / len(data)
+        return self.made[blob, path]
+
+
+def _touched(commit: FileCommit, blobs: dict[str, bytes], outlines: _Outlines) -> Touched | None:
+    path = commit.touched[0] if len(commit.touched) == 1 else commit.path  # below a directory, say
+    before = b"" if commit.status == "A" else blobs.get(commit.before)
+    after = blobs.get(commit.after)
+    if before is None or after is None:
+        return None
+    if commit.status != "A" and before != after and before.split() == after.split():
+        return Touched(spaces=True)
+    new = outlines.of(commit.after, path, after)
+    if new is None or commit.status == "A":
+        return None if new is None else compare((), new)
+    old = outlines.of(commit.before, path, before)
+    return None if old is None else compare(old, new)

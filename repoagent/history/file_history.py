@@ -1,0 +1,365 @@
+"""A file's commits as the index has them: all of them at once, with no walk through the history.
+
+Who has worked on a file: by `.mailmap`, how often and when, programs apart.
+
+All of what `repoagent history` shows of one file: its people, its last commits and what each did.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import NothingDone, RepoagentError, UsageError
+from repoagent.git.files import check_path
+from repoagent.git.process import GitError, git_output
+from repoagent.git.similar_paths import no_such_file
+from repoagent.git.worktree import WorkTree
+from repoagent.history.commit_details import Step, steps
+from repoagent.history.log import COUNTS, LOG_FORMAT, RAW, FileCommit, number, offline, parse_log, renamed
+from repoagent.history.recent_commits import ALL, RENAMES, FileHistory, at_boundary, is_shallow, start
+
+INDEX_SECONDS = 0.5  # that the index gets to take in new commits
+_ALL = 1_000_000
+_PINNED = (
+    "log", "--no-walk=unsorted", "--stdin", "--no-notes", "--no-decorate", "--encoding=UTF-8", "-z", "--no-color",
+    "--no-ext-diff", "--no-textconv", "--no-show-signature",
+)  # fmt: skip
+_MOVES = ("-M", "-l200")
+_MARK, _HEAD = b"\x01", "--format=%x01%H"
+
+
+def commits_of(
+    worktree: WorkTree, path: str, revision: str, *, seconds: float = INDEX_SECONDS
+) -> list[str] | None:
+    """The ids of all commits that changed the file, through its renames, newest first. None where there is no index,
+    where it is not whole or does not know the file: then git has to be asked. It is never made here."""
+    from repoagent.git.worktree import layout
+
+    if not layout(worktree).history.is_file():
+        return None
+    import sqlite3
+
+    from repoagent.history.index.index import open_index
+
+    try:
+        with open_index(worktree, warn=_silent) as index:
+            if not index.update(revision, seconds=seconds).complete:
+                return None
+            view = index.view(revision)
+            file = view.file(os.fsencode(path))
+            numbers = [commit.number for commit in view.commits(file, _ALL)] if file is not None else []
+            known = view.describe(numbers) if numbers else {}
+    except (RepoagentError, sqlite3.Error, OSError):  # the index is a help, never needed
+        return None
+    return [known[number][0].decode() for number in numbers if number in known] or None
+
+
+def look_up(
+    top: Path, path: str, commits: Sequence[str], limit: int
+) -> tuple[FileHistory, FileHistory] | None:
+    """The newest `limit` of `commits` (of one file, by id, newest first) with what they did to it, and all of them
+    without that. Four calls of git, none of which walks. None where the file is not to be followed so; raises GitError.
+    """
+    everything = parse_log(
+        offline(top, *_PINNED, "--no-patch", f"--format={LOG_FORMAT}", names=commits), path
+    )
+    near = everything[:limit]
+    ids = [commit.commit for commit in near]
+    entries = _entries(offline(top, *_PINNED, "--raw", *_MOVES, "--no-abbrev", _HEAD, names=ids))
+    found: list[FileCommit] = []
+    for commit in near:
+        entry = next((one for one in entries.get(commit.commit, ()) if one.path == path), None)
+        if entry is None:
+            break
+        found.append(
+            replace(
+                commit, path=path, touched=(path,), status=entry.status,
+                before=entry.before, after=entry.after, old_mode=entry.old_mode, new_mode=entry.new_mode,
+                was=entry.was if entry.status == "R" else "",
+            )
+        )  # fmt: skip
+        path = entry.was or path
+    if len(found) < len(near):
+        if not found or found[-1].status != "A":
+            return None
+        everything = everything[: len(found)]  # what is older is of the file that this one was copied from
+    told = counted(top, found)
+    cut = not everything[-1].parents and is_shallow(top)
+    if cut and len(told) == len(everything):
+        told = (*told[:-1], at_boundary(told[-1]))
+    return FileHistory(told[0].path, told, cut), FileHistory(told[0].path, tuple(everything), cut)
+
+
+class Entry(NamedTuple):
+    """What a commit did to one path: git's letter, the blobs and modes, and the path before a rename (else "")."""
+
+    status: str
+    before: str
+    after: str
+    was: str
+    path: str
+    old_mode: str
+    new_mode: str
+
+
+def _entries(data: bytes) -> dict[str, list[Entry]]:
+    """What `log -z --raw` says of each commit."""
+    found: dict[str, list[Entry]] = {}
+    now = ""
+    tokens = iter(data.split(b"\0"))
+    for token in tokens:
+        if token.lstrip(b"\n").startswith(_MARK):
+            now = token.lstrip(b"\n")[1:].decode("ascii", "replace")
+            found[now] = []
+        elif (raw := RAW.fullmatch(token)) and now:
+            status, first = raw[5].decode(), os.fsdecode(next(tokens, b""))
+            last = os.fsdecode(next(tokens, b"")) if status in "RC" else first
+            was = first if status in "RC" else ""
+            before, after = (oid.decode() if oid.strip(b"0") else "" for oid in (raw[3], raw[4]))
+            modes = raw[1].decode(), raw[2].decode()
+            found[now].append(Entry(status, before, after, was, last, *modes))
+    return found
+
+
+def counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]:
+    """`commits` of one file with the lines that each added and removed, where git has the blobs for that. One call."""
+    if not commits:
+        return ()
+    both = (
+        path for commit in commits for path in (commit.path, commit.was) if path
+    )  # else a rename is an addition
+    paths = list(dict.fromkeys(both))
+    ids = [commit.commit for commit in commits]
+    try:
+        data = offline(top, *_PINNED, "--numstat", *_MOVES, _HEAD, "--", *paths, names=ids)
+    except GitError:  # a partial clone
+        return tuple(commits)
+    counts: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+    now = ""
+    tokens = iter(data.split(b"\0"))
+    for token in tokens:
+        if token.lstrip(b"\n").startswith(_MARK):
+            now = token.lstrip(b"\n")[1:].decode("ascii", "replace")
+        elif found := COUNTS.fullmatch(token):
+            name = found[3] if found[3] else [next(tokens, b""), next(tokens, b"")][1]
+            counts[now, os.fsdecode(name)] = number(found[1]), number(found[2])
+    told = [counts.get((commit.commit, commit.path), (None, None)) for commit in commits]
+    return tuple(
+        replace(commit, added=added, removed=removed)
+        for commit, (added, removed) in zip(commits, told, strict=True)
+    )
+
+
+def _silent(sentence: str) -> None:
+    """The index is a help here: what ails it is said where it is the matter."""
+
+
+# Accounts of services that open changes by themselves and do not call themselves [bot].
+_SERVICES = (
+    "dependabot|dependabot-preview|renovate|renovatebot|greenkeeper|greenkeeperio|snyk|github[ -]actions?|"
+    "pre-commit-ci|pre-commit[ .]ci|allcontributors|imgbot|mergify|bors|semantic-release|release-please|depfu|pyup|"
+    "whitesource|mend|copybara-service|copybara|google-oss-robot|k8s-ci-robot|weblate|hosted weblate|travis ci|"
+    "scala-steward|scala steward|r-ryantm|deepsource-autofix|restyled-io|codecov|crowdin|transifex"
+)
+_NAME = re.compile(rf".*\[bot\]|(?:.*[\s_-])?bot|(?:{_SERVICES})(?:[\s_-](?:bot|app|ci))?", re.IGNORECASE)
+_ADDRESS = re.compile(
+    rf".*\[bot\]@.*|(?:\d+\+)?(?:{_SERVICES})(?:-?bot)?@.*|bot@.*|action@github\.com"
+    r"|(?:noreply|no-reply)@(?!github\.com).*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody, by the name that `.mailmap` gives, with the number of commits and the first and last date of them
+    (author's dates, YYYY-MM-DD)."""
+
+    name: str
+    commits: int
+    first: str
+    last: str
+    bot: bool = False
+
+
+@dataclass(frozen=True)
+class People:
+    """Who made `commits` commits, most first; programs apart. `partial`: there may be older commits by others."""
+
+    persons: tuple[Person, ...] = ()
+    bots: tuple[Person, ...] = ()
+    commits: int = 0
+    partial: bool = False
+
+
+def is_bot(name: str, email: str) -> bool:
+    """Whether the author is a program: `[bot]` in the name or the address, or a service known to be one."""
+    return bool(_NAME.fullmatch(name.strip()) or _ADDRESS.fullmatch(email.strip()))
+
+
+def people_of(commits: Iterable[FileCommit], *, partial: bool = False) -> People:
+    """The authors of `commits`. One name is one person, whatever addresses it has."""
+    dates: dict[tuple[str, bool], list[str]] = {}
+    for commit in commits:
+        author = (commit.author, is_bot(commit.author, commit.email))
+        dates.setdefault(author, []).append(commit.date[:10])
+    found = [Person(name, len(days), min(days), max(days), bot) for (name, bot), days in dates.items()]
+    found.sort(key=lambda person: (-person.commits, _newest_first(person.last), person.name))
+    return People(
+        tuple(person for person in found if not person.bot),
+        tuple(person for person in found if person.bot),
+        sum(person.commits for person in found),
+        partial,
+    )
+
+
+def _newest_first(day: str) -> tuple[int, ...]:
+    return tuple(-ord(character) for character in day)
+
+
+SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Past:
+    """`path` is relative to the top, `revision` the id of the commit it was asked at. `partial`: older commits may be
+    missing. `notes` are sentences to the person: deleted, shallow, out of time."""
+
+    path: str
+    revision: str
+    steps: tuple[Step, ...]
+    people: People
+    partial: bool = False
+    directory: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def past(
+    worktree: WorkTree | Path,
+    path: str,
+    *,
+    revision: str = "HEAD",
+    limit: int = 20,
+    seconds: float = SECONDS,
+) -> Past:
+    """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) as `revision` has
+    it, newest first, and who made all of them.
+
+    Where there is an index of the history (of a work tree), it knows all of that at once; else git gets `seconds` of
+    wall time for each of the two. Raises UsageError for an unknown revision and a path that
+    never was, NothingDone where there is no commit of it yet, GitError.
+    """
+    top = worktree if isinstance(worktree, Path) else worktree.top
+    commit = resolve(top, revision)
+    kind = _kind(top, commit, path)
+    known = None if isinstance(worktree, Path) or kind != "blob" else _indexed(worktree, path, commit, limit)
+    if known is not None:
+        found, everything = known
+    else:
+        with (
+            start(top, path, limit, seconds=seconds, revision=commit) as recent,
+            start(top, path, ALL, seconds=seconds, revision=commit, counts=False) as whole,
+        ):
+            found, everything = recent.result(), whole.result()
+    if not found.commits:
+        raise _nothing(top, path, revision, found)
+    notes = _notes(top, path, kind, found, everything=everything, limit=limit)
+    people = people_of(everything.commits, partial=everything.partial)
+    partial = found.partial or len(everything.commits) > len(found.commits)
+    done = steps(top, found.commits)
+    return Past(path, commit, tuple(done), people, partial, kind == "tree", tuple(notes))
+
+
+def _indexed(
+    worktree: WorkTree, path: str, commit: str, limit: int
+) -> tuple[FileHistory, FileHistory] | None:
+    commits = commits_of(worktree, path, commit)
+    try:
+        return look_up(worktree.top, path, commits, limit) if commits else None
+    except GitError:
+        return None
+
+
+def resolve(top: Path, revision: str) -> str:
+    """The id of the commit that `revision` means. Raises NothingDone before the first commit, UsageError for none."""
+    asked = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+    done = git_output(top, *asked, f"{revision}^{{commit}}", ok=(0, 1, 128))
+    if done.returncode == 0:
+        return done.stdout.decode().strip()
+    if revision == "HEAD":
+        raise NothingDone("there is no commit yet, so there is no history")
+    raise UsageError(f"there is no commit {revision}: name a commit, a branch or a tag")
+
+
+def _kind(top: Path, commit: str, path: str) -> str:
+    """ "blob", "tree" or "commit" (a submodule) as git calls it; "" where the commit has no such path."""
+    if path == ".":
+        return "tree"
+    try:
+        data = offline(top, "ls-tree", "-z", "--full-tree", commit, "--", path)
+    except GitError:  # a clone without trees
+        return "blob"
+    for entry in data.split(b"\0"):
+        head, _, name = entry.partition(b"\t")
+        if name == os.fsencode(path):
+            return head.split(b" ")[1].decode()
+    return ""
+
+
+def _nothing(top: Path, path: str, revision: str, found: FileHistory) -> UsageError | NothingDone:
+    """Why there is no history."""
+    check_path(path)
+    unseen = f"git found no commit of {path} in {SECONDS:g} s, or may not look without fetching"
+    if not os.path.lexists(top / path):
+        where = "" if revision == "HEAD" else f" at {revision}"
+        return no_such_file(
+            path, top, reason=f"and {unseen if found.partial else f'git has no commit of it{where}'}"
+        )
+    if found.partial:
+        return NothingDone(unseen)
+    if revision != "HEAD":
+        return NothingDone(f"there is no {path} at {revision}, and no commit before it has changed one")
+    staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout
+    state = "it is staged and not committed yet" if staged else "it is not tracked"
+    return NothingDone(f"git has no commit of {path}: {state}")
+
+
+def _notes(
+    top: Path, path: str, kind: str, found: FileHistory, *, everything: FileHistory, limit: int
+) -> list[str]:
+    notes = []
+    newest = found.commits[0]
+    if not kind:
+        notes.append(_gone(top, newest))
+    if kind == "commit":
+        notes.append(f"{path} is a submodule: these are the changes of the commit that it stands at")
+    if (found.partial and len(found.commits) < limit) or everything.partial:
+        if is_shallow(top):
+            notes.append("this clone is shallow: what is older than its boundary is not here")
+        else:
+            notes.append(
+                "older commits are left out: git had no more time, or lacks objects (`repoagent mine` helps)"
+            )
+    return notes
+
+
+def _gone(top: Path, newest: FileCommit) -> str:
+    """That the file is not there any more, and where it went."""
+    when = f"{newest.short}, {newest.date[:10]}"
+    try:
+        data = offline(top, *RENAMES, newest.commit)
+    except GitError:
+        data = b""
+    target = renamed(data, newest.path, forward=True)
+    return f"moved to {target.path} in {when}" if target else f"deleted in {when}"
+
+
+def with_summaries(found: Past, summaries: dict[str, str]) -> Past:
+    """The same with a model's line for each commit that has one, by commit id."""
+    changed = [replace(step, summary=summaries.get(step.commit.commit, step.summary)) for step in found.steps]
+    return replace(found, steps=tuple(changed))

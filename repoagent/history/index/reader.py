@@ -1,0 +1,377 @@
+"""Reading the index as one revision sees it: the `View` that the co-change kernel asks.
+
+Which numbers of the index a commit reaches.
+
+`bounds` are sorted numbers: begin, end, begin, end …; each end is outside. What is still to be mined below the base of
+the index is reached by an open begin, LOWEST, unless the tip lacks some of it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+from zlib import crc32
+
+from repoagent.errors import UsageError
+from repoagent.git.process import GitError, git, git_output
+from repoagent.history.cochange import score
+from repoagent.history.cochange.score import Commit
+from repoagent.history.index.schema import AGES, BASE, LOWEST, NUMBERS, get, unpacked
+
+_NAMESAKES = 50
+_COMMIT = f"SELECT {AGES} - age, time, author, size, files FROM"
+# The numbers are one value, as JSON: SQLite takes longer to read a statement that names them than to carry it out.
+_OF = "json_each(?) CROSS JOIN"
+_NONE: array[int] = array("I")
+
+
+class IndexView:
+    """The history that one revision reaches. A file id stands for a file through all of its renames.
+
+    `reach` holds the bounds of the numbers that count: begin, end, begin, end … `exists` tells which of some paths are
+    in the revision's tree; None where the index itself knows it. `broken` is called, and raises, when the index turns
+    out to be damaged. It is `whole` when all commits of the index count.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        reach: Sequence[int],
+        exists: Callable[[Sequence[bytes]], set[bytes]] | None,
+        broken: Callable[[Exception], NoReturn],
+    ) -> None:
+        self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
+        # each end by itself: for both at once SQLite would go through all commits
+        ((oldest,),), ((newest,),) = (self._ask(f"SELECT {end}(age) FROM commit_") for end in ("max", "min"))
+        self.whole = oldest is None or (
+            len(reach) == 2 and reach[0] <= AGES - oldest and AGES - newest < reach[1]
+        )
+        self._cache: dict[int, Commit] = {}
+        self._directories: dict[int, bytes] = {}
+
+    def file(self, path: bytes) -> int | None:
+        """The file that has this path at the revision, or had it last."""
+        directory, _, base = path.rpartition(b"/")
+        rows = self._ask(
+            "SELECT file, high, low FROM name WHERE directory = (SELECT id FROM directory WHERE path = ?) AND base = ? "
+            "ORDER BY high DESC",
+            (directory, base),
+        )
+        if self.whole:
+            return int(rows[0][0]) if rows else None
+        return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
+
+    def commits(self, file: int, limit: int) -> list[Commit]:
+        """The commits that changed it, newest first, no merges; a copy's own come first, then its origin's."""
+        return self.many((file,), limit)[file]
+
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+        """`commits` of several files in one go; `limit` holds for each."""
+        numbers = self._numbers(files, limit)
+        cache = self._cache
+        missing = {number for each in numbers.values() for number in each if number not in cache}
+        if missing:
+            self._load(missing)
+        return {file: [cache[number] for number in each if number in cache] for file, each in numbers.items()}
+
+    def latest(self, limit: int) -> list[Commit]:
+        """The newest commits of all."""
+        found: list[Commit] = []
+        for begin, end in self._ranges():
+            between = (AGES - end, AGES - begin, limit - len(found))
+            found += self._commits(
+                f"{_COMMIT} commit_ WHERE age > ? AND age <= ? ORDER BY age LIMIT ?", between
+            )
+            if len(found) >= limit:
+                break
+        return found
+
+    def namesakes(self, stem: bytes) -> list[int]:
+        """Files that have or had a path with this stem (`names.stem`), newest change first, at most 50."""
+        rows = self._ask(
+            "SELECT file, high, low, path, base FROM name JOIN directory ON directory.id = directory "
+            "WHERE stem = ? ORDER BY high DESC",
+            (crc32(stem) >> 1,),
+        )
+        found = [row[:3] for row in rows if score.stem(_join(row[3], row[4])) == stem]
+        return self._newest(found, _NAMESAKES)
+
+    def folder(self, directory: bytes, limit: int) -> list[int]:
+        """Files directly in this directory (b"" is the top), last changed first."""
+        inside = "directory = (SELECT id FROM directory WHERE path = ?)"
+        select = f"SELECT file, high, low FROM name WHERE {inside}"
+        if self._exists is None:
+            some = f" LIMIT {limit:d}" if self.whole else ""
+            rows = self._ask(f"{select} AND alive ORDER BY high DESC{some}", (directory,))
+            return self._newest(rows, limit)
+        found = self._newest(self._ask(f"{select} ORDER BY high DESC", (directory,)), None)
+        here = {file for file, path in self.paths(found).items() if path.rpartition(b"/")[0] == directory}
+        return [file for file in found if file in here][:limit]
+
+    def paths(self, files: Sequence[int]) -> dict[int, bytes]:
+        """The present paths of those that are alive at the revision; the others are left out."""
+        alive = "AND alive = 1 " if self._exists is None else ""
+        rows = self._ask(
+            f"SELECT file, directory, base FROM {_OF} name WHERE file = value {alive}ORDER BY file, alive, high",
+            (str(list(files)),),
+        )
+        folders = self._folders({row[1] for row in rows})
+        found = [(file, folders[directory] + base) for file, directory, base in rows]
+        if self._exists is None:
+            return dict(found)
+        present = self._exists([path for _, path in found])
+        return {file: path for file, path in found if path in present and self.file(path) == file}
+
+    def author(self, text: bytes) -> int | None:
+        """The id of an author, a name and address as in a commit (`Ann <ann@example.org>`); None for someone new."""
+        rows = self._ask("SELECT id FROM author WHERE text = ?", (text,))
+        return int(rows[0][0]) if rows else None
+
+    def describe(self, numbers: Iterable[int]) -> dict[int, tuple[bytes, int, bytes]]:
+        """Of commits by number: id in hexadecimal, committer date, author (name and address as in the commit)."""
+        rows = self._ask(
+            f"SELECT age, commit_.id, time, text FROM {_OF} commit_ JOIN author ON author.id = author "
+            f"WHERE age = {AGES} - value",
+            (str(list(numbers)),),
+        )
+        return {AGES - age: (identity.hex().encode(), time, author) for age, identity, time, author in rows}
+
+    def _folders(self, wanted: set[int]) -> dict[int, bytes]:
+        """The directories with these ids, each ended by a slash but for the top."""
+        missing = [directory for directory in wanted if directory not in self._directories]
+        if missing:
+            rows = self._ask(
+                f"SELECT directory.id, directory.path FROM {_OF} directory WHERE directory.id = value",
+                (str(missing),),
+            )
+            self._directories.update({directory: path + b"/" if path else b"" for directory, path in rows})
+        return self._directories
+
+    def _ask(self, statement: str, values: Sequence[int | bytes | str] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            self._broken(error)
+
+    def _unpack(self, code: str, data: bytes) -> array[int]:
+        try:
+            return unpacked(code, data)
+        except sqlite3.DatabaseError as error:
+            self._broken(error)
+
+    def _numbers(self, files: Sequence[int], limit: int) -> dict[int, list[int]]:
+        """The newest numbers of each file, with those of the files that it was copied from behind its own."""
+        found: dict[int, list[int]] = {file: [] for file in files}
+        for file, data in self._ask(
+            f"SELECT file, numbers FROM {_OF} touch WHERE file = value ORDER BY file, low DESC",
+            (str(list(found)),),
+        ):
+            mine = found[file]
+            if len(mine) < limit:
+                numbers = self._unpack(NUMBERS, data)
+                numbers.reverse()
+                mine += numbers if self.whole else filter(self._reaches, numbers)
+                del mine[limit:]
+        short = [file for file in found if len(found[file]) < limit]
+        if short:
+            copies = self._ask(
+                f"SELECT file, number, origin FROM {_OF} copy WHERE file = value ORDER BY number DESC",
+                (str(short),),
+            )
+            for file, number, origin in copies:
+                if file in short and self._reaches(number):  # what it is a copy of now
+                    short.remove(file)
+                    self._follow(found[file], number, origin, limit)
+        return found
+
+    def _follow(self, numbers: list[int], copied: int, origin: int, limit: int) -> None:
+        """Add what is older than the copy in the history of its origin, and so on."""
+        origins: set[int] = set()
+        known = set(numbers)
+        while len(numbers) < limit and origin not in origins:
+            origins.add(origin)
+            older = [number for number in self._own(origin) if number < copied and number not in known]
+            numbers += older[: limit - len(numbers)]
+            known.update(older)
+            rows = self._ask(
+                "SELECT number, origin FROM copy WHERE file = ? AND number < ? ORDER BY number DESC",
+                (origin, copied),
+            )
+            if not rows or not self._reaches(rows[0][0]):
+                return
+            copied, origin = rows[0]
+
+    def _own(self, file: int) -> list[int]:
+        rows = self._ask("SELECT numbers FROM touch WHERE file = ? ORDER BY low DESC", (file,))
+        return [
+            number
+            for (data,) in rows
+            for number in reversed(self._unpack(NUMBERS, data))
+            if self._reaches(number)
+        ]
+
+    def _load(self, numbers: Iterable[int]) -> None:
+        newest = sorted(numbers, reverse=True)  # as they lie in the file
+        for commit in self._commits(f"{_COMMIT} {_OF} commit_ WHERE age = {AGES} - value", (str(newest),)):
+            self._cache[commit[0]] = commit
+
+    def _commits(self, statement: str, values: Sequence[int | str] = ()) -> list[Commit]:
+        new, rows = tuple.__new__, self._ask(statement, values)
+        try:
+            return [
+                new(Commit, (number, time, author, size, array("I", files) if files else _NONE))
+                for number, time, author, size, files in rows
+            ]
+        except (TypeError, ValueError) as error:
+            self._broken(error)
+
+    def _newest(self, rows: Iterable[tuple[int, int, int]], limit: int | None) -> list[int]:
+        """The files of (file, newest and oldest number under a name), newest first as the revision sees them."""
+        if self.whole:
+            return list(dict.fromkeys([row[0] for row in rows]))[:limit]
+        last: dict[int, int] = {}
+        for file, high, low in rows:
+            if file not in last and self._meets(low, high):
+                own = (high,) if self._reaches(high) else self._own(file)[:1]
+                last[file] = own[0] if own else LOWEST
+        return sorted(last, key=lambda file: -last[file])[:limit]
+
+    def _reaches(self, number: int) -> bool:
+        return self.whole or bool(bisect_right(self._reach, number) & 1)
+
+    def _meets(self, low: int, high: int) -> bool:
+        """Whether the revision reaches a number from `low` to `high`."""
+        first = bisect_right(self._reach, low)
+        return bool(first & 1) or (first < len(self._reach) and self._reach[first] <= high)
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        bounds = self._reach
+        return zip(reversed(bounds[::2]), reversed(bounds[1::2]), strict=True)
+
+
+def _join(folder: bytes, base: bytes) -> bytes:
+    return folder + b"/" + base if folder else base
+
+
+_TRIES = (
+    3  # known tips that a new one is compared with; the newest has always been there but after a cleaning
+)
+
+
+class Reach(NamedTuple):
+    """`bounds` of what is known; `new` are the ids, in hexadecimal, of the commits that the index lacks, oldest first.
+    A tip with a `floor` holds only while nothing below that number is known."""
+
+    bounds: tuple[int, ...]
+    new: tuple[bytes, ...] = ()
+    floor: int | None = None
+
+
+def base_reach() -> Reach:
+    """What the commit reaches that mining began with."""
+    return Reach((LOWEST, BASE))
+
+
+def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
+    """What the commit `tip` (an id in hexadecimal) reaches; one git process for an unknown one.
+
+    Raises UsageError when git can't walk from it.
+    """
+    if (stored := known(connection, tip)) is not None:
+        return stored
+    low = get(connection, "low")
+    rows = connection.execute(
+        "SELECT id, ranges FROM tip WHERE floor IS NULL OR floor = ? ORDER BY used DESC LIMIT ?",
+        (low, _TRIES),
+    ).fetchall()
+    for other, ranges in rows:
+        try:
+            walk = git(
+                top,
+                "rev-list",
+                "--no-merges",
+                "--left-right",
+                "--reverse",
+                f"{other.hex()}...{tip.decode()}^{{commit}}",
+                "--",
+            )
+        except GitError:  # its objects are gone
+            continue
+        ids = walk.split()
+        left = [each[1:] for each in ids if each.startswith(b"<")]
+        right = [each[1:] for each in ids if each.startswith(b">")]
+        return _from(connection, tuple(unpacked(NUMBERS, ranges)), left, right)
+    every = git_output(
+        top, "rev-list", "--no-merges", "--reverse", f"{tip.decode()}^{{commit}}", "--", ok=(0, 128)
+    )
+    if every.returncode:
+        raise UsageError(f"there is no commit {tip.decode()}, or not all that it stands on")
+    return _anew(connection, every.stdout.split())
+
+
+def known(connection: sqlite3.Connection, tip: bytes) -> Reach | None:
+    """What was kept of a tip, if it still holds."""
+    row = connection.execute(
+        "SELECT ranges, floor FROM tip WHERE id = ?", (bytes.fromhex(tip.decode()),)
+    ).fetchone()
+    if row is None or row[1] not in (None, get(connection, "low")):
+        return None
+    return Reach(tuple(unpacked(NUMBERS, row[0])), (), row[1])
+
+
+def store(connection: sqlite3.Connection, tip: bytes, found: Reach) -> None:
+    """Keep what a tip reaches; the caller has begun a transaction."""
+    row = (bytes.fromhex(tip.decode()), array(NUMBERS, found.bounds), found.floor)
+    connection.execute(
+        "INSERT OR REPLACE INTO tip SELECT ?, ?, ?, 0, coalesce(max(used), 0) + 1 FROM tip", row
+    )
+    connection.execute("DELETE FROM tip WHERE used <= (SELECT max(used) FROM tip) - 200")
+
+
+def toggled(bounds: Sequence[int], numbers: Iterable[int]) -> tuple[int, ...]:
+    """`bounds` without those of `numbers` that are in them, and with the others."""
+    edges = set(bounds)
+    for number in numbers:
+        edges ^= {number, number + 1}
+    return tuple(sorted(edges))
+
+
+def _from(
+    connection: sqlite3.Connection, bounds: tuple[int, ...], left: list[bytes], right: list[bytes]
+) -> Reach:
+    """From a known tip's bounds, the commits that only it reaches and those that only the new one does."""
+    everything = bounds == (LOWEST, get(connection, "high"))
+    if everything and not left:
+        return Reach(bounds, tuple(right))
+    numbers = _numbers(connection, {*left, *right} if not everything else {*left})
+    gone = [numbers[each] for each in left if each in numbers]
+    there = [numbers[each] for each in right if each in numbers]
+    floor = get(connection, "low") if left and get(connection, "ended") != 1 else None
+    return Reach(
+        toggled(bounds, [*gone, *there]), tuple(each for each in right if each not in numbers), floor
+    )
+
+
+def _anew(connection: sqlite3.Connection, ids: list[bytes]) -> Reach:
+    """From all ids that a tip reaches: no known tip is left to compare with."""
+    numbers = _numbers(connection, set(ids))
+    new = tuple(each for each in ids if each not in numbers)
+    floor = None if get(connection, "ended") == 1 else get(connection, "low")
+    return Reach(toggled((), numbers.values()), new, floor)
+
+
+def _numbers(connection: sqlite3.Connection, ids: set[bytes]) -> dict[bytes, int]:
+    """The numbers of those commits that the index has; the newest are found first. There is no index of ids: it would
+    be a third of the file, for a look that only another branch takes."""
+    wanted = {bytes.fromhex(each.decode()): each for each in ids}
+    found: dict[bytes, int] = {}
+    for age, identity in connection.execute("SELECT age, id FROM commit_ ORDER BY age"):
+        if identity in wanted:
+            found[wanted[identity]] = AGES - age
+            if len(found) == len(wanted):
+                break
+    return found

@@ -1,0 +1,159 @@
+"""Which file a path stood for, commit by commit, going back in time or forward.
+
+What happened to a path is a row of events: added, changed, deleted, left by a rename (the file went on elsewhere),
+filled by one (or by a copy). Two events that follow each other are about the same file, unless the first is a leaving
+and the second an addition or a filling, or the first a deletion and the second a filling. So a path that is deleted
+and made again is the same file, one that is made again after its file was renamed is another; and what a parallel
+branch did under the old name is the renamed file's, too. The rule is about pairs, so that reading a history backwards
+or forwards gives the same files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from repoagent.history.index.schema import HIGHEST, LOWEST
+from repoagent.history.log import Change, Record
+
+CHANGED, ADDED, FILLED, GONE, LEFT = range(5)
+_KINDS = {b"A": ADDED, b"D": GONE}
+_MOVES = (b"R", b"C")
+FILE, HIGH, HIGH_KIND, LOW, LOW_KIND = range(5)
+Entry = list[int]  # what is known of a path in this batch, at the places named above
+Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of a path's outermost event so far
+
+
+class Batch:
+    """What some commits, each older than the one before (`back`) or each newer, say of paths and files.
+
+    `known` tells what an earlier batch said of a path. `next_file` is the first free number of a file.
+    """
+
+    def __init__(self, known: Known, next_file: int, *, back: bool) -> None:
+        self.known, self.next_file, self.back = known, next_file, back
+        self.names: dict[bytes, Entry] = {}
+        self.past: list[
+            tuple[bytes, Entry]
+        ] = []  # of files that had a path before, or after, the one in `names`
+        self.touched: defaultdict[int, list[int]] = defaultdict(list)
+        self.copies: list[tuple[int, int, int]] = []  # file, number, origin
+        self.merged: dict[int, int] = {}  # files that have turned out to be one: from, to
+        self.unwritten: list[int] = []  # those of `merged` that an earlier batch may have written about
+        self.outer, self.outer_kind = (LOW, LOW_KIND) if back else (HIGH, HIGH_KIND)
+
+    def take(self, number: int, record: Record) -> list[int]:
+        """The files that the commit changed, as their numbers."""
+        files: list[int] = []
+        moves: list[Change] = []
+        added: list[bytes] = []
+        names, low, kind_at = self.names, self.outer, self.outer_kind
+        for kind, path, old in record.changes:
+            if kind == b"M" and (entry := names.get(path)):  # most of all changes: what follows is `_plain`
+                entry[low], entry[kind_at] = number, CHANGED
+                files.append(entry[FILE])
+            elif kind in _MOVES:
+                moves.append((kind, path, old))
+            elif kind == b"A":
+                added.append(path)
+            else:
+                files.append(self._plain(path, number, _KINDS.get(kind, CHANGED)))
+        if moves:
+            files += self._moves(number, moves, added)
+        elif added:
+            files += [self._plain(path, number, ADDED) for path in added]
+        if self.merged and not self.merged.keys().isdisjoint(files):
+            files = [self.find(file) for file in files]
+        if len(files) > 1 and len(set(files)) < len(files):
+            files = list(dict.fromkeys(files))
+        touched = self.touched
+        for file in files:
+            touched[file].append(number)
+        return files
+
+    def find(self, file: int) -> int:
+        """The number that stands for `file` now."""
+        while file in self.merged:
+            file = self.merged[file]
+        return file
+
+    def _plain(self, path: bytes, number: int, kind: int) -> int:
+        entry = self.names.get(path) or self._entry(path)
+        if entry is None or self._differs(entry, kind):
+            entry = self._new(path, number, kind)
+        else:
+            self._extend(entry, number, kind)
+        return entry[FILE]
+
+    def _moves(self, number: int, moves: list[Change], added: list[bytes]) -> list[int]:
+        """The files of a commit with renames and copies. A path may be left and filled in it (two files that swap
+        their names): it is left first, and going back that comes last."""
+        renames = [(path, old) for kind, path, old in moves if kind == b"R"]
+        copies = [(path, old) for kind, path, old in moves if kind == b"C"]
+        origins: list[int] = []
+        moved: list[int] = []
+        if not self.back:
+            origins = [self._holder(old, number) for _, old in copies]
+            moved = [self._plain(old, number, LEFT) for _, old in renames]
+        plain = [self._plain(path, number, ADDED) for path in added]
+        copied = [self._plain(path, number, ADDED) for path, _ in copies]
+        if self.back:
+            moved = [self._plain(path, number, FILLED) for path, _ in renames]
+            for (_, old), file in zip(renames, moved, strict=True):
+                self._be(old, self.find(file), number, LEFT)
+            origins = [self._holder(old, number) for _, old in copies]
+        else:
+            for (path, _), file in zip(renames, moved, strict=True):
+                self._be(path, self.find(file), number, FILLED)
+        self.copies += [(file, number, origin) for file, origin in zip(copied, origins, strict=True)]
+        return plain + moved + copied
+
+    def _be(self, path: bytes, file: int, number: int, kind: int) -> None:
+        """Say that `path` is `file` in this event, whatever was thought of it."""
+        entry = self.names.get(path) or self._entry(path)
+        if entry is None or self._differs(entry, kind):
+            self._new(path, number, kind, file)
+            return
+        self._extend(entry, number, kind)
+        other = self.find(entry[FILE])
+        if other != file:
+            self._merge(max(file, other), min(file, other))
+
+    def _holder(self, path: bytes, number: int) -> int:
+        """The file of a path that is copied from; it may be known from nothing else."""
+        entry = self.names.get(path) or self._entry(path)
+        return (entry or self._new(path, number, CHANGED))[FILE]
+
+    def _differs(self, entry: Entry, kind: int) -> bool:
+        """Whether an event of `kind`, next to the outermost one of `entry`, is about another file."""
+        if self.back:
+            older, newer = kind, entry[LOW_KIND]
+        else:
+            older, newer = entry[HIGH_KIND], kind
+        return (newer == FILLED and older in (GONE, LEFT)) or (newer == ADDED and older == LEFT)
+
+    def _extend(self, entry: Entry, number: int, kind: int) -> None:
+        entry[self.outer], entry[self.outer_kind] = number, kind
+
+    def _new(self, path: bytes, number: int, kind: int, file: int | None = None) -> Entry:
+        if (before := self.names.get(path)) is not None:
+            self.past.append((path, before))
+        if file is None:
+            file, self.next_file = self.next_file, self.next_file + 1
+        entry = self.names[path] = [file, number, kind, number, kind]
+        return entry
+
+    def _entry(self, path: bytes) -> Entry | None:
+        """What an earlier batch says of `path`."""
+        if (found := self.known(path)) is None:
+            return None
+        file, kind = found
+        # ends that change nothing when they are written
+        entry = self.names[path] = [file, LOWEST, kind, HIGHEST, kind]
+        return entry
+
+    def _merge(self, file: int, into: int) -> None:
+        self.merged[file] = into
+        self.unwritten.append(file)
+        if file in self.touched:
+            self.touched[into] += self.touched.pop(file)

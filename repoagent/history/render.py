@@ -1,0 +1,349 @@
+"""What is said of a neighborhood, the same in a table and in a picture.
+
+A file's recent commits as text for a prompt, and as data.
+
+The commits behind an answer, as a person reads them: one `git log` for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from repoagent.dataclass import dataclass
+from repoagent.git.process import git
+from repoagent.history.commit_details import BULK, Step, did, lines_of
+from repoagent.history.file_history import People, Person
+from repoagent.history.log import FileCommit
+
+if TYPE_CHECKING:
+    from repoagent.history.cochange.score import Neighbor
+    from repoagent.history.file_history import Past
+    from repoagent.history.neighbors import Neighborhood
+
+Rate = Literal["high", "medium", "low"]
+
+_WHY = {
+    "together": "together",
+    "through": "shared partners",
+    "recent": "current work",
+    "name": "like name",
+    "folder": "same folder",
+}
+_WHY_SHORT = {**_WHY, "through": "partners", "recent": "current", "name": "name", "folder": "folder"}
+_HIGH, _MEDIUM = 0.5, 0.2
+_LEAST_SCALE = 0.2  # a best score below this is not drawn as if it were a sure one
+_NAMED = 3
+_MANY, _LOW = 10, 0.1  # commits, and the score, of a weak pair
+
+
+def rate(together: int, commits: int) -> Rate | None:
+    """How regularly two files change together, in a word; None when they never did. A few commits prove little."""
+    if not together:
+        return None
+    share = together / max(commits, 1)
+    if share >= _HIGH and together >= 3:
+        return "high"
+    return "medium" if share >= _MEDIUM and together >= 2 else "low"
+
+
+def is_weak(row: Neighbor) -> bool:
+    """Whether there is too little evidence for a pair: at most one common commit, of many, and a low score.
+
+    `python -m bench.cochange.weak` says what that hides: of requests, flask and ripgrep 11 to 27 % of the rows, of
+    which 1 to 2 % change along (of the others 9 to 13 %), and 0 to 3 % of the hits among the first ten.
+    """
+    return row.together <= 1 and row.commits >= _MANY and row.score < _LOW
+
+
+def hidden(count: int) -> str:
+    """How many weak pairs are not shown."""
+    pairs, them = ("pair", "it") if count == 1 else ("pairs", "them")
+    return f"{count} weak {pairs} hidden (one common commit at most): use --weak to see {them}"
+
+
+def legend(rows: Sequence[Neighbor]) -> str:
+    """What the columns say, as far as their names do not."""
+    told = "bar: share of best score; medium: from 20%; high: from 50%"
+    return f"{told}; partners: shared" if any("through" in row.reasons[:2] for row in rows) else told
+
+
+def scale_of(rows: Iterable[Neighbor]) -> Callable[[float], float]:
+    """What makes a score a share of the best one, 0 to 1, to be drawn: scores of a large repository are all small."""
+    full = max(max((row.score for row in rows), default=0.0), _LEAST_SCALE)
+    return lambda score: min(max(score / full, 0.0), 1.0)
+
+
+def why(reasons: Sequence[str], *, short: bool = False) -> str:
+    """The reason codes of a row in a few words, or in a word each."""
+    words = _WHY_SHORT if short else _WHY
+    return ", ".join(words.get(reason, reason) for reason in reasons)
+
+
+def guidance(found: Neighborhood) -> str:
+    """What to make of the rows."""
+    these = "these files" if len(found.paths) > 1 else "this file"
+    if found.paths[0].endswith(b"/"):
+        these = "these folders" if len(found.paths) > 1 else "this folder"
+    if not any(row.together for row in found.rows):
+        return "candidates that have not changed with it; a place to look, not something that must change"
+    return f"changed with {these}; a place to look, not something that must change"
+
+
+def headline(found: Neighborhood) -> str:
+    """What was looked at, in one line. Names are as they are: make them safe to show."""
+    names = [os.fsdecode(path) for path in found.paths]
+    what = ", ".join(names[:_NAMED])
+    if len(names) > _NAMED:
+        what += f" and {len(names) - _NAMED} more"
+    at = "" if found.revision == "HEAD" else f" at {found.revision}"
+    its = "their" if len(names) > 1 else "its"
+    if not found.looked_at:
+        looked = f"no commit of {'theirs' if len(names) > 1 else 'it'} found"
+    elif found.looked_at == 1:
+        looked = f"{its} one commit looked at"
+    else:
+        looked = f"{its} last {found.looked_at} commits looked at"
+    count = f"{len(found.rows)} {{}}{'' if len(found.rows) == 1 else 's'}"
+    if any(row.together for row in found.rows):
+        return f"{count.format('neighbor')} of {what}{at} ({looked})"
+    candidates = f", {count.format('candidate')} by name, folder or time" if found.rows else ""
+    return f"nothing has changed with {what}{at} ({looked}){candidates}"
+
+
+AUTHOR_WIDTH = 30
+SUBJECT_WIDTH = 100
+PATH_WIDTH = 200
+DID_WIDTH = 160
+PEOPLE_WIDTH = 300
+MOST, LATELY = 4, 3  # persons
+LEFT_OUT = "(other commits left out)"
+TOKENS_A_COMMIT = 45  # of a budget
+_BYTES_A_TOKEN = 4
+
+
+def history_block(
+    commits: Sequence[FileCommit | Step],
+    *,
+    partial: bool = False,
+    limit: int = 20,
+    people: People | None = None,
+    budget: int | None = None,
+) -> str:
+    """A line of the people, then one line per commit, newest first: date, short id, author, subject, what it did to
+    the file, lines added and removed; "" for no commits.
+
+    At most `limit` commits, and with a `budget` (tokens of four bytes) only as many as fit: the newest and the most
+    telling, of which bulk commits are the last. Authors, subjects and symbols are other people's data: control
+    and format characters are replaced and each is cut at a width, so a line can't forge another one.
+    """
+    found = [commit if isinstance(commit, Step) else Step(commit) for commit in commits]
+    if not found or limit < 1:
+        return ""
+    head = people_line(people) if people is not None else ""
+    lines = [_line(step) for step in found]
+    chosen = _chosen(
+        found,
+        lines,
+        limit,
+        None if budget is None else budget * _BYTES_A_TOKEN - _size(head) - _size(LEFT_OUT),
+    )
+    shown = [head, *(lines[number] for number in chosen)]
+    left_out = len(found) - len(chosen)
+    if left_out and chosen[-1] > len(chosen) - 1:
+        shown.append(LEFT_OUT)
+    elif left_out or partial:
+        shown.append("(older commits left out)")
+    return "".join(line + "\n" for line in shown if line)
+
+
+def people_line(people: People) -> str:
+    """Who works on the file, in one line for a prompt: those with most commits, until when where that is long ago,
+    and who was there lately; "" for nobody."""
+    if not people.commits:
+        return ""
+    said = (
+        f"{'the last ' if people.partial else ''}{people.commits} commit{'s' if people.commits > 1 else ''}"
+    )
+    last = max(person.last for person in (*people.persons, *people.bots))
+    most = people.persons[:MOST]
+    if most:
+        whole = f"{len(people.persons)} people: " if len(people.persons) > MOST else ""
+        said += f" by {whole}" + ", ".join(f"{_name(one)} {one.commits}{_until(one, last)}" for one in most)
+    new = sorted(set(people.persons[MOST:]), key=lambda one: (one.last, one.commits, one.name), reverse=True)
+    if lately := ", ".join(_name(one) for one in new[:LATELY] if not _until(one, last)):
+        said += f"; lately {lately}"
+    if people.bots:
+        said += f"; by programs: {', '.join(f'{_name(one)} {one.commits}' for one in people.bots[:LATELY])}"
+    return plain(f"{said}; last {last}", PEOPLE_WIDTH)
+
+
+def to_dict(past: Past) -> dict[str, object]:
+    """The history as plain data for `--json`. Paths keep bytes that are no UTF-8 as surrogate escapes."""
+    people = past.people
+    return {
+        "version": 1,
+        "path": past.path,
+        "revision": past.revision,
+        "directory": past.directory,
+        "partial": past.partial,
+        "notes": list(past.notes),
+        "people": {
+            "commits": people.commits,
+            "partial": people.partial,
+            "persons": [_person(person) for person in people.persons],
+            "bots": [_person(person) for person in people.bots],
+        },
+        "commits": [_step(step) for step in past.steps],
+    }
+
+
+def plain(text: str, width: int) -> str:
+    """`text` on one line of at most `width` characters, without anything that a terminal obeys."""
+    line = " ".join(text[: width * 4].split())
+    line = "".join(c if c.isprintable() else "�" for c in line)
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def worth(step: Step, place: int) -> float:
+    """How much a commit tells of a file, `place` commits after the newest: symbols touched and many lines tell more,
+    bulk commits and white space next to nothing."""
+    commit, touched = step.commit, step.touched
+    lines = (commit.added or 0) + (commit.removed or 0)
+    telling = 0.25 + min(math.log2(1 + lines) / 8, 1.0) + (1.0 if touched else 0.0)
+    if commit.status != "M":
+        telling += 0.5
+    if step.files is not None and step.files > BULK:
+        telling *= 0.05
+    elif touched is not None and touched.spaces:
+        telling *= 0.2
+    return telling / (1 + place / 8)
+
+
+def _chosen(found: Sequence[Step], lines: Sequence[str], limit: int, room: int | None) -> list[int]:
+    """Which commits are shown, by number, in order: all that fit, else the newest and then what is worth most."""
+    if room is None:
+        return list(range(min(limit, len(found))))
+    ranked = sorted(range(1, len(found)), key=lambda number: -worth(found[number], number))
+    chosen: list[int] = []
+    for number in [0, *ranked]:
+        if len(chosen) == limit:
+            break
+        if not chosen or _size(lines[number]) <= room:
+            chosen.append(number)
+            room -= _size(lines[number])
+    return sorted(chosen)
+
+
+def _size(line: str) -> int:
+    return len(line.encode("utf-8", "surrogatepass")) + 1
+
+
+def _line(step: Step) -> str:
+    commit = step.commit
+    author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
+    when, short = plain(commit.date[:10], 10), plain(commit.short, 16)
+    said = [f"{when} {short} {author}: {subject or '(no subject)'}"]
+    if what := plain(step.summary or did(step), DID_WIDTH):
+        said.append(what)
+    counts = lines_of(commit)
+    return " — ".join(said) + (f", {counts}" if counts else "")
+
+
+def _name(person: Person) -> str:
+    return plain(person.name, AUTHOR_WIDTH)
+
+
+def _until(person: Person, last: str) -> str:
+    """When it was that somebody left: more than a year before the last commit of all."""
+    year, rest = last[:4], last[4:]
+    away = year.isdecimal() and person.last < f"{int(year) - 1:04}{rest}"
+    return f" (until {plain(person.last[:4], 4)})" if away else ""
+
+
+def _person(person: Person) -> dict[str, object]:
+    return {
+        "name": person.name,
+        "commits": person.commits,
+        "first": person.first,
+        "last": person.last,
+    }
+
+
+def _step(step: Step) -> dict[str, object]:
+    commit, touched = step.commit, step.touched
+    return {
+        "commit": commit.commit,
+        "short": commit.short,
+        "author": commit.author,
+        "date": commit.date,
+        "subject": commit.subject,
+        "added": commit.added,
+        "removed": commit.removed,
+        "path": commit.path,
+        "was": step.was or None,
+        "status": commit.status,
+        "files": step.files,
+        "did": did(step),
+        "symbols": None
+        if touched is None
+        else {
+            "added": list(touched.added),
+            "removed": list(touched.removed),
+            "changed": list(touched.changed),
+            "renamed": [list(pair) for pair in touched.renamed],
+        },
+        "summary": step.summary or None,
+    }
+
+
+def candidates_block(found: Neighborhood) -> str:
+    """What changes with some files, a line each, and what to make of it; "" for no neighbors."""
+    if not found.rows:
+        return ""
+    head = "Candidates for inspection, not automatic targets. Files by how surely they changed with the edited ones:"
+    return "\n".join([head, *(_candidate(row) for row in found.rows)])
+
+
+def _candidate(row: Neighbor) -> str:
+    path = plain(os.fsdecode(row.path), PATH_WIDTH)
+    if not row.together:
+        return f"{path}: never in one commit; {why(row.reasons)}"
+    last = "" if row.last is None else time.strftime(", last %Y-%m-%d", time.gmtime(row.last))
+    return f"{path}: in {row.together} of {row.commits} commits ({rate(row.together, row.commits)}){last}"
+
+
+_FORMAT = "%H%x00%h%x00%aN%x00%cI%x00%s"
+_FIELDS = 5
+
+
+@dataclass(frozen=True)
+class Told:
+    """One commit. `date` is the committer's, ISO 8601; `author` is the name that `.mailmap` gives."""
+
+    commit: str
+    short: str
+    author: str
+    date: str
+    subject: str
+
+
+def tell(top: Path, ids: Iterable[str]) -> dict[str, Told]:
+    """The commits with these full ids; those that are not here (pruned, say) are left out.
+
+    Text that is no UTF-8 has replacement characters. Raises GitError.
+    """
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
+        return {}
+    data = git(
+        top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--encoding=UTF-8", "--no-color",
+        f"--format={_FORMAT}", stdin="".join(f"{commit}\n" for commit in wanted).encode(),
+    )  # fmt: skip
+    tokens = [token.decode("utf-8", "replace") for token in data.split(b"\0")[:-1]]
+    found = (Told(*tokens[place : place + _FIELDS]) for place in range(0, len(tokens), _FIELDS))
+    return {told.commit: told for told in found}

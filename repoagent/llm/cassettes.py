@@ -1,0 +1,160 @@
+"""Cassettes: recorded requests and replies, for tests, demos and exact re-runs.
+
+A cassette is a file of JSON lines, one for each reply. A request is matched by its `key` alone, so a prompt
+may be worded anew without recording again; the text that was sent stands in the cassette to be looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, field
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import ModelError
+from repoagent.llm.model import Model, OnText, Reply, Request, Stop, Usage, display_name, render
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """`model`, with every reply appended to the cassette `path`."""
+
+    model: Model
+    path: Path
+
+    @property
+    def spec(self) -> str:
+        return self.model.spec
+
+    @property
+    def takes(self) -> frozenset[str]:
+        return self.model.takes
+
+    @property
+    def context_tokens(self) -> int | None:
+        return self.model.context_tokens
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        """See `llm.model.Model`. Attempts that fail are not recorded."""
+        from repoagent.storage import jsonl
+
+        reply = self.model.complete(request, on_text)
+        sent = render(request)
+        record = {
+            "version": VERSION,
+            "key": request.key,
+            "model": display_name(reply.model or self.spec),
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "stop": reply.stop,
+            "usage": asdict(reply.usage),
+            "reply": reply.text,
+            "sha256": sha256(sent.encode()).hexdigest(),
+            "request": sent,
+        }
+        jsonl.append_record(self.path, record)
+        return reply
+
+
+@dataclass
+class Replay:
+    """The replies of the cassette `path`. The same key is answered in the order recorded, each reply once."""
+
+    path: Path
+    takes: ClassVar[frozenset[str]] = frozenset(
+        {"effort", "temperature", "stop", "cache"}
+    )  # whatever was wished
+    _left: dict[str, list[Reply]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises ModelError when the cassette is missing, broken or newer than this program."""
+        self._left = defaultdict(list)
+        for key, reply in _read(self.path):
+            self._left[key].append(reply)
+
+    @property
+    def spec(self) -> str:
+        return f"replay:{self.path}"
+
+    @property
+    def context_tokens(self) -> int | None:
+        return None
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        """See `llm.model.Model`. Raises ModelError, which says what differs, for a request not recorded."""
+        if request.key not in self._left:
+            raise ModelError(
+                f"{self.path} holds no reply to this request{_difference(request.key, list(self._left))}: "
+                "record it with --record, or run it on what it was recorded on"
+            )
+        if not self._left[request.key]:
+            raise ModelError(
+                f"{self.path} holds no further reply to this request: record it again with --record"
+            )
+        reply = self._left[request.key].pop(0)
+        for line in reply.text.splitlines(keepends=True):
+            on_text(line)
+        return reply
+
+
+def _read(path: Path) -> Iterator[tuple[str, Reply]]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ModelError(f"the cassette {path} can't be read: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield _record(json.loads(line))
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ModelError(f"line {number} of {path} is no recorded reply: record it again") from error
+
+
+def _record(value: dict[str, Any]) -> tuple[str, Reply]:
+    if value["version"] > VERSION:
+        raise ModelError(
+            f"the cassette has format version {value['version']} and this repoagent knows up to {VERSION}: "
+            "update repoagent"
+        )
+    stop: Stop = value["stop"]
+    if stop not in get_args(Stop) or not isinstance(value["reply"], str):
+        raise ValueError(stop)
+    return str(value["key"]), Reply(value["reply"], stop, Usage(**value["usage"]), value["model"])
+
+
+def _difference(asked: str, recorded: list[str]) -> str:
+    """What distinguishes `asked` from the recorded key most like it, as far as keys are JSON objects."""
+    mine = _flat(asked)
+    differences = [
+        sorted(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
+        for other in map(_flat, recorded)
+        if mine.keys() & other.keys()
+    ]
+    if not differences:
+        return ""
+    closest = min(differences, key=len)
+    return f" (unlike what is recorded: {', '.join(closest)})"
+
+
+def _flat(key: str) -> dict[str, Any]:
+    """`{"turn": 1, "files": {"a.py": "3f2"}}` as `{"turn": 1, "files a.py": "3f2"}`; a key that is no JSON
+    object, as nothing."""
+    try:
+        value = json.loads(key)
+    except ValueError:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    flat: dict[str, Any] = {}
+    for name, content in value.items():
+        if isinstance(content, dict):
+            flat |= {f"{name} {inner}": innermost for inner, innermost in content.items()}
+        else:
+            flat[name] = content
+    return flat

@@ -1,0 +1,327 @@
+"""What is known of models: prices, windows, the edit format they do best. Data in models.toml, which a user extends.
+
+The names that models.toml has, read as lines: for completion, which can't wait for a parser of TOML.
+
+A test holds it to what `catalogue` makes of the same file.
+
+What the name of a Claude model tells about it, in whatever form a platform writes it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import field, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import ModelError, UsageError
+from repoagent.llm.usage import Price
+
+Format = Literal["diff", "search", "whole", "function"]
+Protocol = Literal["tags", "tools"]
+Table = Mapping[str, Mapping[str, Any]]
+
+SMALL, MIDDLE = (
+    8.0,
+    100.0,
+)  # billions of parameters: up to the first whole files, up to the second search/replace
+_FREE = ("local/", "replay:")
+_SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
+_VARIANTS = frozenset({"mini", "nano", "lite"})
+_MEDIA = frozenset({"image", "pdf"})
+_PRICES = frozenset(item.name for item in fields(Price))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one model. `context` and `max_output` are tokens, `parameters` billions, None where
+    nobody says; `price` None means that only tokens can be counted. `media` is what it takes beside text ("image",
+    "pdf"), None where nobody knows. `protocol` is how it is offered tools: as tags in the text, or natively."""
+
+    price: Price | None = None
+    context: int | None = None
+    max_output: int | None = None
+    parameters: float | None = None
+    format: Format = "diff"
+    media: frozenset[str] | None = None
+    protocol: Protocol = "tags"
+    sources: Mapping[str, str] = field(default_factory=dict)  # of the price and the format, in words
+
+
+def known(spec: str, own: Table | None = None) -> Known:
+    """Look `spec` up: first in `own`, the `models` table of the user's configuration, then in models.toml.
+
+    Raises UsageError when a price of the user's is no price, or its media none that there are.
+    """
+    mine = _row(spec, own or {})
+    ours = _row(spec, _data()["models"]) or _row(_listed_as(spec), _data()["models"])
+    both = {**{key: value for key, value in ours.items() if key not in _PRICES}, **mine}
+    price, price_source = _price(spec, mine, ours)
+    form, form_source = (both["format"], "configured") if "format" in both else _format(spec)
+    return Known(
+        price,
+        both.get("context"),
+        both.get("max_output"),
+        parameters(spec),
+        form,
+        _media(spec, mine),
+        both.get("protocol", "tags"),
+        {"price": price_source, "format": form_source},
+    )
+
+
+def data_date() -> str:
+    """The day of which models.toml is, as ISO 8601."""
+    return str(_data()["date"])
+
+
+def aliases() -> Mapping[str, str]:
+    """The names for models that are there without being configured."""
+    found: Mapping[str, str] = _data()["aliases"]
+    return found
+
+
+def family(name: str) -> list[str]:
+    """The newest models that a short name may mean: `sonnet`, `gpt-5`, `gemini-flash`. One where that is certain.
+
+    A model matches that has all words of the name, the first of its own among them, and a version that begins with the
+    name's. Small variants (`-mini`) match by their own word only. Of equally new models one without further words
+    wins. Models that another provider serves are left out.
+    """
+    words, version = _words(name)
+    matches: dict[str, tuple[list[str], tuple[int, ...]]] = {}
+    for spec in _first_party():
+        own_words, own_version = _words(spec.partition("/")[2])
+        fits = not {*words} - {*own_words} and not _VARIANTS & {*own_words} - {*words}
+        if fits and {*words} & {own_words[0], _lead(own_words)} and own_version[: len(version)] == version:
+            matches[spec] = own_words, own_version
+    latest = max((own_version for _, own_version in matches.values()), default=())
+    newest = [
+        spec for spec, (_, own_version) in matches.items() if own_version in (latest, ())
+    ]  # (): a rolling name
+    return [spec for spec in newest if {*matches[spec][0]} == {*words}] or newest
+
+
+def families() -> dict[str, str]:
+    """The shortest names that mean one model, with the model, in the order of models.toml."""
+    names = {}
+    for spec in _first_party():
+        words, version = _words(spec.partition("/")[2])
+        for name in (_lead(words), *(f"{_lead(words)}-{number}" for number in version[:1])):
+            if len(newest := family(name)) == 1:
+                names[name] = newest[0]
+                break
+    return names
+
+
+def maker(name: str) -> str:
+    """The provider whose models begin like `name`, "" for none: openai for gpt-4o."""
+    first = _words(name)[0][:1]
+    makers = (spec.partition("/") for spec in _first_party())
+    return next((provider for provider, _, own in makers if first and _words(own)[0][:1] == first), "")
+
+
+def named(name: str) -> str:
+    """The spec that `name` stands for without any configuration: an alias, the newest of a family; else itself."""
+    if name in aliases():
+        return aliases()[name]
+    short = [] if "/" in name or ":" in name else family(name)
+    return short[0] if len(short) == 1 else name
+
+
+def _first_party() -> list[str]:
+    return [spec for spec in _data()["models"] if spec.count("/") == 1]
+
+
+def _words(name: str) -> tuple[list[str], tuple[int, ...]]:
+    """The words of a model's name in order, and the numbers of its version."""
+    pieces = re.findall(r"[a-z]+|\d+", name.lower())
+    version = tuple(int(piece) for piece in pieces if piece.isdecimal())
+    return [piece for piece in pieces if not piece.isdecimal()], version
+
+
+def _lead(words: Sequence[str]) -> str:
+    """The first word that tells a family: `sonnet` of claude-sonnet-5-5."""
+    return words[1] if words[0] == "claude" else words[0]
+
+
+def parameters(spec: str) -> float | None:
+    """Billions of parameters, where the name tells: 1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`; or
+    where a model file says it."""
+    if found := _SIZE.search(_base(spec)):
+        return float(found[2]) * int(found[1] or 1)
+    return _in_file(spec.removeprefix("local/")) if spec.startswith("local/") else None
+
+
+@cache
+def _in_file(path: str) -> float | None:
+    from repoagent.llm.providers.gguf import read
+
+    try:
+        return read(Path(path).expanduser()).parameters
+    except ModelError:  # the first call will say what is wrong with it
+        return None
+
+
+def format_by_size(billions: float) -> Format:
+    """What a model of that size does best: a small one writes whole functions (and short files), a diff takes a large
+    one."""
+    return "function" if billions <= SMALL else "search" if billions < MIDDLE else "diff"
+
+
+def _format(spec: str) -> tuple[Format, str]:
+    size = parameters(spec)
+    by_size = f"by its size, {size:g}b" if size is not None else ""
+    if size is not None and size <= SMALL:  # whatever the large ones of its family can do
+        return format_by_size(size), by_size
+    for family in _data()["families"]:
+        if fnmatchcase(_base(spec), family["match"]):
+            return family["format"], f"as {family['match']}"
+    if size is not None:
+        return format_by_size(size), by_size
+    # What no name tells anything about is small if it runs from a file, else most likely large.
+    return ("function", "a model file") if spec.startswith("local/") else ("diff", "by default")
+
+
+def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
+    """As configured, else as is known of the family; the first that matches counts."""
+    if "media" in mine:
+        if wrong := set(mine["media"]) - _MEDIA:
+            raise UsageError(
+                f"media of [models.{spec!r}] names {min(wrong)!r}: there are {', '.join(sorted(_MEDIA))}"
+            )
+        return frozenset(mine["media"])
+    rows = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
+    return next((frozenset(row["takes"]) for row in rows), None)
+
+
+def _price(spec: str, mine: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[Price | None, str]:
+    if _PRICES & mine.keys():
+        return _read_price(spec, mine), "configured"
+    if _PRICES & ours.keys():
+        return _read_price(spec, ours), f"as of {data_date()}"
+    if spec == "manual" or spec.startswith(_FREE):
+        return Price(), "free"
+    return None, "unknown"
+
+
+def _read_price(name: str, row: Mapping[str, Any]) -> Price:
+    given: dict[str, Any] = {key: value for key, value in row.items() if key in _PRICES}
+    if "long" in given:
+        given["long"] = _read_price(name, given["long"])
+    if not {"input", "output"} <= given.keys():
+        raise UsageError(
+            f"the price of {name} is not whole: set input and output of [models.{name!r}], in dollars per million "
+            "tokens (cache_read and cache_write too, where they differ)"
+        )
+    given.setdefault("cache_read", given["input"])
+    given.setdefault("cache_write", given["input"])
+    return Price(**given)
+
+
+def _row(spec: str, table: Table) -> Mapping[str, Any]:
+    undated = re.sub(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$", "", spec)
+    return table.get(spec) or table.get(undated) or {}
+
+
+def _listed_as(spec: str) -> str:
+    """The name under which the list has a model of Anthropic's that is reached through a cloud."""
+    provider = spec.partition("/")[0]
+    if provider not in {"bedrock", "vertex"}:
+        return spec
+    return f"anthropic/{family_name(spec.partition('/')[2])}"
+
+
+def _base(spec: str) -> str:
+    """The model's own name, in lower case: without provider, folders and the ending of a file; of a command all that
+    follows, where a model may be named."""
+    if spec.startswith("command:"):
+        return spec.removeprefix("command:").strip().lower()
+    name = spec.removeprefix("local/").rpartition("/")[2].lower()
+    return name.removesuffix(".gguf")
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(Path(__file__).with_name("models.toml").read_text("utf-8"))
+
+
+_TABLE = '[models."'
+
+
+def names() -> dict[str, str]:
+    """Aliases with the spec that they stand for, and the specs of models, each with ""."""
+    found: dict[str, str] = {}
+    inside = False
+    for line in Path(__file__).with_name("models.toml").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            inside = line.startswith("[aliases]")
+        if line.startswith(_TABLE):
+            found[line.removeprefix(_TABLE).partition('"')[0]] = ""
+        elif inside and "=" in line:
+            name, _, spec = line.partition("=")
+            found[name.strip().strip('"')] = spec.strip().strip('"')
+    return found
+
+
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
+
+# A word or a number of one or two digits; so neither a date nor a revision ("-v1:0", "@20260901") belongs to it.
+_FAMILY = re.compile(r"claude(?:-(?!latest)(?:[a-z]+|\d{1,2})(?![a-z0-9]))+")
+_VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d+))?(?:-|$)|claude-(\d+)(?:-(\d+))?(?:-|$)")
+
+
+def family_name(name: str) -> str:
+    """The name without what platforms add to it: `us.anthropic.claude-sonnet-5-5-v1:0`, an ARN that ends so,
+    `claude-sonnet-5-5@20260901` and `claude-sonnet-5-5-20260901` are all `claude-sonnet-5-5`. A name that tells no
+    such thing comes back as it is."""
+    found = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
+    return found[0] if found else name
+
+
+def context_tokens(name: str) -> int | None:
+    """How much the model can take, None for one that is not known."""
+    if _version(name) is None:
+        return None
+    return 1_000_000 if thinks(name) else 200_000
+
+
+def thinks(name: str) -> bool:
+    """Whether the model takes `thinking: adaptive`: Claude 4.6 and later. It takes no temperature then."""
+    version = _version(name)
+    return version is not None and version >= (4, 6)
+
+
+def effort_of(name: str, wish: str | None) -> Effort | None:
+    """The `output_config.effort` to send the model for a wish, None where it does not know that one. A name that
+    tells nothing gets what is asked for."""
+    version = _version(name)
+    known: tuple[Effort, ...] = ()
+    if version is None or version >= (4, 7):
+        known = EFFORTS
+    elif version == (4, 6):
+        known = ("low", "medium", "high", "max")
+    elif family_name(name) == "claude-opus-4-5":
+        known = ("low", "medium", "high")
+    return next((effort for effort in known if effort == wish), None)
+
+
+def refuse_unknown_effort(effort: str | None) -> None:
+    """Raises UsageError for what is no effort of any model."""
+    if effort is not None and effort not in EFFORTS:
+        raise UsageError(f"there is no effort {effort!r}: use one of {', '.join(EFFORTS)}")
+
+
+def _version(name: str) -> tuple[int, int] | None:
+    found = _VERSION.match(family_name(name))
+    return (int(found[1] or found[3]), int(found[2] or found[4] or 0)) if found else None

@@ -1,1 +1,0 @@
-"""Claude, through the `anthropic` package: Anthropic's own API, Amazon Bedrock, Google Vertex AI."""

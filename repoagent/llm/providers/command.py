@@ -1,0 +1,300 @@
+"""What went wrong with a program, in one sentence: its own words, and what to do.
+
+A program as a model: the prompt on its standard input, the reply on its standard output.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, ClassVar
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import ModelError
+from repoagent.git.process import uninterrupted
+from repoagent.llm.media import refuse_any
+from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, render
+from repoagent.llm.providers.command_agents import (
+    Events,
+    Plain,
+    Program,
+    Said,
+    apart,
+    completed,
+    counted,
+    named,
+    plain,
+    program,
+    without_keys,
+)
+from repoagent.llm.usage import estimate_tokens
+
+_CANT_RUN = 126  # and 127, of every shell: there is no such program
+_NOT_FOUND = 127
+_SHOWN = 400  # characters of a program's own words
+_PASSING = re.compile(
+    r"rate.?limit|too many requests|overloaded|temporarily unavailable"
+    r"|(?:http|status|code|error)\W{0,3}(?:429|500|502|503|529)\b",
+    re.IGNORECASE,
+)
+# A subscription or an account that has run out: waiting some seconds does not help.
+_SPENT = re.compile(r"usage limit|hit your|quota|credit|billing|upgrade|\bresets?\b", re.IGNORECASE)
+_LOGIN = re.compile(
+    r"log ?in\b|logged (?:in|out)|api.?key|no key found|unauthori[sz]ed|authenticat|\b401\b", re.IGNORECASE
+)
+_OLD = re.compile(r"(?:unknown|unexpected|unrecogni[sz]ed|no such) (?:option|argument|flag)", re.IGNORECASE)
+
+
+def failure(command: str, ended_for: str, code: int, said: Said, stderr: str) -> ModelError:
+    """The error for a run that gave no reply: `ended_for` is why it was ended, `code` how it ended by itself."""
+    name = f"`{named(command)}`"
+    if ended_for:
+        advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
+        return ModelError(f"{name} {ended_for} and was stopped: {advice}")
+    words = said.error or ending(plain(stderr)) or (ending(said.text) if code else "")
+    words = without_keys(" ".join(words.split()))
+    words = words if len(words) <= _SHOWN else f"…{words[-_SHOWN:]}"
+    shown = f": {words}" if words else ""
+    known = program(command)
+    if code in (_CANT_RUN, _NOT_FOUND):
+        advice = (
+            f"to install it: {known.install}" if known and code == _NOT_FOUND else "check --model command:..."
+        )
+        return ModelError(f"{name} can't be run{shown}; {advice}")
+    if not said.known and not code:
+        return ModelError(
+            f"{name} printed something that is not in the form that was expected of it: update the program, "
+            "or give it `--output-format text`"
+        )
+    how = "" if said.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
+    what = f"failed{how}" if code or said.error else "printed no reply"
+    if _PASSING.search(words) and not _SPENT.search(words):
+        return Retryable(f"{name} {what}{shown}", usage=said.usage)
+    advice = ""
+    if known and known.login and _LOGIN.search(words):
+        advice = f"; {known.login}"
+    elif _OLD.search(words) and completed(command) != command:
+        advice = (
+            f"; it was run as `{named(completed(command))}`, which an older version does not know: update it"
+        )
+    return ModelError(f"{name} {what}{shown}{advice}")
+
+
+def ending(text: str) -> str:
+    """The last whole lines of `text` that say something, a few hundred characters of them."""
+    kept: list[str] = []
+    for line in reversed(text.splitlines()):
+        words = " ".join(line.split())
+        if not words:
+            continue
+        if kept and len(" ".join([words, *kept])) > _SHOWN:
+            break
+        kept.insert(0, words)
+    return " ".join(kept)
+
+
+LONGEST_OUTPUT = 20_000_000  # bytes
+_DEPTH = "_REPOAGENT_DEPTH"  # how many commands of repoagent this one runs inside of
+_DEEPEST = 3
+_LINGER = 10.0  # seconds
+_SILENCE = 0.5  # seconds that are waited for what a program has left in the background to print
+
+
+@dataclass(frozen=True)
+class CommandModel:
+    """`command` is run by the shell. A known program is given the arguments that make it answer and do nothing
+    else, and an agent an empty folder to be in (`programs.py`); all else runs in the current folder, as the
+    user wrote it."""
+
+    command: str
+    timeout: float = 600.0  # seconds
+
+    takes: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def spec(self) -> str:
+        return f"command:{self.command}"
+
+    @property
+    def context_tokens(self) -> int | None:
+        return None
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        """See `llm.model.Model`. The usage is an estimate unless the program says it. However this ends, no
+        process is left behind. Raises UsageError where an image or PDF is attached."""
+        import tempfile
+
+        refuse_any(request, f"command:{named(self.command)}")
+        prompt = render(request)
+        known = program(self.command)
+        reader: Plain | Events = Events(known.handler) if known and known.handler else Plain()
+        shown: list[str] = []
+
+        def show(piece: str) -> None:
+            if piece:
+                shown.append(piece)
+                on_text(piece)
+
+        with tempfile.TemporaryFile() as errors, _folder(self.command) as folder:
+            with _running(self, known, folder, prompt.encode(), errors) as run:
+                for piece in _heard(run):
+                    show(reader.feed(piece))
+                show(reader.finish())
+                code = _code(run)
+            errors.seek(0)
+            stderr = errors.read().decode(errors="replace")
+        said = reader.said
+        said.usage = said.usage or counted(known, stderr)
+        if run.ended_for or code or said.error or not said.text.strip():
+            raise failure(self.command, run.ended_for, code, said, stderr)
+        if not shown:
+            show(said.text)
+        estimated = Usage(estimate_tokens(prompt), estimate_tokens(said.text), estimated=True)
+        name = f"{self.spec} ({said.model})" if said.model else self.spec
+        return Reply(said.text, said.stop, said.usage or estimated, name)
+
+
+@dataclass
+class _Run:
+    process: subprocess.Popen[bytes]
+    ended_for: str = ""
+    """Why it was ended by us, as the end of a sentence."""
+
+    def end(self, why: str) -> None:
+        self.ended_for = why
+        _kill_group(self.process.pid)
+
+
+@contextmanager
+def _running(
+    model: CommandModel, known: Program | None, folder: str, prompt: bytes, errors: IO[bytes]
+) -> Iterator[_Run]:
+    """The command, given its prompt, in a process group of its own that does not outlive the block or the time-out."""
+    process: subprocess.Popen[bytes] | None = None
+    alarm: threading.Timer | None = None
+    env = _environment(known)
+    try:
+        # A ^C right after the start must find the process to end, and its pipe to be closed.
+        with uninterrupted():
+            process = subprocess.Popen(
+                completed(model.command),
+                shell=True,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+            threading.Thread(target=_feed, args=(process, prompt), daemon=True).start()
+        run = _Run(process)
+        late = f"did not finish in {model.timeout:g} s"
+        alarm = threading.Timer(model.timeout, run.end, [late])
+        alarm.daemon = True
+        alarm.start()
+        yield run
+    except OSError as error:
+        if process is not None:
+            raise
+        raise ModelError(f"`{named(model.command)}` can't be run: {error.strerror}") from error
+    finally:
+        if alarm is not None:
+            alarm.cancel()
+        if process is not None:
+            _kill_group(process.pid)  # what it left in the background, or all of it after ^C
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+def _code(run: _Run) -> int:
+    """How the command ended; 0 for one that lingers after it has closed its output: the reply is whole."""
+    try:
+        return run.process.wait(_LINGER)
+    except subprocess.TimeoutExpired:
+        return 0
+
+
+def _environment(known: Program | None) -> dict[str, str]:
+    """The inherited one; for an agent without what points at the repository. Raises ModelError in a loop."""
+    depth = os.environ.get(_DEPTH, "")
+    level = int(depth) if depth.isdecimal() else 0
+    if level >= _DEEPEST:
+        raise ModelError(
+            f"this is the command of a command of repoagent, {level} deep: let the command be a program that "
+            "does not run repoagent"
+        )
+    drops = known.drops if known else ()
+    env = {name: value for name, value in os.environ.items() if name not in drops}
+    if known is not None and known.agent:
+        for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"):
+            env.pop(name, None)
+    return {**env, _DEPTH: str(level + 1)}
+
+
+@contextmanager
+def _folder(command: str) -> Iterator[str]:
+    """Where `command` runs. The empty folder is the same each time: agents keep records of each they were in."""
+    import tempfile
+
+    if not apart(command):
+        yield "."
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = cache if cache.is_absolute() else Path.home() / ".cache"
+        empty = base / "repoagent" / "empty"
+        empty.mkdir(parents=True, exist_ok=True)
+        usable = not any(empty.iterdir())
+    except (OSError, RuntimeError):  # a home that is read-only, or none
+        usable = False
+    if usable:
+        yield str(empty)
+        return
+    with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
+        yield folder
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _feed(process: subprocess.Popen[bytes], prompt: bytes) -> None:
+    """Write the prompt in a thread of its own: a program may answer before it has read everything."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(prompt)
+
+
+def _heard(run: _Run) -> Iterator[str]:
+    """What the command prints, as it comes: to its end, or until it has gone and what it left is silent."""
+    stdout = run.process.stdout
+    assert stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    read = 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(_SILENCE):
+                if run.process.poll() is None:
+                    continue
+                break
+            data = os.read(stdout.fileno(), 65_536)
+            if not data:
+                break
+            read += len(data)
+            if read > LONGEST_OUTPUT:
+                run.end(f"printed more than {LONGEST_OUTPUT // 1_000_000} MB")
+                break
+            yield decoder.decode(data)
+    yield decoder.decode(b"", final=True)

@@ -1,1 +1,0 @@
-"""No model: a person carries the prompt to any chat, and its reply back."""

@@ -1,1 +1,0 @@
-"""Any server that speaks OpenAI's Chat Completions, through the `openai` package."""

@@ -1,0 +1,1 @@
+"""`repoagent mcp`: repoagent as tools for other assistants. Read server.py first."""

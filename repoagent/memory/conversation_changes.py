@@ -1,0 +1,376 @@
+"""The one way in which a command replaces, makes or removes a conversation: under locks, recorded, whole.
+
+Undo and redo: the last change of a conversation by a command is taken back, byte for byte if nothing came since.
+
+What was said or written since is kept: turns that were added go behind the old text, changes elsewhere are merged as
+git merges (three ways, by lines). Where that can't be done nothing is.
+
+What a rewritten conversation must keep: it is one still, its turns follow each other as they may, and nobody has put
+words into the person's mouth.
+
+Copies of conversations: saved under a name, loaded for a file, branched off at a turn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.git.merge import Conflict, merge, say_lines
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.conversation import (
+    BrokenConversation,
+    Conversation,
+    NewerConversation,
+    Turn,
+    dumps,
+    loads,
+    starts,
+)
+from repoagent.memory.conversation_log import (
+    COMPACT,
+    REDO,
+    UNDO,
+    Change,
+    changes,
+    digest,
+    file_of,
+    keep,
+    lock_of,
+    new_id,
+    past_folder,
+    record,
+    stacks,
+    text_of,
+)
+from repoagent.memory.conversations import Held, Place, head_of, missing, refuse_clash, with_about
+from repoagent.storage.atomic import read_regular, sweep, write_whole
+from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.jsonl import now
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.locks import locked
+from repoagent.storage.secrets import mask
+
+
+class Overtaken(Refused):
+    """The conversation is not any more what the change was made for."""
+
+
+@contextmanager
+def held_still(layout: Layout, place: Place) -> Iterator[bytes | None]:
+    """What stands in `place`, which no command can change within the block. Raises Busy, Refused."""
+    ensure(layout)
+    with (
+        locked(lock_of(layout), what="the conversations of this repository"),
+        locked(place.path.with_name(place.path.name + ".lock"), what=f"the conversation {place.name}"),
+    ):
+        for each in (past_folder(layout), layout.conversations):
+            sweep(each)  # what a kill has left there
+        yield read_regular(place.path)
+
+
+def change(
+    layout: Layout, place: Place, before: bytes | None, after: bytes | None, command: str, *, of: str = ""
+) -> Change:
+    """Put `after` into `place`, if `before` still stands there; None is for no conversation. Both texts are kept.
+
+    `command` and `of` are as in `Change`. Raises Overtaken, Busy when a lock is held for too long, Refused where it
+    can't be written or the name clashes with another.
+    """
+    if before is None and after is not None and place.kind == "general":
+        refuse_clash(layout, place.name)
+    with held_still(layout, place) as present:
+        if present != before:
+            raise Overtaken(f"{place.name} was changed meanwhile, and nothing was done: look at it again")
+        return put(layout, place, present, after, command, of=of)
+
+
+def put(
+    layout: Layout, place: Place, present: bytes | None, after: bytes | None, command: str, *, of: str = ""
+) -> Change:
+    """As `change`, within `held_still`. The texts and the record come first: a kill after them loses nothing."""
+    if present is None and after is not None and place.kind == "general":
+        refuse_clash(layout, place.name)
+    done = Change(
+        new_id(), now(), place.key, place.name, command, keep(layout, present), keep(layout, after), of
+    )
+    if present == after:
+        return done
+    record(layout, done)
+    if after is None:
+        _remove(place)
+    else:
+        write_whole(place.path, after)
+    return done
+
+
+def _remove(place: Place) -> None:
+    with open_folder(place.path.parent) as parent:
+        try:
+            os.unlink(place.path.name, dir_fd=parent)
+            os.fsync(parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise failed("remove", place.path, error) from error
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """`change` is what was taken back (or made again), `result` what came of it. `merged`: something was written since,
+    and is kept. `present`: whether there is a conversation now."""
+
+    change: Change
+    result: Change
+    merged: bool
+    present: bool
+
+
+def undo(layout: Layout, worktree: WorkTree, place: Place, *, warn: Warn = to_stderr) -> TakenBack:
+    """Take the last change by a command back. Raises NothingDone where there is none, Refused where something was
+    written in the same place since, Busy."""
+    return _invert(layout, worktree, place, UNDO, warn)
+
+
+def redo(layout: Layout, worktree: WorkTree, place: Place, *, warn: Warn = to_stderr) -> TakenBack:
+    """Make the change again that was taken back last. Raises as `undo`."""
+    return _invert(layout, worktree, place, REDO, warn)
+
+
+def _invert(layout: Layout, worktree: WorkTree, place: Place, command: str, warn: Warn) -> TakenBack:
+    if all(one.key != place.key for one in changes(layout, warn=warn)):
+        if place.path.exists():
+            raise NothingDone(f"no command has changed {place.name} yet: there is nothing to {command}")
+        raise missing(layout, place)
+    with held_still(layout, place) as present:
+        known = _landed(changes(layout, warn=warn), place.key, digest(present))
+        stack = stacks(known, place.key)[command == REDO]
+        while stack and digest(present) == stack[-1].before != stack[-1].after:
+            stack.pop()
+        if not stack:
+            what = "was taken back" if command == REDO else "is left that a command has made"
+            raise NothingDone(f"no change of {place.name} {what}: there is nothing to {command}")
+        last = stack[-1]
+        after = _without(layout, worktree, place, present, last)
+        done = put(layout, place, present, after, command, of=last.id)
+        first = _first(known, last)
+        if first.command == COMPACT:
+            _follow(layout, place, first, again=command == REDO, warn=warn)
+        return TakenBack(first, done, digest(present) != last.after, after is not None)
+
+
+def _follow(layout: Layout, place: Place, first: Change, *, again: bool, warn: Warn) -> None:
+    """Let the notes follow: a line of each exchange that was moved away stands there while it is away."""
+    from repoagent.memory.compaction import follow
+
+    before, after = text_of(layout, first.before), text_of(layout, first.after)
+    if before is not None and after is not None:
+        follow(place.path, before, after, again=again, warn=warn)
+
+
+def _first(known: list[Change], last: Change) -> Change:
+    """The change that an undo or a redo is about in the end."""
+    by_id = {one.id: one for one in known}
+    while last.command in (UNDO, REDO) and last.of in by_id:
+        last = by_id[last.of]
+    return last
+
+
+def _landed(known: list[Change], key: str, present: str) -> list[Change]:
+    """The changes of one conversation, without the last ones that never came to be: a kill came before they were
+    written, or a person has taken them back by hand."""
+    mine = [one for one in known if one.key == key]
+    while mine and mine[-1].before == present != mine[-1].after:
+        mine.pop()
+    return mine
+
+
+def _without(
+    layout: Layout, worktree: WorkTree, place: Place, present: bytes | None, last: Change
+) -> bytes | None:
+    """What stands in `place` without the change `last`. Raises Refused."""
+    before = text_of(layout, last.before)
+    if digest(present) == last.after:
+        return before
+    kept = f"; the text from before is {file_of(layout, last.before)}" if last.before else ""
+    if present is None:
+        raise Refused(f"{place.name} is gone since its last {last.command}{kept}: put it back by hand")
+    after = text_of(layout, last.after)
+    if before is not None and (joined := _with_tail(before, after, present)) is not None:
+        return joined
+    if before is None or after is None:
+        raise Refused(
+            f"{place.name} was changed since its last {last.command}: it is left as it is; `repoagent conversation "
+            "delete` would put it away"
+        )
+    merged = merge(worktree, present, after, before)
+    if isinstance(merged, Conflict):
+        where = f" on {say_lines(merged.lines)}" if merged.lines else ""
+        raise Refused(
+            f"{place.name} was changed since its last {last.command} in the same place{where}: put it right by "
+            f"hand{kept}"
+        )
+    if not _is_whole(merged, before):
+        raise Refused(
+            f"{place.name} was changed since its last {last.command}, and both together are no conversation{kept}"
+        )
+    return merged
+
+
+def _with_tail(before: bytes, after: bytes | None, present: bytes) -> bytes | None:
+    """`before` and the turns that were added behind `after`, or said anew where that is None; None where that is not
+    all that was done since."""
+    if after is not None and not (present.startswith(after) and after.endswith(b"\n")):
+        return None
+    try:
+        old, now = loads(_decoded(before)), loads(_decoded(present))
+        same = () if after is None else loads(_decoded(after)).turns
+    except (BrokenConversation, NewerConversation):
+        return None
+    if now.turns[: len(same)] != same or len(now.turns) == len(same):
+        return None
+    tail: tuple[Turn, ...] = now.turns[len(same) :]
+    blocks = dumps(tail, old.nonce)
+    if loads(blocks).nonce != old.nonce or not before.endswith(b"\n"):
+        return None
+    return before + blocks[blocks.index("\n\n") + 2 :].encode("utf-8", "surrogateescape")
+
+
+def _is_whole(merged: bytes, before: bytes) -> bool:
+    try:
+        return loads(_decoded(merged)).nonce == loads(_decoded(before)).nonce
+    except (BrokenConversation, NewerConversation):
+        return False
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+_FOLLOWS: dict[str | None, set[str]] = {  # who may speak after whom; None is the beginning
+    None: {"user"},
+    "user": {"user", "assistant"},
+    "assistant": {"user", "observation"},
+    "observation": {"user", "assistant", "observation"},
+}
+
+
+def check(before: str, after: str, *, user_turns: bool = False) -> str:
+    """Why the text `after` may not take the place of the conversation `before`, as a sentence; "" where it may.
+
+    It must parse, with the same first lines (version, nonce, file). Turns may go, and what models and programs said
+    may change; one may stand behind another only where that is usual or was so before. What the person said stays, to
+    the byte and in its order, unless `user_turns`. Raises as `loads` for a `before` that is no conversation.
+    """
+    old = loads(before)
+    try:
+        new = loads(after)
+    except (BrokenConversation, NewerConversation) as error:
+        return f"the result is no conversation: {error}"
+    if head_of(before) != head_of(after):
+        return (
+            "the lines before the first turn were changed, or a heading of a turn was: leave them as they are, a "
+            f"turn begins with a line `## [{old.nonce}] SPEAKER`"
+        )
+    if _headings(after, old) - len(new.turns) > _headings(before, old) - len(old.turns):
+        return (
+            "a line that begins like a heading is none: it must be `## ["
+            + old.nonce
+            + "] user`, `assistant` or "
+            "`observation`, and what the program has written behind that"
+        )
+    if old.turns and not new.turns:
+        return "the result has no turn left: to put the whole conversation away, delete it"
+    if not user_turns and (wrong := _person(old, new)):
+        return wrong
+    return _order(old.turns, new.turns)
+
+
+def _headings(text: str, old: Conversation) -> int:
+    return text.count(f"\n## [{old.nonce}]")
+
+
+def _person(old: Conversation, new: Conversation) -> str:
+    before, after = ([turn for turn in one.turns if turn.role == "user"] for one in (old, new))
+    if before == after:
+        return ""
+    place = next(
+        (number for number, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]),
+        min(len(before), len(after)),
+    )
+    if place >= len(before):
+        what = "a turn of the person was added"
+    elif before[place] in after[place:] or len(after) >= len(before):
+        what = f"the person's turn {_number(old, before[place])} was changed"
+    else:
+        what = f"the person's turn {_number(old, before[place])} was changed or left out"
+    return f"{what}: the person's own words stay as they are (--user-turns allows it)"
+
+
+def _number(one: Conversation, turn: Turn) -> int:
+    """Which turn of all it is, from 1."""
+    return next(number for number, other in enumerate(one.turns, 1) if other is turn)
+
+
+def _order(old: tuple[Turn, ...], new: tuple[Turn, ...]) -> str:
+    were = set(pairwise([None, *(turn.role for turn in old)]))
+    roles = [None, *(turn.role for turn in new)]
+    for number, (first, second) in enumerate(pairwise(roles), 1):
+        if second not in _FOLLOWS[first] and (first, second) not in were:
+            behind = "stands first" if first is None else f"follows one of {first}"
+            return f"turn {number}, of {second}, {behind}: turns of that kind do not follow each other so"
+    return ""
+
+
+def save(layout: Layout, source: Held, place: Place, *, force: bool = False) -> Change:
+    """Keep a copy of `source` in `place`. With `force` it takes the place of what is there, which is kept in the past.
+
+    Raises Refused where there is one already, and as `change` does.
+    """
+    return _copy(layout, source, place, len(source.conversation.turns), "save", force=force)
+
+
+def branch(layout: Layout, source: Held, place: Place, *, turns: int | None = None) -> Change:
+    """A new conversation in `place` that begins with the first `turns` of `source`, by default all. Raises UsageError
+    for a turn that there is not, and as `save` does."""
+    count = len(source.conversation.turns)
+    if turns is not None and not 0 < turns <= count:
+        raise UsageError(
+            f"--at {turns} is no turn of {source.place.name}, which has {count}: see `repoagent conversation show`"
+        )
+    return _copy(layout, source, place, count if turns is None else turns, "branch")
+
+
+def load(layout: Layout, source: Held, place: Place) -> Change:
+    """Make a copy of `source` the conversation in `place`, that of a file. Raises as `change`."""
+    present = read_regular(place.path)
+    return change(layout, place, present, copied(source), "load")
+
+
+def copied(source: Held, turns: int | None = None) -> bytes:
+    """The bytes of a copy of the first `turns`, without keys and tokens; a copy of what was said about a file says
+    which one."""
+    text = source.text
+    places = starts(text)
+    if turns is not None and turns < len(places):
+        text = text[: places[turns]]
+    text = mask(text)
+    if source.place.about:
+        text = with_about(text, source.place.about)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _copy(
+    layout: Layout, source: Held, place: Place, turns: int, command: str, *, force: bool = False
+) -> Change:
+    if source.place.key == place.key:
+        raise UsageError(f"{place.name} would be a copy of itself: choose another name")
+    present = read_regular(place.path)
+    if present is not None and not force:
+        how = "choose another name" + ("" if command == "branch" else ", or say --force")
+        raise Refused(f"there is a conversation {place.name!r} already: {how}")
+    return change(layout, place, present, copied(source, turns), command)

@@ -1,0 +1,163 @@
+"""What a model said of a conversation, kept under the hash of what was summarized: no text is paid for twice.
+
+A long conversation is read in pieces of whole turns, each with what was said of all before it. The pieces are cut from
+the beginning, so that a conversation that has only grown pays for its end alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import ModelError
+from repoagent.llm.client import complete
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Message, Model, Part, Request, Usage, fence, printable, public
+from repoagent.llm.usage import Meter, estimate
+from repoagent.memory.conversations import Held
+from repoagent.memory.file_summaries import usable
+from repoagent.memory.file_summary_store import Summary, read_summary, write_summary
+from repoagent.storage.jsonl import now
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.locks import locked
+from repoagent.storage.secrets import mask
+
+WORDS = 150
+PROMPT = 1  # raised when the prompt changes so much that what it has brought should be asked for again
+PIECE = 48_000  # characters of the turns of one call
+LONGEST_TURN = 12_000  # characters of one turn that are shown: of longer ones the beginning and the end
+_THINKING = 4_000  # tokens of a reply that a model may use up before its answer
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some turns in a row, as they are shown; `first` and `last` count from 1, `key` is of all turns up to the last."""
+
+    first: int
+    last: int
+    text: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pieces of a conversation, and the summary of the last of those that are known, after `known` pieces."""
+
+    pieces: tuple[Piece, ...]
+    known: int
+    summary: Summary | None
+
+    @property
+    def calls(self) -> int:
+        return len(self.pieces) - self.known
+
+
+def folder_of(layout: Layout) -> Path:
+    return layout.conversations / ".summaries"
+
+
+def plan(
+    layout: Layout,
+    found: Held,
+    *,
+    words: int = WORDS,
+    refresh: bool = False,
+    warn: Warn = to_stderr,
+) -> Plan:
+    """What of a conversation is known and what is to be asked; nothing is asked yet. With `refresh` only what a person
+    has corrected counts as known."""
+    pieces = tuple(_pieces(found.conversation.turns, words))
+    for known in range(len(pieces), 0, -1):
+        summary = read_summary(folder_of(layout), pieces[known - 1].key, warn)
+        if summary is not None and (summary.edited or not refresh):
+            return Plan(pieces, known, summary)
+    return Plan(pieces, 0, None)
+
+
+def estimated(todo: Plan, words: int) -> Usage:
+    """About what the calls will use."""
+    requests = [
+        request(piece, "x " * words if number else "", words) for number, piece in enumerate(todo.pieces)
+    ]
+    usage = sum((estimate(one) for one in requests[todo.known :]), Usage())
+    return Usage(usage.total, 2 * words * todo.calls, estimated=True)
+
+
+def summarize(
+    layout: Layout,
+    found: Held,
+    todo: Plan,
+    model: Model,
+    meter: Meter,
+    *,
+    words: int = WORDS,
+    on_piece: Callable[[int, int], None] = lambda number, of: None,
+    on_wait: Callable[[float, str], None] = lambda seconds, why: None,
+) -> Summary:
+    """Have the model summarize what is not known. Each answer is kept at once. Raises what `complete` raises, and
+    ModelError for an answer that can't be used."""
+    summary = todo.summary
+    ensure(layout)
+    for number, piece in enumerate(todo.pieces[todo.known :], todo.known + 1):
+        on_piece(number, len(todo.pieces))
+        reply = complete(
+            model, request(piece, summary.text if summary else "", words), meter, on_wait=on_wait
+        )
+        text = usable(reply.text, words)
+        if not text:
+            raise ModelError(
+                f"{public(model.spec)} gave no summary that could be used: nothing is kept of it, try another --model"
+            )
+        about = f"{found.place.name}, turns 1-{piece.last}, sha256 {sha256(found.data).hexdigest()}"
+        fresh = Summary(mask(text), about, public(reply.model or model.spec), now())
+        with locked(folder_of(layout) / ".lock", what="the summaries of conversations"):
+            summary = write_summary(folder_of(layout), piece.key, fresh)
+    if summary is None:
+        raise ModelError("there is nothing to summarize")  # no piece: who calls has seen to that
+    return summary
+
+
+def request(piece: Piece, earlier: str, words: int) -> Request:
+    """The question about one piece; `earlier` is what was said of all before it."""
+    parts = []
+    if earlier:
+        parts.append(f"What was said of turns 1 to {piece.first - 1}:\n{fence(earlier, 'earlier')}\n")
+    parts.append(fence(piece.text, f"conversation turns={piece.first}-{piece.last}"))
+    of = "the whole conversation so far, with its beginning," if earlier else "this conversation"
+    parts.append(f"\n\nSummarize {of} in about {words} words.\n")
+    system = (files("repoagent.memory") / "prompts" / "conversation_summary.md").read_text(encoding="utf-8")
+    key = json.dumps({"conversation": piece.key, "earlier": sha256(earlier.encode()).hexdigest()[:16]})
+    text = printable(mask("".join(parts)))
+    return Request(
+        (Part(system, "instructions", cache=True),),
+        (Message("user", (Part(text, "conversation"),)),),
+        _THINKING + 6 * words,
+        key,
+    )
+
+
+def _pieces(turns: tuple[Turn, ...], words: int) -> Iterator[Piece]:
+    mark = sha256(f"{PROMPT} {words}".encode())
+    shown: list[str] = []
+    first, size = 1, 0
+    for number, turn in enumerate(turns, 1):
+        text = f"[{number}, {turn.role}]\n{_clipped(turn.text)}\n\n"
+        if shown and size + len(text) > PIECE:
+            yield Piece(first, number - 1, "".join(shown), mark.copy().hexdigest())
+            shown, size, first = [], 0, number
+        mark.update(f"\0{turn.role}\0{turn.text}".encode("utf-8", "surrogatepass"))
+        shown.append(text)
+        size += len(text)
+    if any(text.strip() for text in shown):
+        yield Piece(first, len(turns), "".join(shown), mark.hexdigest())
+
+
+def _clipped(text: str) -> str:
+    if len(text) <= LONGEST_TURN:
+        return text
+    half = LONGEST_TURN // 2
+    return f"{text[:half]}\n(… {len(text) - 2 * half:,} characters are left out here …)\n{text[-half:]}"

@@ -1,0 +1,418 @@
+"""The names of conversations: which may be given, which there are.
+
+`.repoagent/conversations/NAME.md` holds the conversation NAME. Names of a reserved form belong to conversations of the
+program's own: of edits at work, and of tasks.
+
+What a person names on the command line: a conversation by its name, or that of a file as `file:PATH`.
+
+Which file a copy is about: one line between the first line of a conversation file and its first turn.
+
+    about: "src/app.py"
+
+The format knows no such line: what stands before the first turn is text, and every reader of conversations passes it.
+
+What conversations there are, at a glance: what each is, how long, when it was spoken in, which file it is about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from shlex import quote
+from typing import Literal
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Refused, UsageError
+from repoagent.git.files import read_source
+from repoagent.git.similar_paths import no_such_file
+from repoagent.git.worktree import WorkTree, relative
+from repoagent.llm.conversation import BrokenConversation, Conversation, NewerConversation, loads, starts
+from repoagent.memory.conversation_log import REDO, UNDO, changes
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import listing, remember, resolve
+from repoagent.storage.atomic import read_regular
+from repoagent.storage.folders import open_folder
+from repoagent.storage.layout import Layout, Warn, to_stderr
+
+ENDING = ".md"
+RESERVED = ("edit-", "kept-", "run-", "chat-")
+LONGEST = 200  # bytes of a name; with its ending and that of its lock it is a file name anywhere
+_NOT_IN_A_NAME = '/\\:*?"<>|'  # what some file system, or a shell, takes for something else
+
+
+def checked(name: str) -> str:
+    """`name` in its composed form (Unicode NFC), as files are named. Raises UsageError for one that can't be given."""
+    name = unicodedata.normalize("NFC", name)
+    if why := _wrong(name):
+        raise UsageError(f"{name!r} is no name for a conversation: {why}")
+    return name
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a conversation of this name is the program's own."""
+    return name.casefold().startswith(RESERVED)
+
+
+def refuse_reserved(name: str) -> None:
+    """Raise UsageError for a name that a person may not give."""
+    if is_reserved(name):
+        forms = ", ".join(f"{form}..." for form in RESERVED)
+        raise UsageError(f"the name {name!r} is the program's own (as {forms}): choose another")
+
+
+def refuse_clash(layout: Layout, name: str) -> None:
+    """Raise Refused when there is a conversation whose name differs in case only: on some disks both are one file."""
+    folded = name.casefold()
+    for other in names(layout):
+        if other != name and unicodedata.normalize("NFC", other).casefold() == folded:
+            raise Refused(
+                f"there is a conversation {other!r}, which differs from {name!r} in case only: choose another name"
+            )
+
+
+def names(layout: Layout) -> list[str]:
+    """The names of all conversations that have one, the program's own too, sorted; no file is opened."""
+    try:
+        with open_folder(layout.conversations) as opened, os.scandir(opened) as found:
+            files = [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    return sorted(
+        file.removesuffix(ENDING)
+        for file in files
+        if file.endswith(ENDING) and file != ENDING and not file.startswith(".")
+    )
+
+
+def _wrong(name: str) -> str:
+    if not name.strip():
+        return "it is empty"
+    if name != name.strip() or name.endswith("."):
+        return "it may not begin or end with a space, or end with a dot"
+    if name.startswith((".", "-")):
+        return "it may not begin with a dot or a dash"
+    if not name.isprintable():
+        return "it holds a character that can't be seen"
+    if bad := next((character for character in name if character in _NOT_IN_A_NAME), ""):
+        file = "; for that of a file say file:PATH" if bad in "/\\" else ""
+        return f"it may not hold {bad}{file}"
+    if name.casefold().endswith(ENDING):
+        return f"leave its ending {ENDING} out"
+    if len(name.encode()) > LONGEST:
+        return f"it has more than {LONGEST} bytes"
+    return ""
+
+
+FILE = "file:"
+Kind = Literal["file", "general", "edit", "run"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a conversation stands. `name` is what a person calls it, `key` what the past knows it by: it stays when a
+    file is renamed. `about` is the path of the file that it is about, "" for none."""
+
+    name: str
+    kind: Kind
+    path: Path
+    key: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What stands in a place: the bytes, the same as text, and what is said in it."""
+
+    place: Place
+    data: bytes
+    conversation: Conversation
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "surrogateescape")
+
+
+def named(layout: Layout, name: str, *, own: bool = False) -> Place:
+    """The place of the conversation `name`, whether it is there or not. With `own` a person wants to change it, and a
+    reserved name is refused. Raises UsageError."""
+    name = checked(name)
+    if own:
+        refuse_reserved(name)
+    return Place(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
+
+
+def kind_of(name: str) -> Kind:
+    """What a name alone tells of a conversation."""
+    if not is_reserved(name):
+        return "general"
+    return "edit" if name.casefold().startswith(("edit-", "kept-")) else "run"
+
+
+def of_memory(memory: Memory, path: str) -> Place:
+    """The conversation about the file `path`, which has this memory."""
+    return Place(f"{FILE}{path}", "file", memory.conversation, f"memory:{memory.folder.name}", path)
+
+
+def of_file(
+    layout: Layout, worktree: WorkTree, path: str, *, make: bool = False, warn: Warn = to_stderr
+) -> Place:
+    """The conversation about the file `path` (relative to the top), found as every memory is: by what the file is,
+    never by its name alone. With `make` a file without a memory is given one.
+
+    Of a file that is gone it is that of the memory that says so. Raises Refused where nothing is remembered of it or
+    it may not be read, UsageError where there is no such file.
+    """
+    data = read_source(worktree, path).data
+    if data is None:
+        folders = [name for at, name in listing(layout, warn=warn) if at == path]
+        if make or not folders:
+            raise no_such_file(path, worktree.top)
+        if len(folders) > 1:
+            raise Refused(
+                f"{path} is gone, and {len(folders)} memories are of a file of that name: bring the file back first"
+            )
+        folder = layout.memory / folders[0]
+        return Place(f"{FILE}{path}", "file", folder / "conversation.md", f"memory:{folders[0]}", path)
+    memory = resolve(layout, worktree, path, data, warn=warn)
+    if memory is None and make:
+        memory = remember(layout, worktree, path, data, warn=warn)
+    if memory is None:
+        raise Refused(f"nothing is remembered of {path} yet: there is no conversation about it")
+    return of_memory(memory, path)
+
+
+def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> Place | None:
+    """The conversation about a file that was written to last; None where there is none."""
+    found: list[tuple[int, str, str]] = []
+    for path, folder in listing(layout, warn=warn):
+        try:
+            status = (layout.memory / folder / "conversation.md").lstat()
+        except OSError:
+            continue
+        found.append((status.st_mtime_ns, path, folder))
+    if not found:
+        return None
+    _, path, folder = max(found)
+    return Place(
+        f"{FILE}{path}", "file", layout.memory / folder / "conversation.md", f"memory:{folder}", path
+    )
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where a person stands: what a word that they write for a conversation means. `why_not` says why a file is not to
+    be read, "" for one that may be."""
+
+    layout: Layout
+    worktree: WorkTree
+    cwd: Path
+    why_not: Callable[[str], str]
+    warn: Warn = to_stderr
+
+    def place(self, text: str, *, own: bool = False) -> Place:
+        """The place that `text` names, NAME or file:PATH. Raises UsageError and Refused."""
+        if text.startswith(FILE):
+            path = text.removeprefix(FILE)
+            return self.file(f"./{path}" if path.startswith(FILE) else path)
+        return named(self.layout, text, own=own)
+
+    def file(self, path: str, *, make: bool = False) -> Place:
+        """The place of the conversation about the file `path`, as written here, or else from the top."""
+        if not path:
+            raise UsageError("say which file: file:PATH")
+        path = path.removeprefix(FILE)
+        try:
+            return self._file(path, self.cwd, make=make)
+        except UsageError:
+            if self.cwd != self.worktree.top and not path.startswith((".", "/")):
+                with suppress(UsageError):  # what is said is of the folder the person is in
+                    return self._file(path, self.worktree.top, make=make)
+            raise
+
+    def _file(self, path: str, cwd: Path, *, make: bool) -> Place:
+        inside = relative(self.worktree, path, cwd)
+        if reason := self.why_not(inside):
+            raise Refused(reason)
+        return of_file(self.layout, self.worktree, inside, make=make, warn=self.warn)
+
+
+def here(
+    layout: Layout,
+    worktree: WorkTree,
+    cwd: Path,
+    *,
+    why_not: Callable[[str], str] = lambda path: "",
+    warn: Warn = to_stderr,
+) -> Here:
+    """How words for conversations are read in the folder `cwd`."""
+    return Here(layout, worktree, cwd, why_not, warn)
+
+
+def find(at: Here, text: str, *, own: bool = False) -> Held:
+    """What stands in the place that `text` names. Raises UsageError where nothing does, and as `held`."""
+    place = at.place(text, own=own)
+    found = held(place)
+    if found is None:
+        raise missing(at.layout, place)
+    return found
+
+
+def held(place: Place) -> Held | None:
+    """What stands in `place`, None for nothing. Raises as `llm.conversation.read` does."""
+    data = read_regular(place.path)
+    return None if data is None else parsed(place, data)
+
+
+def parsed(place: Place, data: bytes) -> Held:
+    """`data` as what stands in `place`. Raises BrokenConversation and NewerConversation, with the file's name."""
+    try:
+        return Held(place, data, loads(data.decode("utf-8", "surrogateescape")))
+    except (BrokenConversation, NewerConversation) as error:
+        raise type(error)(f"{place.path}: {error}") from error
+
+
+def missing(layout: Layout, place: Place) -> UsageError:
+    """The sentence for a conversation that is not there."""
+    if place.kind == "file":
+        return UsageError(f"nothing was said about {place.about} yet: there is no conversation about it")
+    with suppress(Refused):  # what a newer repoagent has changed
+        mine = [one for one in changes(layout) if one.key == place.key]
+        if mine and not mine[-1].after:  # a command has put it away
+            way = REDO if mine[-1].command == UNDO else UNDO
+            return UsageError(
+                f"there is no conversation {place.name!r} any more; `repoagent conversation {way} "
+                f"{quote(place.name)}` brings it back"
+            )
+    near = get_close_matches(place.name, names(layout), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "`repoagent conversation list` shows all"
+    return UsageError(f"there is no conversation {place.name!r}; {hint}")
+
+
+_REACH = 4_000  # characters in which the line begins: it stands behind the first one
+_LINE = re.compile(r'(?m)^about: (".*")[ \t]*\r?\n(?:\r?\n)?')
+
+
+def head_of(text: str) -> str:
+    """What stands before the first turn. Raises as `llm.conversation.loads`."""
+    return text[: next(iter(starts(text)), len(text))]
+
+
+def about_of(text: str) -> str:
+    """The path of the file that the conversation in `text` is about; "" where it does not say. Raises as
+    `llm.conversation.loads`."""
+    if '\nabout: "' not in text[:_REACH]:  # most have none, and finding the first turn takes a while
+        return ""
+    line = _LINE.search(head_of(text))
+    try:
+        return str(json.loads(line[1])) if line else ""
+    except ValueError:
+        return ""
+
+
+def with_about(text: str, path: str) -> str:
+    """`text` with the line that says so, in place of the one it had."""
+    head = head_of(text)
+    title, _, rest = head.partition("\n")
+    kept = _LINE.sub("", rest, count=1).lstrip("\n")
+    return f"{title}\n\nabout: {json.dumps(path, ensure_ascii=False)}\n\n{kept}{text[len(head) :]}"
+
+
+AT_WORK, UNFINISHED, KEPT = "at work", "unfinished", "kept"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One conversation. `size` is in bytes, `last` the ISO 8601 time of its last turn that has one. `state` is of the
+    program's own only: "at work", "unfinished" (the same request goes on from it) or "kept". `problem` says why it
+    can't be read, "" for one that can, `trouble` the same in a word or two. `about` is the file that it is, or was,
+    about."""
+
+    place: Place
+    turns: int = 0
+    size: int = 0
+    last: str = ""
+    state: str = ""
+    problem: str = ""
+    about: str = ""
+    trouble: str = ""
+
+
+def entries(layout: Layout) -> list[Entry]:
+    """All conversations that have a name, by name; broken ones too, with their problem."""
+    places = (
+        Place(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
+        for name in names(layout)
+    )
+    return list(_entries(layout, places))
+
+
+def entries_of_files(layout: Layout, *, warn: Warn = to_stderr) -> list[Entry]:
+    """The conversations of the memories of files, by path."""
+    places = (
+        Place(f"{FILE}{path}", "file", layout.memory / folder / "conversation.md", f"memory:{folder}", path)
+        for path, folder in listing(layout, warn=warn)
+    )
+    return list(_entries(layout, places))
+
+
+def _entries(layout: Layout, places: Iterator[Place]) -> Iterator[Entry]:
+    for place in places:
+        try:
+            found = held(place)
+        except BrokenConversation as error:
+            yield _unread(place, error, "broken")
+        except NewerConversation as error:
+            yield _unread(place, error, "newer format")
+        except Refused as error:  # a link, or one that the system does not give us
+            yield _unread(place, error, "not readable")
+        else:
+            if found is not None:
+                yield _entry(layout, found)
+
+
+def _unread(place: Place, error: Refused, trouble: str) -> Entry:
+    problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
+    return Entry(place, size=_size(place), problem=problem, about=place.about, trouble=trouble)
+
+
+def _entry(layout: Layout, found: Held) -> Entry:
+    place, turns = found.place, found.conversation.turns
+    about = place.about or about_of(found.text)
+    last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
+    return Entry(place, len(turns), len(found.data), last, _state(layout, place), "", about)
+
+
+def _size(place: Place) -> int:
+    try:
+        return place.path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _state(layout: Layout, place: Place) -> str:
+    if place.kind != "edit":
+        return ""
+    if place.name.casefold().startswith("kept-"):
+        return KEPT
+    return AT_WORK if _is_alive(layout, place.name) else UNFINISHED
+
+
+def _is_alive(layout: Layout, name: str) -> bool:
+    """Whether the process that has signed the lock of this edit runs. The lock itself is not tried: who wants it just
+    then would take us for a run that goes on."""
+    try:
+        signed = (layout.locks / name).read_text(errors="replace").split(" ", 2)
+        if len(signed) < 3 or signed[1] != (os.uname().nodename or "-"):
+            return len(signed) == 3
+        os.kill(int(signed[0]), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True

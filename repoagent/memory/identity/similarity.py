@@ -1,0 +1,161 @@
+"""How alike two versions of a file are, as git measures it for a rename; and whether a file was worked over.
+
+The content that a memory last saw of its file, for comparing: `seen.z`, one more for each linked work tree.
+
+It is kept here and not looked up among git's objects: it is the raw bytes of the work tree, which need not be an object
+at all (filters, line endings, uncommitted work), and an object may be gone when it is needed most (an undone edit
+after `git gc`). Of a large file a sample of its lines is kept, chosen by their content, so that the same lines are
+chosen again in the next version.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+from repoagent.errors import Refused
+from repoagent.git.worktree import WorkTree
+from repoagent.storage.atomic import read_regular, write_whole
+
+RENAME = 0.5  # what git asks of a rename (-M without a number)
+_CHUNK = 64
+_KEPT = 0.8  # of the smaller version, for one that grew or shrank
+_REWORDED = 0.8  # of all pairs of words, for one that was laid out anew
+_SHARED = 0.1  # of the smaller version, for one that git has at the same path
+_TOO_LITTLE = 64  # bytes in common that prove nothing: an import, a heading
+
+
+def similarity(one: bytes, other: bytes) -> float:
+    """The share of the larger content that is also in the smaller one, 0.0 to 1.0; order does not count.
+
+    Both are cut into lines, long lines into pieces of 64 bytes, and equal pieces are matched, as git's
+    diffcore-delta does; a carriage return before a newline does not count (git counts it in the size
+    only). Linear in size. A pair that can't reach `RENAME` for the difference in size alone is 0.0.
+    """
+    if one == other:
+        return 1.0
+    one, other = one.replace(b"\r\n", b"\n"), other.replace(b"\r\n", b"\n")
+    larger, smaller = max(len(one), len(other)), min(len(one), len(other))
+    if larger == 0:
+        return 1.0
+    if smaller < larger * RENAME:
+        return 0.0
+    return _weight(Counter(pieces(one)) & Counter(pieces(other))) / larger
+
+
+def worked_over(before: bytes, now: bytes) -> bool:
+    """Whether `now`, at the same path, is `before` grown, cut down, indented anew or laid out by a formatter.
+
+    git has no need to ask: to it the path is proof. Here most of the smaller version must be in the larger one,
+    white space apart, or nearly all words must be the same.
+    """
+    one, other = _bare(before), _bare(now)
+    common = _weight(one & other)
+    if common > _TOO_LITTLE and common >= _KEPT * min(_weight(one), _weight(other)):
+        return True
+    one, other = _words(before), _words(now)
+    common = _weight(one & other)
+    return common > _TOO_LITTLE and common >= _REWORDED * max(_weight(one), _weight(other))
+
+
+def shares_lines(before: bytes, now: bytes) -> bool:
+    """Whether enough of the lines of one version is in the other for the path to be believed."""
+    one, other = _bare(before), _bare(now)
+    common = _weight(one & other)
+    return common > _TOO_LITTLE and common >= _SHARED * min(_weight(one), _weight(other))
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """Lines with their ends, long ones in pieces of 64 bytes."""
+    for line in data.splitlines(keepends=True):
+        if len(line) <= _CHUNK:
+            yield line
+        else:
+            yield from (line[at : at + _CHUNK] for at in range(0, len(line), _CHUNK))
+
+
+def _bare(data: bytes) -> Counter[bytes]:
+    """Lines without white space, blank ones left out."""
+    return Counter(bare for line in data.splitlines() if (bare := b"".join(line.split())))
+
+
+def _words(data: bytes) -> Counter[bytes]:
+    """Pairs of neighbouring words: white space, punctuation and line breaks are what a formatter changes."""
+    words = re.findall(rb"\w+", data)
+    return Counter(map(b" ".join, pairwise(words)))
+
+
+def _weight(counts: Counter[bytes]) -> int:
+    return sum(len(piece) * times for piece, times in counts.items())
+
+
+_LIMIT = 4 * 1024 * 1024  # bytes; of a larger file a sample is kept
+_SAMPLE = 512 * 1024
+_HEAD = re.compile(rb"\0sample 1 of (\d{1,6})\n")
+
+
+def keep_content(folder: Path, worktree: WorkTree, data: bytes) -> None:
+    """Keep `data` as what the memory in `folder` last saw in `worktree`."""
+    kept = data
+    if len(data) > _LIMIT:
+        share = len(data) // _SAMPLE
+        kept = b"\0sample 1 of %d\n" % share + _sample(data, share)
+    write_whole(folder / _name(worktree.top, linked=worktree.is_linked), zlib.compress(kept, 6))
+
+
+def drop_contents(folder: Path, places: Collection[str]) -> None:
+    """Remove what was kept of linked work trees other than `places`."""
+    wanted = {"seen.z", *(_name(place, linked=True) for place in places)}
+    for path in folder.glob("seen-*.z"):
+        if path.name not in wanted:
+            path.unlink(missing_ok=True)
+
+
+def last_contents(folder: Path, worktree: WorkTree) -> list[bytes]:
+    """What is kept, that of `worktree` first; what can't be read is left out: then only equality and git decide."""
+    own = folder / _name(worktree.top, linked=worktree.is_linked)
+    others = sorted(path for path in folder.glob("seen*.z") if path != own)
+    return [content for content in map(_unpacked, (own, *others)) if content]
+
+
+def likeness(kept: bytes, data: bytes) -> float:
+    """As `similarity` of the file that was kept and `data`."""
+    head = _HEAD.match(kept)
+    if head is None:
+        return similarity(kept, data)
+    share = int(head[1]) or 1
+    return similarity(kept[head.end() :], _sample(data, share))
+
+
+def is_sample(kept: bytes) -> bool:
+    return _HEAD.match(kept) is not None
+
+
+def _sample(data: bytes, share: int) -> bytes:
+    chosen = [piece for piece in pieces(data) if zlib.crc32(piece) % share == 0]
+    return b"".join(piece if piece.endswith(b"\n") else piece + b"\n" for piece in chosen)
+
+
+def _name(top: Path | str, *, linked: bool) -> str:
+    return (
+        f"seen-{sha256(str(top).encode(errors='surrogateescape')).hexdigest()[:8]}.z" if linked else "seen.z"
+    )
+
+
+def _unpacked(path: Path) -> bytes | None:
+    try:
+        packed = read_regular(path)
+    except Refused:  # a link, a fifo
+        return None
+    if packed is None:
+        return None
+    unpacker = zlib.decompressobj()
+    try:
+        return unpacker.decompress(packed, _LIMIT)  # the limit keeps a forged file from filling the memory
+    except zlib.error:
+        return None

@@ -1,0 +1,481 @@
+"""Whether one short sentence says anything that another does not. When in doubt it does: a note that is there twice
+costs a line, one that was not taken is lost.
+
+`notes.md`: what was learned about a file, one bullet each, for people to edit.
+
+    # Notes
+
+    - 2026-11-21 3f2a9c1 by anthropic/claude-sonnet-5-5: callers rely on the order of the result
+
+Any bullet is a note, with or without date, blob and source; indented lines go on with it, and a paragraph is a
+note too. What says nothing new is not added. Of too many notes those that count least go to `archive/notes.md`.
+
+Whether the code that a note is about is still there: by the names and the quoted code in it.
+
+A note that a person makes about a file, as it is now.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TypeVar
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Busy, NothingDone, UsageError
+from repoagent.git.files import blob_hash
+from repoagent.git.process import OFFLINE, git
+from repoagent.git.worktree import WorkTree
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.search.tokenize import is_common, stem, tokens, words_in
+from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.locks import locked
+from repoagent.storage.secrets import mask
+
+_MARKS = re.compile(  # what makes two sentences differ though nearly all of their words are the same
+    r"`([^`]+)`|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*|\w+\(\))|"
+    r"(?i:\b(not|cannot|never|no|nor|none|nothing|without|unless|except|only|before|after)\b|(n['’]t)\b)"
+)
+_SAME_NO = {"cannot": "not", "never": "not", "n't": "not", "n’t": "not"}
+_ALIKE, _PREFIX = 75.0, 4  # of two forms of one word: percent, and characters at their beginning
+_SHORTER, _ORDER = (
+    0.6,
+    0.7,
+)  # how much of the old sentence the new one has, and how much of it in the same order
+
+
+def says_nothing_new(new: str, old: str) -> bool:
+    """Whether `old` says all that `new` does: each word of it in some form, in about the same order, with the same
+    numbers, names of code and negations."""
+    if new.casefold().split() == old.casefold().split():
+        return True
+    if _marks(new) != _marks(old):
+        return False
+    words, known = _words(new), _words(old)
+    if not words or len(words) < _SHORTER * len(known):
+        return False
+    same = [_partner(word, known) for word in words]
+    if "" in same:
+        return False
+    from rapidfuzz.distance import Indel
+
+    return Indel.normalized_similarity(same, known) >= _ORDER
+
+
+def _marks(text: str) -> list[str]:
+    found = []
+    for match in _MARKS.finditer(text):
+        mark = next(group for group in match.groups() if group)
+        mark = mark.removesuffix("()") if match[1] or match[3] else mark.lower()
+        found.append(_SAME_NO.get(mark, mark))
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return [
+        stem(word)
+        for token in tokens(text)
+        for word in words_in(token[0]).raw
+        if not is_common(word) and len(word) > 1
+    ]
+
+
+def _partner(word: str, known: list[str]) -> str:
+    """The word of `known` that `word` is a form of; "" for none."""
+    if word in known:
+        return word
+    from rapidfuzz import fuzz
+
+    near = [other for other in known if other[:_PREFIX] == word[:_PREFIX] and len(word) >= _PREFIX]
+    best = max(near, key=lambda other: fuzz.ratio(word, other), default="")
+    return best if best and fuzz.ratio(word, best) >= _ALIKE else ""
+
+
+PERSON, PROGRAM, COMPACTED = "person", "repoagent", "compact"  # sources other than the names of models
+LIMIT, COMPACTED_LIMIT = 80, 200  # notes kept in the file
+LONGEST = 400  # characters of a note that no person has written
+_HEAD = b"# Notes\n\n"
+_STAMPED = re.compile(r"(\d{4}-\d\d-\d\d)(?: ([0-9a-f]{7,64}))?(?: by (.{1,80}?))?: (.*)", re.DOTALL)
+_BULLET = re.compile(r"[-*+] ")
+_SHORT = 12  # digits of a blob: enough to look it up, short enough to read
+_TRIES = 5  # to write, while somebody saves the file in an editor
+
+
+@dataclass(frozen=True)
+class Note:
+    """`day` is "YYYY-MM-DD", `blob` the abbreviated version it is true of, and `source` who says it: a model's name,
+    PERSON, PROGRAM (it tells what happened) or COMPACTED; "" where a person left them out."""
+
+    text: str
+    day: str = ""
+    blob: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        by = f"by {self.source}" if self.source and self.day else ""
+        stamp = " ".join(part for part in (self.day, self.blob, by) if part)
+        return f"- {stamp}: {self.text}" if stamp else f"- {self.text}"
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether a person has said it: such a note is never put away."""
+        return self.source in ("", PERSON)
+
+
+T = TypeVar("T")
+IsStale = Callable[[Note], bool]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A note and the lines of the file that it stands on: from `first` (from 0) to before `end`."""
+
+    note: Note
+    first: int
+    end: int
+
+
+def made_note(text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
+    """A note dated today (or `day`), its text on one line."""
+    by = re.sub(r":(?= |\Z)", "", _one_line(source))[:60].strip()
+    return Note(_one_line(text), (day or date.today()).isoformat(), blob[:_SHORT], by)
+
+
+def shortened(text: str) -> str:
+    """`text` on one line of at most LONGEST characters, cut between words."""
+    line = _one_line(text)
+    return line if len(line) <= LONGEST else line[: LONGEST - 1].rsplit(" ", 1)[0].rstrip() + "…"
+
+
+def add_note(
+    path: Path,
+    text: str,
+    *,
+    blob: str = "",
+    day: date | None = None,
+    source: str = "",
+    is_stale: IsStale | None = None,
+) -> Note:
+    """Add `text` to the notes file `path`, about the version `blob`; the note that stands there now, also where one
+    that says the same was there already. Raises as `add_notes`."""
+    note = made_note(text, blob=blob, day=day, source=source)
+    return next(iter(add_notes(path, [note], is_stale=is_stale)), note)
+
+
+def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
+    """Add what is new of `notes` to the file `path`; for each the note that says it there.
+
+    A note that `is_stale` does not count as saying it still. Above LIMIT the oldest stale ones go to the archive
+    beside it, then the oldest that tell what happened, then the oldest of models; what a person has said stays.
+    Raises Busy when the lock is held for too long, or somebody saves the file all the time, Refused when it can't be
+    written.
+    """
+    given = [note for note in notes if note.text]
+
+    def change(data: bytes) -> tuple[bytes, list[Note]]:
+        known = [entry.note for entry in entries(data)]
+        said, new = [], list[Note]()
+        for note in given:
+            same = next((old for old in (*known, *new) if _says(old, note, is_stale)), None)
+            said.append(same or note)
+            new += [] if same else [note]
+        if not new:
+            return data, said
+        whole = data or _HEAD
+        whole += b"" if whole.endswith(b"\n") else b"\n"
+        whole += "".join(f"{note}\n" for note in new).encode(errors="replace")
+        return _within_limits(path, whole, is_stale), said
+
+    return _changed(path, change) if given else []
+
+
+def drop_note(path: Path, text: str) -> bool:
+    """Take the note `text` out of the file again; whether it was there."""
+    wanted = made_note(text).text
+    return drop_notes(path, lambda note: note.text == wanted)
+
+
+def drop_notes(path: Path, is_meant: Callable[[Note], bool]) -> bool:
+    """Take the notes that are meant out of the file; whether there was one. Raises as `add_notes`."""
+
+    def change(data: bytes) -> tuple[bytes, bool]:
+        found = [entry for entry in entries(data) if is_meant(entry.note)]
+        return _without(data, found), bool(found)
+
+    return read_regular(path) is not None and _changed(path, change)
+
+
+def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
+    """Write what `change` makes of the bytes of the file (b"" for none), and return what it tells beside them.
+
+    It is asked once more where somebody saves the file meanwhile. Raises as `add_notes`.
+    """
+    return _changed(path, change)
+
+
+def read_notes(path: Path) -> tuple[Note, ...]:
+    """The notes in `path`, in order; headings and blank lines are not notes."""
+    return tuple(entry.note for entry in entries(read_regular(path) or b""))
+
+
+def entries(data: bytes) -> list[Entry]:
+    """The notes in the bytes of a notes file, each with its lines."""
+    found: list[tuple[list[str], int, int]] = []
+    goes_on = False
+    for number, line in enumerate(data.decode(errors="replace").split("\n")):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            goes_on = False
+        elif goes_on and not _BULLET.match(line):
+            words, first, _ = found[-1]
+            found[-1] = ([*words, stripped], first, number + 1)
+        else:
+            text = stripped[2:].strip() if _BULLET.match(line) else stripped
+            found.append(([text], number, number + 1))
+            goes_on = True
+    return [Entry(_note(" ".join(words)), first, end) for words, first, end in found]
+
+
+def _note(text: str) -> Note:
+    stamped = _STAMPED.fullmatch(text)
+    return Note(stamped[4], stamped[1], stamped[2] or "", stamped[3] or "") if stamped else Note(text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _says(old: Note, new: Note, is_stale: IsStale | None) -> bool:
+    if old.text == new.text and old.blob == new.blob:
+        return True
+    if is_stale is not None and is_stale(old) and not is_stale(new):  # both: what it names is of other files
+        return False
+    if COMPACTED in (old.source, new.source):
+        return old.source == new.source and old.text == new.text and old.day == new.day
+    return says_nothing_new(new.text, old.text)
+
+
+def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
+    """`data` without what is too much; that is in the archive before it is missing here."""
+    found = entries(data)
+    lines = [entry for entry in found if entry.note.source == COMPACTED]
+    notes = [entry for entry in found if entry.note.source != COMPACTED]
+
+    def rank(entry: Entry) -> int:
+        if is_stale is not None and is_stale(entry.note):
+            return 0
+        return 1 if entry.note.source == PROGRAM else 2
+
+    least = sorted(
+        (entry for entry in notes if not entry.note.is_by_hand), key=rank
+    )  # stable: the oldest first
+    put_away = [*least[: max(0, len(notes) - LIMIT)], *lines[: max(0, len(lines) - COMPACTED_LIMIT)]]
+    if not put_away:
+        return data
+    archive = path.parent / "archive" / path.name
+    before = read_regular(archive) or _HEAD
+    there = {line for line in before.split(b"\n") if line.strip()}
+    all_lines = data.split(b"\n")
+    moved = [b"\n".join(all_lines[entry.first : entry.end]) for entry in put_away]
+    more = [text for text in moved if text not in there]
+    before += b"" if before.endswith(b"\n") else b"\n"
+    write_whole(archive, before + b"".join(text + b"\n" for text in more))
+    return _without(data, put_away)
+
+
+def _without(data: bytes, found: Sequence[Entry]) -> bytes:
+    gone = {number for entry in found for number in range(entry.first, entry.end)}
+    return b"\n".join(line for number, line in enumerate(data.split(b"\n")) if number not in gone)
+
+
+def _changed(path: Path, change: Callable[[bytes], tuple[bytes, T]]) -> T:
+    """Write what `change` makes of the file, under its lock; once more where somebody saved it meanwhile."""
+    with locked(path.with_name(path.name + ".lock"), what=f"the notes {path.parent.name}/{path.name}"):
+        for _ in range(_TRIES):
+            before = read_regular(path)
+            data, told = change(before or b"")
+            if data == (before or b""):
+                return told
+            if read_regular(path) == before:
+                write_whole(path, data)
+                return told
+    raise Busy(f"{path} is saved by another program all the time: try again when it is done")
+
+
+Older = Callable[
+    [Collection[str]], Mapping[str, bytes]
+]  # the contents of (abbreviated) blobs, where they are known
+
+_QUOTED = re.compile(r"``\s?(.+?)\s?``|`([^`]+)`")
+_BARE = re.compile(r"(?<![\w/.])(?:\w+_\w+|[a-z]+[A-Z]\w*|\w+(?=\(\)))(?![\w/])")
+_NAME = re.compile(r"[\w$@#.:>-]*?([^\W\d]\w*)(?:\(\s*\))?[!?]?")
+_FILE = re.compile(r"(?:\S*/)?[\w-]+\.[a-z]{1,4}|\S*/\S*")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The code that a note names: what stands in backticks, and words that only code has."""
+    quoted = [(one or two).strip() for one, two in _QUOTED.findall(text)]
+    bare = _BARE.findall(_QUOTED.sub(" ", text))
+    return tuple(dict.fromkeys(name for name in (*quoted, *bare) if name))
+
+
+def missing(text: str, data: bytes) -> tuple[str, ...]:
+    """What of `names(text)` is not in a file with the bytes `data`."""
+    plain = _plain(data)
+    return tuple(name for name in names(text) if not _holds(plain, name))
+
+
+def gone(notes: Iterable[Note], data: bytes, older: Older | None = None) -> dict[Note, tuple[str, ...]]:
+    """The notes about code that is not in `data` any more, each with the names that are gone.
+
+    A name may be of another file. Where the text that the note was true of is known, what was not in that does not
+    count; where it is not, a note is stale when nothing of what it names is there. `older` is asked once, and only
+    about notes in doubt.
+    """
+    doubtful = {
+        note: absent
+        for note in dict.fromkeys(notes)
+        if note.source != COMPACTED and (absent := missing(note.text, data))
+    }
+    blobs = {note.blob for note in doubtful if note.blob}
+    known = older(blobs) if older is not None and blobs else {}
+    found: dict[Note, tuple[str, ...]] = {}
+    for note, absent in doubtful.items():
+        then = known.get(note.blob)
+        if then is not None:
+            never = missing(note.text, then)
+            lost = tuple(name for name in absent if name not in never)
+        else:
+            own = [name for name in names(note.text) if not _FILE.fullmatch(name)]
+            lost = tuple(own) if own and set(own) <= set(absent) else ()
+        if lost:
+            found[note] = lost
+    return found
+
+
+def older_texts(worktree: WorkTree) -> Older:
+    """Looks blobs up among git's objects, all in one call and without a network; work that was never committed is not
+    there."""
+
+    def older(blobs: Collection[str]) -> dict[str, bytes]:
+        wanted = sorted(blobs)
+        asked = "".join(f"{blob}\n" for blob in wanted).encode()
+        out = git(worktree.top, "cat-file", "--batch", stdin=asked, env=OFFLINE)
+        found: dict[str, bytes] = {}
+        position = 0
+        for blob in wanted:
+            end = out.index(b"\n", position)
+            fields = out[position:end].split(b" ")
+            position = end + 1
+            if len(fields) == 3 and fields[2].isdigit():  # else it is missing, or short for several
+                size = int(fields[2])
+                if fields[1] == b"blob":
+                    found[blob] = out[position : position + size]
+                position += size + 1
+        return found
+
+    return older
+
+
+def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStale:
+    """A function that says of a note whether it is about a text of the file that is gone; `data` is the present one."""
+
+    def is_stale(note: Note) -> bool:
+        if note.source == COMPACTED:
+            return False
+        return memory.identity.is_of_older_text(note.day, note.blob) or bool(gone([note], data, older))
+
+    return is_stale
+
+
+def _plain(data: bytes) -> bytes:
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data
+
+
+def _holds(data: bytes, name: str) -> bool:
+    """Whether `data` has `name`: of a (dotted) name its last part as a whole word, of other code the text, spaces
+    apart."""
+    wanted = name.encode("utf-8", "surrogateescape")
+    single = _NAME.fullmatch(name)
+    if single is None:
+        return wanted in data or b"".join(wanted.split()) in b"".join(data.split())
+    last = single[1].encode("utf-8", "surrogateescape")
+    return last in data and re.search(rb"(?<!\w)" + re.escape(last) + rb"(?!\w)", data) is not None
+
+
+LONGEST_TEXT = 4_000  # characters of a note of a person
+MOST = 80  # notes at once
+
+
+@dataclass(frozen=True)
+class Noted:
+    """The notes that are there now; how many of them are new, and whether keys or tokens in them were masked."""
+
+    notes: tuple[Note, ...]
+    new: int
+    masked: bool
+
+
+def written_notes(text: str) -> list[str]:
+    """The notes in a text of several lines: bullets and paragraphs, as they are read from a notes file."""
+    found: list[str] = []
+    goes_on = False
+    for line in text.splitlines():
+        bare = line.strip()
+        if not bare or bare == "# Notes":
+            goes_on = False
+        elif goes_on and not _BULLET.match(line):
+            found[-1] += f" {bare}"
+        else:
+            found.append(bare[2:].strip() if _BULLET.match(line) else bare)
+            goes_on = True
+    return [note for note in found if note]
+
+
+def check_notes(texts: list[str]) -> None:
+    """Raises UsageError for none, too many, and one that is too long to be read in each prompt."""
+    if not any(text.strip() for text in texts):
+        raise UsageError('the note is empty: say what to remember, `repoagent memory note FILE "..."`')
+    if len(texts) > MOST:
+        raise UsageError(f"these are {len(texts)} notes; at most {MOST} are taken at once")
+    longest = max(map(len, texts))
+    if longest > LONGEST_TEXT:
+        raise UsageError(
+            f"a note has at most {LONGEST_TEXT:,} characters and this one has {longest:,}: put it into "
+            "a file, and name that file in the option `context`"
+        )
+
+
+def take_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> Noted:
+    """Add notes of a person, about the file as it is: `data` are its bytes, None for a file that is gone.
+
+    What says nothing new is not added, unless what says it is about an older text. Raises as `add_notes`.
+    """
+    blob = "" if data is None else blob_hash(data, worktree.object_format)
+    shown = [mask(text) for text in texts]
+    given = [made_note(text, blob=blob, source=PERSON) for text in shown]
+    is_stale = None if data is None else staleness(memory, data, older_texts(worktree))
+    return _added(memory, given, is_stale, masked=shown != texts)
+
+
+def copy_notes(memory: Memory, source: Memory) -> Noted:
+    """Add what was learned of another file, with its day, version and author, to the notes of `memory`.
+
+    What happened to that file, and the lines of its old exchanges, stay with it. Raises NothingDone where there is
+    nothing else, and as `add_notes`.
+    """
+    learned = [note for note in read_notes(source.notes) if note.source not in (PROGRAM, COMPACTED)]
+    if not learned:
+        raise NothingDone(f"there are no notes on {source.identity.path} that could be copied")
+    return _added(memory, learned, None, masked=False)
+
+
+def _added(memory: Memory, given: list[Note], is_stale: IsStale | None, *, masked: bool) -> Noted:
+    before = set(read_notes(memory.notes))
+    said = add_notes(memory.notes, given, is_stale=is_stale)
+    return Noted(tuple(said), len(set(said) - before), masked)

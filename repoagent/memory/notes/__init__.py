@@ -1,1 +1,0 @@
-"""What was learned about a file: short, with date, source and the text it was true of."""

@@ -1,0 +1,235 @@
+"""The part of a passage that shows why it was found.
+
+The search: the index is brought up to date and asked, and what it finds is shown with its place.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Refused, UsageError
+from repoagent.memory.identity.record import came_along, load
+from repoagent.memory.search.index import Progress, asked, has_fts5, look, memory_of
+from repoagent.memory.search.passages import Kind
+from repoagent.memory.search.ranking import Only, Query, Ranked, frequencies, parse, ranked
+from repoagent.memory.search.tokenize import tokens, words_in
+from repoagent.storage.layout import Layout, Warn, to_stderr
+
+WIDTH = 200  # characters
+
+
+class Snippet(NamedTuple):
+    """A text on one line; `marks` are where in it (start, end) words of the query stand; `lines` is how many lines of
+    the passage are before it."""
+
+    text: str
+    marks: tuple[tuple[int, int], ...]
+    lines: int
+
+
+def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
+    """At most `width` characters of `text`, where most of the query's words stand; "…" for what is left out."""
+    found = [token for token in tokens(text) if _fits(token[0], query)]
+    start = _best(found, text, width, query)
+    if start and found:
+        start = _line_or_word(text, start)
+    before = "…" if text[:start].strip() else ""
+    pieces, marks, size = [before], list[tuple[int, int]](), len(before)
+    at = start
+    for token in [*(token for token in found if token.start() >= start), None]:
+        end = len(text) if token is None else token.start()
+        between = re.sub(r"\s+", " ", text[at:end])
+        if size in (0, len(before)):
+            between = between.lstrip()
+        if size + len(between) + (len(token[0]) if token else 0) > width:
+            pieces.append(between[: max(0, width - 1 - size)].rstrip() + "…")
+            break
+        pieces.append(between)
+        size += len(between)
+        if token is not None:
+            marks.append((size, size + len(token[0])))
+            pieces.append(token[0])
+            size += len(token[0])
+            at = token.end()
+    whole = "".join(pieces).rstrip()
+    first = next((token.start() for token in found if token.start() >= start), start)
+    return Snippet(whole, tuple(mark for mark in marks if mark[1] <= len(whole)), text.count("\n", 0, first))
+
+
+def _fits(token: str, query: Query) -> bool:
+    words = words_in(token)
+    return any(word in query.words for word in words.parts) or any(
+        name in query.names or name in query.joined for name in words.names
+    )
+
+
+def _best(found: list[re.Match[str]], text: str, width: int, query: Query) -> int:
+    """Where a window should begin: the one with the most different words of the query, the first of equals."""
+    if len(text) <= width or not found:
+        return 0
+    best, most = 0, 0
+    for number, token in enumerate(found[:500]):
+        inside: set[str] = set()
+        for other in found[number : number + 40]:
+            if other.end() > token.start() + width * 3 // 4:
+                break
+            inside.update(word for word in words_in(other[0]).parts if word in query.words)
+        if len(inside) > most:
+            best, most = token.start(), len(inside)
+    return best if best + 1 > width // 2 else 0
+
+
+def _line_or_word(text: str, start: int) -> int:
+    """A little before `start`: the beginning of its line, or of a word."""
+    line = text.rfind("\n", 0, start) + 1
+    if start - line <= 40:
+        return line
+    space = text.find(" ", start - 40, start)
+    return space + 1 if space >= 0 else start
+
+
+_RESULTS = 10
+_NAMED = 5  # files of one find
+_FOR_A_MODEL = 400  # characters of a line
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Something that was said, noted, asked or summarized. `file` is the path it is about, "" for none, and `name` what
+    it is called then ("commit 3f2a9c1be04d"); `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` where
+    in it (start, end) words of the query stand. It is to be found in the plain file `path`, on `line` (from 1).
+    `stale`: a note about a text of the file that was replaced as a whole since. `also`: other files of which just the
+    same is said, most of all those of one edit. The higher `score`, the better;
+    scores of one query can be compared, no others."""
+
+    file: str
+    kind: Kind
+    date: str
+    snippet: str
+    marks: tuple[tuple[int, int], ...]
+    score: float
+    path: Path
+    line: int
+    name: str = ""
+    stale: bool = False
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, best first; `searched` is whether there was anything to search in."""
+
+    hits: tuple[Hit, ...] = ()
+    searched: bool = False
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width`
+    characters, with recency as of `today`; not in the plain file `without`, such as the conversation that asks. Who is
+    not `patient` calls `catch_up` when the answer is given: see current.py."""
+
+    limit: int = _RESULTS
+    kinds: Sequence[Kind] = ()
+    files: Sequence[str] = ()
+    width: int = WIDTH
+    today: date | None = None
+    patient: bool = True
+    without: Path | None = None
+
+
+USUAL = Search()
+
+
+def search(layout: Layout, query: str, *, how: Search = USUAL, warn: Warn = to_stderr) -> list[Hit]:
+    """What fits `query` best, best first. Any text is a query. Raises Busy when another process makes the index for
+    more than a minute, UsageError where SQLite has no FTS5."""
+    return list(answer(layout, query, how, warn=warn).hits)
+
+
+def search_memory(
+    layout: Layout, query: str, *, limit: int = _RESULTS, without: Path | None = None, warn: Warn = to_stderr
+) -> list[str]:
+    """The same as lines for a model, each with its path and date."""
+    hits = search(layout, query, how=Search(limit=limit, width=_FOR_A_MODEL, without=without), warn=warn)
+    return [told(hit) for hit in hits]
+
+
+def answer(
+    layout: Layout, text: str, how: Search, *, warn: Warn = to_stderr, progress: Progress | None = None
+) -> Answer:
+    """What fits the query `text`. `progress` hears how many files of how many were read,
+    when the index is made or brought up to date."""
+    query = parse(text)
+    looked = look(layout, patient=how.patient)
+    if looked.is_empty:
+        return Answer()
+    if not query.words:
+        return Answer(searched=True)
+    if not has_fts5():
+        raise UsageError(
+            "the SQLite of this Python has no full-text search (FTS5): use a Python whose SQLite has it"
+        )
+    today = how.today or date.today()
+    without = how.without.relative_to(layout.root).as_posix() if how.without else ""
+    only = Only(how.kinds, how.files, without)
+
+    def ask(connection: sqlite3.Connection) -> list[Ranked]:
+        return ranked(connection, query, only, today)
+
+    def doubts(connection: sqlite3.Connection) -> bool:
+        return not all(frequencies(connection, query.words).values())
+
+    found = asked(layout, looked, ask, warn, progress=progress, doubts=doubts)
+    said = _by_what_is_said(found)[: how.limit]
+    hits = tuple(_hit(layout, same, query, how.width) for same in said)
+    return Answer(hits, searched=True)
+
+
+def _by_what_is_said(found: list[Ranked]) -> list[list[Ranked]]:
+    """What is said in the same words of several files on one day, as one find each."""
+    same: dict[tuple[str, str, str], list[Ranked]] = {}
+    for one in found:
+        same.setdefault((one.passage.kind, one.passage.date, one.passage.text), []).append(one)
+    return list(same.values())
+
+
+def _hit(layout: Layout, same: list[Ranked], query: Query, width: int) -> Hit:
+    one = same[0]
+    passage = one.passage
+    others = dict.fromkeys(other.passage.file for other in same[1:])
+    text, marks, lines = snippet(passage.text, query, width)
+    on_one_line = passage.kind in ("edit", "commit")
+    return Hit(
+        passage.file, passage.kind, passage.date, text, marks, one.score, layout.root / one.path,
+        passage.line + (0 if on_one_line else lines), passage.name, _is_stale(layout, one),
+        tuple(file for file in others if file and file != passage.file),
+    )  # fmt: skip
+
+
+def _is_stale(layout: Layout, one: Ranked) -> bool:
+    if one.passage.kind != "note" or not memory_of(one.path):
+        return False
+    try:
+        identity = load(layout.memory / memory_of(one.path), warn=lambda sentence: None)
+    except Refused:  # a newer one: what it says is not for us
+        return False
+    return identity is not None and identity.is_of_older_text(one.passage.date, one.passage.blob)
+
+
+def told(hit: Hit) -> str:
+    """A find as a line, with its path and date."""
+    where = hit.file or hit.name
+    if hit.also:
+        where += f" (and {', '.join(hit.also[:_NAMED])}{', …' if len(hit.also) > _NAMED else ''})"
+    day = f"{hit.date}: " if hit.date else ""
+    said = "" if hit.kind in ("note", "edit") else f"[{hit.kind}] "
+    older = " (about an older text of this file)" if hit.stale else ""
+    foreign = " (came with the repository)" if came_along(hit.path.parent) else ""
+    return f"{where}: {day}{said}{hit.snippet}{older}{foreign}"

@@ -1,0 +1,144 @@
+"""An answer and its files -> the changes: parse, locate, apply, verify. All hunks of all files, or none.
+
+What does it is imported when it is called: a request is sent before there is an answer to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
+from repoagent.patch.errors import NoPatch, PatchError, PatchRefused, Problem
+
+if TYPE_CHECKING:
+    from repoagent.git.files import FileChange
+    from repoagent.patch.files import Outcome
+    from repoagent.patch.locate.exact import Placement
+    from repoagent.patch.model import FilePatch, SourceText
+
+LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some forty times the memory
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What an answer comes to: a change for each file, the place of each hunk, and one canonical diff. `named` are the
+    files that the answer itself has patches for, without what was kept before; `unclosed`: a fence lacked its end."""
+
+    changes: tuple[FileChange, ...]
+    placements: tuple[Placement, ...]
+    diff: str
+    named: frozenset[str] = frozenset()
+    unclosed: bool = False
+
+
+def apply_answer(
+    answer: str,
+    sources: Mapping[str, SourceText],
+    *,
+    scope: Collection[str] | None = None,
+    may_create: Callable[[str], bool] | None = None,
+    strict: bool = False,
+    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
+) -> Applied:
+    """Apply the patches of a model's answer to `sources`, in memory.
+
+    `sources` holds every file whose present content is known: what the model was shown, as it is now. `scope`
+    are those of them that may be changed (None: all). A new file is made only where `may_create(path)` says
+    so. `strict` takes hunks only where they fit exactly. `parses_worse(path, before, after)` returns a
+    sentence when a result is not acceptable to a parser.
+
+    Raises NoPatch when the answer holds no patch, and PatchRefused with every problem found; nothing is
+    applied in part. Never guesses: what fits at two places, or in two ways, is refused.
+    """
+    return apply_patches(
+        read_answer(answer, known=sources),
+        sources,
+        scope=scope,
+        may_create=may_create,
+        strict=strict,
+        parses_worse=parses_worse,
+    )
+
+
+def read_answer(
+    answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
+) -> tuple[FilePatch, ...]:
+    """The patches of an answer as written; `loose` as in `patch_spans`, `known` the names of files, `ended` whether
+    the answer is known to be complete, so that a fence may lack its end. Raises
+    PatchRefused for a broken one, and for one of more than LARGEST characters."""
+    from repoagent.patch.parse.answer import parse
+
+    if len(answer) > LARGEST:
+        text = f"it has {len(answer):,} characters, and at most {LARGEST:,} are read: send it in parts."
+        raise PatchRefused([Problem("", 0, "too-large", text)])
+    try:
+        return tuple(parse(answer, loose=loose, known=known, ended=ended))
+    except PatchError as misfit:
+        raise PatchRefused([misfit.at("")]) from None
+
+
+def apply_patches(
+    patches: Sequence[FilePatch],
+    sources: Mapping[str, SourceText],
+    *,
+    scope: Collection[str] | None = None,
+    may_create: Callable[[str], bool] | None = None,
+    strict: bool = False,
+    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
+    exists: Callable[[str], bool] | None = None,
+    kept: Sequence[Outcome] = (),
+) -> Applied:
+    """As `apply_answer`, of patches that were read before.
+
+    `exists(path)` says of a path that is not in `sources` that there is a file all the same. `kept` is what of an
+    earlier answer for the same sources did fit (`PatchRefused.fits`): it is a part of this one.
+    """
+    from repoagent.patch.files import Files, Outcome
+    from repoagent.patch.interpretations import outcomes
+    from repoagent.patch.partial import fitting, joined
+    from repoagent.patch.render import canonical_diff
+    from repoagent.patch.targets import targets
+    from repoagent.patch.withdrawals import without_withdrawn
+
+    files = Files(
+        sources,
+        frozenset(sources if scope is None else scope),
+        may_create or _none,
+        strict,
+        parses_worse,
+        exists or _none,
+    )
+    groups, problems = targets(without_withdrawn(patches, files.sources), files)
+    if not groups and not problems:
+        raise NoPatch
+    results = {result.change.name: result for result in kept}
+    for group in groups:
+        name = group[-1].name
+        if name in results:
+            results[name], wrong = joined(results[name], group, files)
+            problems += wrong
+            continue
+        found = outcomes(group, files)
+        if isinstance(found, Outcome):
+            results[name] = found
+            continue
+        problems += found
+        if rest := fitting(group, found, files):
+            results[name] = rest
+    named = frozenset(group[-1].name for group in groups)
+    if problems:
+        raise PatchRefused(problems, [result for result in results.values() if result.changes], named)
+    changes = tuple(result.change for result in results.values() if result.changes)
+    if not changes:
+        names = ", ".join(results)
+        raise PatchRefused(
+            [Problem(names, 0, "no-change", "the answer changes nothing: before and after are equal.")]
+        )
+    placements = tuple(placement for result in results.values() for placement in result.placements)
+    unclosed = any(target.patch.unclosed for group in groups for target in group)
+    return Applied(changes, placements, canonical_diff(changes), named, unclosed)
+
+
+def _none(path: str) -> bool:
+    return False

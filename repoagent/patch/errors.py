@@ -1,0 +1,178 @@
+"""Why a patch was refused: data for the program, sentences for the model that wrote it.
+
+The names of what is forgiven in a patch, and what to say of each. `strict` forgives none.
+
+`strict`: whatever needed a tolerance in reading is refused by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Refused
+from repoagent.patch.model import FilePatch
+
+if TYPE_CHECKING:
+    from repoagent.patch.files import Outcome
+
+NOTHING = "The change was refused; nothing of it was applied."
+# What of a problem's text is for the model that is to send something else.
+_FOR_THE_MODEL = re.compile(
+    r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Look|If|To) )|\n(?=The nearest lines |Around line |Send )"
+)
+MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the text of a refusal
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why nothing was applied.
+
+    `path` is the file as repoagent knows it (or as the answer names it, when it is not known), `hunk` counts
+    from 1 within that file's part of the answer (0: the file as a whole). `reason` is a fixed code such as
+    "not-found" or "ambiguous"; `text` says what is wrong and what to send instead.
+    """
+
+    path: str
+    hunk: int
+    reason: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self._place}: {self.text}"
+
+    @property
+    def brief(self) -> str:
+        """What is wrong alone, for the user."""
+        off = " (--no-parse-check turns this check off)" if self.reason == "parses-worse" else ""
+        return f"{self._place}: {_FOR_THE_MODEL.split(self.text, maxsplit=1)[0].rstrip(' :')}{off}"
+
+    @property
+    def _place(self) -> str:
+        return (self.path or "the answer") + (f", hunk {self.hunk}" if self.hunk else "")
+
+
+class PatchRefused(Refused):
+    """The answer holds a patch that does not fit, or that may not be applied. Nothing of it was applied.
+
+    `str(error)` can be given back to the model as it stands. `fits` is what of it does fit, for `apply_patches`, and
+    `named` the files that it has patches for.
+    """
+
+    def __init__(
+        self, problems: Sequence[Problem], fits: Sequence[Outcome] = (), named: Collection[str] = ()
+    ) -> None:
+        self.problems = tuple(problems)
+        self.fits = tuple(fits)
+        self.named = frozenset(named)
+        head = NOTHING
+        shown = [_shortened(str(problem)) for problem in self.problems[:MOST_SHOWN]]
+        more = len(self.problems) - len(shown)
+        super().__init__("\n\n".join([head, *shown, *([f"… and {more} more like these."] if more else [])]))
+
+    @property
+    def sentence(self) -> str:
+        return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
+
+    def details(self) -> dict[str, object]:
+        """The problems, one by one."""
+        return {"problems": [asdict(problem) for problem in self.problems]}
+
+    @property
+    def reasons(self) -> frozenset[str]:
+        """The reason codes of all problems."""
+        return frozenset(problem.reason for problem in self.problems)
+
+
+def _shortened(text: str) -> str:
+    """`text` without its middle if it is long: what is wrong stands first, what to send last."""
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    return f"{text[: 3 * LONGEST_SHOWN // 4]} … {text[-LONGEST_SHOWN // 4 :]}"
+
+
+class NoPatch(Refused):
+    """The answer holds no patch at all."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The answer holds no change: send a unified diff in a ```diff fence, with the file's path in "
+            "its header."
+        )
+
+
+class PatchError(Exception):
+    """Inside this package: one hunk or file does not fit. Becomes a `Problem` once the file is known."""
+
+    def __init__(self, reason: str, text: str, hunk: int = 0) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+        self.hunk = hunk
+
+    def at(self, path: str) -> Problem:
+        return Problem(path, self.hunk, self.reason, self.text)
+
+
+class PatchErrors(Exception):
+    """Inside this package: all problems of one file."""
+
+    def __init__(self, misfits: Sequence[PatchError]) -> None:
+        super().__init__(*misfits)
+        self.misfits = tuple(misfits)
+
+
+READING = {
+    "counts": "the lengths in the `@@` line were wrong",
+    "numbers": "the `@@` line had no numbers, or was missing",
+    "header": "the `---` or `+++` line was missing or unusual",
+    "path": "the file was named by something else than its path",
+    "blank-context": "blank lines lacked their leading space",
+    "bare-context": "context lines lacked their leading space",
+    "quoted": "the `>` before each line was dropped",
+    "numbered": "line numbers before the text were dropped",
+    "indented": "the indentation of the whole diff was dropped",
+    "colours": "terminal colour codes were dropped",
+    "invisible": "invisible characters before the text were dropped",
+    "marked-context": "a line deleted and added again unchanged was taken for context",
+}
+"""Forgiven while an answer is read."""
+
+PLACING = {
+    "trailing-space": "lines matched after ignoring trailing white space; the file's was kept",
+    "punctuation": "lines matched after ignoring typographic punctuation; the file's was kept",
+    "whitespace": "lines matched after ignoring white space; the file's was kept",
+    "html": "HTML escapes such as `&lt;` were decoded",
+    "elision": "a line such as `...` was taken for lines of the file, which were kept",
+    "split": "the parts of the hunk were placed separately, as the file has other lines between them",
+    "fuzzy-context": "some context lines are not in the file; the file's own were kept",
+}
+"""Forgiven while a hunk is placed: what the lines differed in, and whose text the file has now."""
+
+TOLERANCES = {**READING, **PLACING}
+SPACED = "the space after each `+` was dropped"  # "whitespace" in a new file, which has nothing to match
+
+
+def check_strict(patches: Sequence[FilePatch]) -> None:
+    """Raises Misfits ("strict") that name each hunk and each tolerance, if reading any of `patches` needed one."""
+    misfits: list[PatchError] = []
+    for patch in patches:
+        whole = sorted(patch.tolerances)
+        if whole:
+            misfits.append(_needs(whole, 0))
+        for hunk in patch.hunks:
+            own = sorted(hunk.tolerances - patch.tolerances)
+            if own:
+                misfits.append(_needs(own, hunk.number))
+    if misfits:
+        raise PatchErrors(misfits)
+
+
+def _needs(names: Sequence[str], hunk: int) -> PatchError:
+    told = " ".join(f"{name}: {READING[name]}" if name in READING else name for name in names)
+    return PatchError(
+        "strict", f"a strict reading does not forgive this. {told} Send it as `git diff` writes it.", hunk
+    )

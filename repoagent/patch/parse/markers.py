@@ -1,0 +1,137 @@
+"""The lines by which patches are recognised: fences, headers, markers. Each answers for one line or two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from repoagent.dataclass import dataclass
+from repoagent.patch.files import plain_name
+
+DIFF_LANGUAGES = {"diff", "patch", "udiff", "unified", "unified-diff", "git-diff", "gitdiff"}
+INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # marks of no width
+LONGEST = 4000  # characters of a line that can still be a header or a fence
+
+SEARCH = re.compile(r"(?:<{4,9} ?(?:SEARCH|ORIGINAL)\b|-{5,9} SEARCH\b).*$")
+DIVIDER = re.compile(r"={4,9}\s*$")
+REPLACE = re.compile(r"(?:>{4,9} ?(?:REPLACE|UPDATED)\b|\+{5,9} REPLACE\b).*$")
+
+NUMBERS = re.compile(r"@@+[ \t]*-(\d{1,9})(?:,(\d{1,9}))?[ \t]+\+(\d{1,9})(?:,(\d{1,9}))?[ \t]*(?:@@+)?(.*)$")
+HALF_HEADER = re.compile(r"(?:--- a|\+\+\+ b)/\S")
+_SURE_HALF = re.compile(r"(?:--- a|\+\+\+ b)/(?:[^ ]*/)?[^ /]+\.\w{1,12}\s*$")
+COMBINED = re.compile(r"diff --(?:cc|combined) |@@@+ -\d+(?:,\d+)? -\d+(?:,\d+)? ")
+COMMAND = re.compile(r"diff (?:--(?:git|cc|combined)|-[A-Za-z-]+) \S")
+DIRECTIVE = re.compile(
+    r"\*\*\* (?:(Begin Patch|End Patch|End of File)[ \t]*\r?$"
+    r"|(Add File|Update File|Delete File|Move to):[ \t]*(\S.*)$)"
+)
+_INTERESTING = re.compile(
+    r"[\s>\d|:│→.)*+\u200b-\u200f\u2060\ufeff-]{0,80}?"
+    r"(?:```|~~~|<<<<|-{5,9} SEARCH|diff -|Index: |--- |\+\+\+ |@@|\*\*\* \S)"
+)
+_MAIL = re.compile(r"(?:From [0-9a-f]{40,64} \w|commit [0-9a-f]{40,64}\b)")
+_LATE = re.compile(r"[^`\s][ \t]{0,9}(`{3,})([^`\s]+)[ \t]*\r?$")
+_BARE_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*\r?$")
+_FENCE = re.compile(r"([ \t]{0,16})((?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,})([^`]*)$")
+
+
+@dataclass(frozen=True)
+class Fence:
+    """The line that opens or closes a fence: what stands before it, its mark, its info string, and the
+    column where it starts."""
+
+    margin: str
+    mark: str
+    info: str
+    column: int = 0
+
+
+def interesting(line: str) -> bool:
+    """Can anything of a patch begin on this line? Quick, and wrong only in saying yes."""
+    return _INTERESTING.match(line) is not None
+
+
+def fence_on(line: str, *, late: bool = False) -> Fence | None:
+    """The fence on a line; one at the end of a sentence only where `late`. After a list's mark, the margin is as
+    wide as that mark."""
+    if len(line) > LONGEST or not ("```" in line or "~~~" in line):
+        return None
+    found = _FENCE.match(line)
+    if found is not None:
+        indent, bullet, mark, info = found.groups()
+        return Fence(indent + " " * len(bullet or ""), mark, info.strip(), 0)
+    first = line.find("```")
+    after = _LATE.search(line, max(0, first - 10)) if late and first > 0 else None
+    if after is None or after.start(1) != first:
+        return None
+    return Fence("", after.group(1), after.group(2), first)
+
+
+def is_bare_fence(line: str) -> bool:
+    """Is this a fence without an info string?"""
+    return _BARE_FENCE.match(line) is not None
+
+
+def is_file_header(lines: Sequence[str], at: int) -> bool:
+    """Do lines `at` and `at + 1` read `--- old` and `+++ new`, or the same in stars?"""
+    if at + 1 == len(lines):
+        return False
+    if not lines[at].startswith("--- ") or not lines[at + 1].startswith("+++ "):
+        return is_starred(lines, at)
+    return bool(lines[at][4:].strip() and lines[at + 1][4:].strip())
+
+
+def is_starred(lines: Sequence[str], at: int) -> bool:
+    """Do lines `at` and `at + 1` read `*** old` and `--- new`, as above a context diff, and name one file? What comes
+    below is not checked, but for the row of stars that a context diff has there."""
+    if not lines[at].startswith("*** ") or DIRECTIVE.match(lines[at]) or at + 1 == len(lines):
+        return False
+    if not lines[at + 1].startswith("--- ") or (at + 2 < len(lines) and lines[at + 2].startswith("******")):
+        return False
+    old, new = (plain_name(line[4:LONGEST]) for line in lines[at : at + 2])
+    return ("/" in new or "." in new) and old.rpartition("/")[2] == new.rpartition("/")[2] != ""
+
+
+def is_lone_header(lines: Sequence[str], at: int) -> bool:
+    """Does a `--- name` or `+++ name`, whose other half was forgotten, stand right before a hunk's `@@`? A blank line
+    may be between."""
+    if not lines[at].startswith(("--- ", "+++ ")) or not lines[at][4:].strip():
+        return False
+    below = at + 1 + (at + 1 < len(lines) and not lines[at + 1].strip())
+    return below < len(lines) and lines[below].startswith("@@")
+
+
+def is_half_header(line: str) -> bool:
+    """Is this a `--- a/name` or `+++ b/name` that can hardly be anything else, wherever it stands?"""
+    return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
+
+
+def is_index(lines: Sequence[str], at: int) -> bool:
+    """Is this the `Index: name` of Subversion and its like, with its rule below?"""
+    return lines[at].startswith("Index: ") and at + 1 < len(lines) and lines[at + 1].startswith("=====")
+
+
+def is_signature(lines: Sequence[str], at: int) -> bool:
+    """Does `git format-patch` end here, with `-- ` and its version, and a blank line or nothing after it?"""
+    if lines[at].rstrip() != "--" or at + 1 == len(lines) or len(lines[at + 1]) > 60:
+        return False
+    if at + 2 < len(lines) and lines[at + 2].strip() and not lines[at + 2].startswith(("```", "~~~")):
+        return False
+    return re.match(r"\d+\.\d+[\w.()+ -]{0,40}\s*$", lines[at + 1]) is not None
+
+
+def is_mail(line: str) -> bool:
+    """Does a mail of `git format-patch`, or a commit of `git log -p`, begin here?"""
+    return _MAIL.match(line) is not None
+
+
+def starts_diff(lines: Sequence[str], at: int) -> bool:
+    """Is line `at` the first of a diff?"""
+    line = lines[at]
+    if COMMAND.match(line) or is_file_header(lines, at) or is_index(lines, at) or is_lone_header(lines, at):
+        return True
+    if not line.startswith("@@"):
+        return False
+    return NUMBERS.match(line) is not None or (
+        at + 1 < len(lines) and lines[at + 1][:1] in {" ", "+", "-", "@"}
+    )

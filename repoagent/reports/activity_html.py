@@ -1,0 +1,328 @@
+"""Charts as SVG: stacked bars by day, and a strip that shows a share. Colours are the page's, by class.
+
+What was done and spent, as one page that works offline: no script, nothing from outside, light and dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import NamedTuple
+
+from repoagent.dataclass import dataclass
+from repoagent.display_text import visible
+from repoagent.history.graph_output import markup
+from repoagent.history.graph_output import page as whole_page
+from repoagent.reports.activity import (
+    Activity,
+    Event,
+    Sum,
+    by_day,
+    by_file,
+    by_model,
+    landed,
+    refusals,
+    spans,
+    total,
+)
+
+_WIDTH, _HEIGHT = 560, 170
+_LEFT, _BOTTOM, _TOP = 46, 22, 10
+
+
+class Bar(NamedTuple):
+    """A part of a column: its class, how much, and what is said of it on hover."""
+
+    kind: str
+    value: float
+    said: str
+
+
+def bars(names: Sequence[str], columns: Sequence[Sequence[Bar]], title: str, *, money: bool = False) -> str:
+    """One column for each name, its parts one above the other, with a scale from 0 to the highest column: in US
+    dollars, or else in whole numbers."""
+    highest = max((sum(bar.value for bar in column) for column in columns), default=0.0)
+    top = _round_up(highest) if money else max(_round_up(highest), 2)
+    height, step = _HEIGHT - _BOTTOM - _TOP, (_WIDTH - _LEFT) / max(len(names), 7)
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title, quote=True)}">'
+    ]
+    for share in (0.0, 0.5, 1.0):
+        y = _TOP + height * (1 - share)
+        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:g}" y2="{y:g}"/>')
+        parts.append(
+            f'<text x="{_LEFT - 6}" y="{y + 4:g}" text-anchor="end">{_label(top * share, top, money=money)}</text>'
+        )
+    for number, (name, column) in enumerate(zip(names, columns, strict=True)):
+        x, y = _LEFT + number * step, float(_TOP + height)
+        said = escape(": ".join([name, ", ".join(bar.said for bar in column if bar.value) or "nothing"]))
+        parts.append(f"<g><title>{said}</title>")
+        parts.append(
+            f'<rect x="{x:.1f}" y="{_TOP}" width="{step:.1f}" height="{height}" fill="transparent"/>'
+        )
+        for bar in column:
+            tall = bar.value / top * height
+            y -= tall
+            if tall:
+                wide = max(step * 0.72, 1.0)
+                parts.append(
+                    f'<rect class="{bar.kind}" x="{x + (step - wide) / 2:.1f}" y="{y:.1f}" '
+                    f'width="{wide:.1f}" height="{tall:.1f}" rx="1.5"/>'
+                )
+        parts.append("</g>")
+    for number in sorted({0, len(names) - 1}) if names else []:
+        anchor = "end" if number and len(names) > 5 else "start"
+        x = _LEFT + (number + (anchor == "end")) * step
+        parts.append(
+            f'<text x="{x:.1f}" y="{_HEIGHT - 5}" text-anchor="{anchor}">{escape(names[number])}</text>'
+        )
+    return "".join([*parts, "</svg>\n"])
+
+
+def strip(kind: str, share: float, further: str = "", more: float = 0.0) -> str:
+    """A horizontal bar of up to two parts; the shares are of its whole width."""
+    first = max(100 * min(share, 1.0), 0.0)
+    second = max(min(100 * more, 100 - first), 0.0)
+    return (
+        '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="track" width="100" height="10"/>'
+        f'<rect class="{kind}" width="{first:.1f}" height="10"/>'
+        + (f'<rect class="{further}" x="{first:.1f}" width="{second:.1f}" height="10"/>' if second else "")
+        + "</svg>"
+    )
+
+
+def _label(value: float, top: float, *, money: bool) -> str:
+    if not money:
+        return f"{value:,.4g}" if value < 10_000 else f"{value:,.0f}"
+    digits = 0 if top >= 10 or not value else 2 if top >= 0.1 else 3 if top >= 0.01 else 5
+    return f"${value:,.{digits}f}"
+
+
+def _round_up(value: float) -> float:
+    """The next of 2, 4, 6, 8, 10, 20, … (and their like below) that is not smaller; 1 for nothing. Half of it is a
+    number that reads well, too."""
+    if value <= 0:
+        return 1.0
+    step = 1.0
+    while step < value:
+        step *= 10
+    while step / 10 >= value:
+        step /= 10
+    return next(top for part in (2, 4, 6, 8, 10) if (top := step * part / 10) >= value)
+
+
+HOT = 12  # files that are shown
+EVENTS = 200
+_WORDS = {"undo": "taken back", "redo": "made again", "review": "reviewed"}
+
+
+@dataclass(frozen=True)
+class PageContext:
+    """What usually changes with a file, the surest first, and how often it did: "5 of 12"."""
+
+    path: str
+    neighbors: tuple[tuple[str, str], ...]
+
+
+def page(activity: Activity, since: str, around: Sequence[PageContext] = ()) -> str:
+    """The whole page. `since` is the first day in words; `around` may have the neighborhoods of some files."""
+    rules = files("repoagent.reports").joinpath("activity.css").read_text(encoding="utf-8")
+    title = _text(f"repoagent in {activity.top.name}")
+    return whole_page(
+        title,
+        rules,
+        [
+            f"<header>\n<h1>{title}</h1>\n<p>{_text(str(activity.top))}, {_text(since)}</p>\n",
+            *_tiles(total(activity)),
+            "</header>\n<main>\n",
+            *_charts(activity),
+            *_hot(by_file(activity), {one.path: one for one in around}),
+            *_events(activity.events),
+            "</main>\n<footer><p>Made by <code>repoagent activity --html</code> from the files in .repoagent/ and "
+            "your own ledger of calls. Costs are by list price; ? and + stand for calls "
+            "of which no price is known.</p></footer>\n",
+        ],
+    )
+
+
+def _tiles(whole: Sum) -> Iterator[str]:
+    tiles = [
+        (f"{whole.applied:,}", "edits applied"),
+        (f"{whole.refused:,}", "not applied"),
+        (f"{whole.undone:,}", "taken back"),
+        (f"{whole.reviews:,}", "reviews"),
+        *([(f"{whole.runs:,}", "runs")] if whole.runs else []),
+        (f"{whole.calls:,}", "calls of models"),
+        (_short(whole.tokens), "tokens"),
+        (whole.price(2) or "$0", "cost"),
+    ]
+    yield '<ul class="tiles">\n'
+    for number, what in tiles:
+        yield f"<li><b>{number}</b><span>{what}</span></li>\n"
+    yield "</ul>\n"
+
+
+def _short(count: int) -> str:
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:,.1f} M"
+
+
+def _charts(activity: Activity) -> Iterator[str]:
+    """What was spent and edited over time, why edits were refused, and by whom they were made."""
+    if not activity.events and not activity.spent:
+        return
+    yield from _days(by_day(activity))
+    yield '<div class="pair">\n<section>\n'
+    yield from _refused(refusals(activity))
+    yield "</section>\n<section>\n"
+    yield from _models(by_model(activity))
+    yield "</section>\n</div>\n"
+
+
+def _days(days: Sequence[Sum]) -> Iterator[str]:
+    if not days:
+        return
+    unit, sums = spans(days)
+    names = [one.name for one in sums]
+    yield f'<div class="pair">\n<section>\n<h2>Spent by {unit}</h2>\n'
+    spent = [[Bar("spend", one.cost, f"${one.cost:,.4f}")] for one in sums]
+    yield bars(names, spent, f"US dollars by {unit}", money=True)
+    yield f"</section>\n<section>\n<h2>Edits by {unit}</h2>\n"
+    yield bars(names, [_edits(one) for one in sums], f"Edits by {unit}")
+    yield '<p class="key">'
+    for kind, word in (("applied", "applied"), ("refused", "not applied"), ("undone", "taken back")):
+        spot = f'<rect class="{kind}" width="11" height="11" rx="2"/>'
+        yield f'<span><svg viewBox="0 0 11 11" aria-hidden="true">{spot}</svg>{word}</span>'
+    yield "</p>\n</section>\n</div>\n"
+
+
+def _edits(day: Sum) -> list[Bar]:
+    return [
+        Bar("applied", day.applied, f"{day.applied} applied"),
+        Bar("refused", day.refused, f"{day.refused} not applied"),
+        Bar("undone", day.undone, f"{day.undone} taken back"),
+    ]
+
+
+def _refused(reasons: Sequence[tuple[str, int]]) -> Iterator[str]:
+    yield "<h2>Why edits were not applied</h2>\n"
+    if not reasons:
+        yield "<p>None was refused, declined or failed.</p>\n"
+        return
+    most = reasons[0][1]
+    rows = [
+        (f"<code>{_text(reason)}</code>", f"{count:,}", strip("refused", count / most))
+        for reason, count in reasons
+    ]
+    yield from _table((("reason", ""), ("edits", "number"), ("", "bar")), rows)
+
+
+def _models(models: Sequence[Sum]) -> Iterator[str]:
+    yield "<h2>Models</h2>\n"
+    if not models:
+        yield "<p>No model was asked.</p>\n"
+        return
+    most = max(one.cost for one in models) or 1.0
+    rows = [
+        (
+            _text(one.name), f"{one.calls:,}", f"{one.tokens:,}", one.price(4),
+            strip("spend", one.cost / most),
+        )
+        for one in models
+    ]  # fmt: skip
+    heads = (("model", "file"), ("calls", "number"), ("tokens", "number"), ("cost", "number"), ("", "bar"))
+    yield from _table(heads, rows)
+
+
+def _hot(sums: Sequence[Sum], around: Mapping[str, PageContext]) -> Iterator[str]:
+    shown = [one for one in sums if one.applied + one.refused + one.undone][:HOT]
+    if not shown:
+        return
+    most = max(one.applied + one.refused for one in shown) or 1
+    rows = [
+        (
+            f'<span class="file">{_text(one.name)}</span>{_beside(around.get(one.name))}',
+            f"{one.applied:,}", f"{one.refused:,}", one.price(4),
+            strip("applied", one.applied / most, "refused", one.refused / most),
+        )
+        for one in shown
+    ]  # fmt: skip
+    yield "<h2>Hot files, and what changes with them</h2>\n"
+    heads = (("file", ""), ("applied", "number"), ("not applied", "number"), ("cost", "number"), ("", "bar"))
+    yield from _table(heads, rows)
+
+
+def _beside(near: PageContext | None) -> str:
+    if near is None or not near.neighbors:
+        return ""
+    said = ", ".join(f"{path} ({often})" if often else path for path, often in near.neighbors)
+    return f"<small>{_text(said)}</small>"
+
+
+def _events(events: Sequence[Event]) -> Iterator[str]:
+    yield "<h2>What was done</h2>\n"
+    if not events:
+        yield "<p>Nothing yet.</p>\n"
+        return
+    rows = [
+        (
+            f"{event.time:%Y-%m-%d %H:%M}",
+            f'<span class="{_kind(event)}">{_text(ended(event))}</span>',
+            f"{_text(' '.join(event.what.split()) or '–')}<small>{_text(', '.join(event.files))}</small>",
+            f"{event.tokens:,}" if event.tokens else "",
+            "" if event.cost is None or not event.tokens else f"${event.cost:,.4f}",
+        )
+        for event in reversed(events[-EVENTS:])
+    ]
+    heads = (
+        ("when", "when"),
+        ("how it ended", "state"),
+        ("what", "what"),
+        ("tokens", "number"),
+        ("cost", "number"),
+    )
+    yield from _table(heads, rows)
+    if len(events) > EVENTS:
+        yield f"<p>and {len(events) - EVENTS:,} before.</p>\n"
+
+
+def _table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table with these words and classes above its columns; cells are markup."""
+    yield '<div class="wide"><table>\n<thead><tr>'
+    yield "".join(f'<th scope="col" class="{kind}">{word}</th>' for word, kind in heads)
+    yield "</tr></thead>\n<tbody>\n"
+    for row in rows:
+        cells = zip(row, heads, strict=True)
+        yield f"<tr>{''.join(_cell(cell, kind) for cell, (_, kind) in cells)}</tr>\n"
+    yield "</tbody>\n</table></div>\n"
+
+
+def _cell(markup: str, kind: str) -> str:
+    return f'<td class="{kind}">{markup}</td>'
+
+
+def ended(event: Event) -> str:
+    """How an event ended, in a word or two."""
+    if event.kind == "review":
+        return f"{event.findings} finding{'' if event.findings == 1 else 's'}"
+    if event.kind == "run":
+        return f"run {event.state}"
+    if event.kind != "edit":
+        return _WORDS[event.kind]
+    return "applied" if event.state in ("undone", "redone") else event.state
+
+
+def _kind(event: Event) -> str:
+    if event.kind == "undo":
+        return "undone"
+    if event.kind == "edit" and event.state != "answered":
+        return "applied" if landed(event) else "refused"
+    return ""
+
+
+def _text(text: str) -> str:
+    """Words for the page: what would act on it, or on the reader's eye, is made visible, as in a terminal."""
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() else visible(one) for one in text)
+    return markup(text)

@@ -1,0 +1,1 @@
+"""Checks without a model: from the history, and static ones."""

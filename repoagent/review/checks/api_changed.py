@@ -1,0 +1,378 @@
+"""What of a file others may call, and whether a change of it leaves their calls right.
+
+api-changed: a public symbol is gone or has another signature, and its usual callers are untouched.
+
+The outlines of the file before and after say which symbols are gone or differ in their signature. Usual callers are the
+files that have changed along with it before and name the symbol where the change starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from repoagent.review.change import ChangedFile
+from repoagent.review.checks import file_origin
+from repoagent.review.checks.history_context import Past, is_text
+from repoagent.review.checks.missing_partner import is_comment
+from repoagent.review.finding import Finding, Place
+
+MOST_BYTES = 1 << 20
+_KINDS = frozenset(
+    {"function", "method", "class", "struct", "union", "enum", "interface", "type", "macro", "declaration"}
+)
+_CALLED = frozenset({"function", "method", "macro", "declaration"})
+_MAKERS = frozenset({"__init__", "__new__", "constructor"})  # by which callers name the class
+_WORD = re.compile(r"\w+\Z")
+# Names that say too little to be looked for in other files.
+_COMMON = frozenset(
+    {"main", "init", "new", "get", "set", "run", "test", "setup", "close", "open", "read", "write", "name"}
+)
+
+
+class Gone(NamedTuple):
+    """A symbol that others may call: removed (`after` is ""), or with another signature; `line` is where it stands
+    after the change, 0 for nowhere. Who uses a method names its `owner` too."""
+
+    name: str
+    owner: str
+    qualified: str
+    before: str
+    after: str
+    line: int
+
+
+def differing(path: str, old: bytes | None, new: bytes | None) -> Iterator[Gone]:
+    """The public symbols of the text before that are gone, or have another signature, in the text after."""
+    if old is None or len(old) > MOST_BYTES or len(new or b"") > MOST_BYTES:
+        return
+    from repoagent.syntax.languages import language_of
+    from repoagent.syntax.outline.outline import read_outline
+
+    language = language_of(path, old)
+    before = read_outline(path, old, language)
+    after = read_outline(path, new or b"", language)
+    if before is None or after is None or after[1] > before[1]:  # what does not parse any more shows less
+        return
+    heads = {(symbol.qualified_name, symbol.signature.rstrip("; {")) for symbol in before[0]}
+    overloaded = {name for name, count in Counter(name for name, _ in heads).items() if count > 1}
+    now: dict[str, dict[str, int]] = {}
+    names = set()
+    for symbol in after[0]:
+        now.setdefault(symbol.qualified_name, {})[symbol.signature] = symbol.first_line
+        names.add(symbol.name)
+    inside = {symbol.qualified_name for symbol in before[0] if symbol.kind in ("function", "method")}
+    for symbol in before[0]:
+        name, (owner, _, _) = symbol.qualified_name, symbol.qualified_name.rpartition(".")
+        if (
+            name in overloaded
+            or symbol.kind not in _KINDS
+            or not is_public(symbol.name, symbol.signature, language or "")
+        ):
+            continue
+        if owner in inside or any(not _is_public_name(part) for part in name.split(".")):
+            continue
+        owner = owner.rpartition(".")[2]
+        if symbol.name in _MAKERS:  # callers name the class
+            word, owner = owner, ""
+        else:
+            word = symbol.name
+        there = now.get(name)
+        if there is None:
+            if symbol.name in names or not word:  # moved within the file
+                continue
+            yield Gone(word, owner, name, symbol.signature, "", 0)
+        elif symbol.kind in _CALLED and len(there) == 1 and symbol.signature not in there:
+            after_it, line = next(iter(there.items()))
+            if not fits_old_callers(symbol.signature, after_it, language or ""):
+                yield Gone(word, owner, name, symbol.signature, after_it, line)
+
+
+def is_public(name: str, signature: str, language: str) -> bool:
+    """Whether other files may use it, as far as its head says, and its name says enough to be looked for in them."""
+    if name in _MAKERS:
+        return True
+    telling = len(name) > 5 or "_" in name.strip("_") or name[1:] != name[1:].lower()
+    if (
+        not telling
+        or len(name) < 4
+        or not _WORD.match(name)
+        or name.lower() in _COMMON
+        or not _is_public_name(name)
+    ):
+        return False
+    words = set(re.findall(r"\w+", signature.partition("(")[0]))
+    if language == "go":
+        return name[:1].isupper()
+    if language == "rust":
+        return "pub" in words
+    if language in ("c", "cpp"):
+        return "static" not in words
+    return not words.intersection({"private", "fileprivate", "internal"})
+
+
+def _is_public_name(name: str) -> bool:
+    return name in _MAKERS or not name.startswith(("_", "#"))
+
+
+def parameters(signature: str) -> list[str] | None:
+    """What stands between the outermost parentheses, cut at the commas; None where there are none, or not all."""
+    begin = signature.find("(")
+    if begin < 0:
+        return None
+    found, depth, last = [], 0, begin + 1
+    for place in range(begin, len(signature)):
+        character = signature[place]
+        depth += (character in "([{<") - (
+            character in ")]}" or (character == ">" and signature[place - 1] not in "-=")
+        )
+        if depth == 0 or (depth == 1 and character == ","):
+            found.append(signature[last:place])
+            last = place + 1
+        if depth == 0:
+            return [part.strip() for part in found if part.strip()]
+    return None
+
+
+def _bare(parameter: str, language: str) -> str:
+    """What a caller has to keep to: in Python the name of a parameter, elsewhere its type, as far as it can be told."""
+    before = parameter.partition("=")[0].strip()
+    name, colon, kind = before.partition(":")
+    if language == "python":
+        return name.strip()
+    if colon and language in ("rust", "typescript", "tsx", "kotlin", "swift", "scala"):
+        return "".join(kind.split())
+    if language in ("c", "cpp", "java", "csharp"):
+        before = re.sub(r"(?<=[\s*&>\]])\w+((?:\[\w*\])*)\Z", r"\1", before)
+    return "".join(before.split())
+
+
+def fits_old_callers(before: str, after: str, language: str) -> bool:
+    """Whether callers of the signature before need no change: the same parameters, in Python whatever their types are,
+    and behind them at most such as have a default."""
+    one, two = parameters(before), parameters(after)
+    if one is None or two is None:
+        return one is two or before.endswith("…") or after.endswith("…")
+    old, new = [_bare(part, language) for part in one], [_bare(part, language) for part in two]
+    if any("=" in was and "=" not in now for was, now in zip(one, two, strict=False)):
+        return False
+    rest = two[len(one) :]
+    if language in ("c", "cpp"):  # what promises more about an argument takes what was given before
+        freed = [_bare(re.sub(r"\bconst\b", "", part), language) for part in two]
+        new = [less if less == was else now for less, was, now in zip(freed, old, new, strict=False)] + new[
+            len(old) :
+        ]
+    return new[: len(old)] == old and all(
+        "=" in part or "?" in part or part.startswith(("*", "/", "...")) for part in rest
+    )
+
+
+RULE = "api-changed"
+MOST_FILES = 20  # of a change whose outlines are made
+SECONDS = 1.0  # for the outlines
+COMMITS = 100  # of a file in which its partners are looked for
+LARGEST = 30  # files of a commit that says who belongs together
+TOGETHER = 2  # commits with a partner before it counts as a usual caller
+PARTNERS = 60
+SYMBOLS = 12  # of a file that are looked for: with more of them, the file was rewritten
+SHOWN = 5
+_IMPORT = re.compile(rb"\s*(?:pub(?:\([^)]*\))? )?(?:use|import|from|#\s*include|require|export \{)\b")
+_NO_HEIRS = (
+    ".go",
+    ".rs",
+    ".c",
+    ".h",
+)  # where a file with a method of that name does not override the one that changed
+_BARE_CALLS = (".rb", ".kt", ".scala", ".cs", ".swift", ".py", ".pyi")  # a name alone calls, or hands over
+LONGEST = 200  # lines of comments and decorators above a definition
+# What a line may hold that begins a definition: others are not worth a grammar.
+_HEAD = re.compile(
+    rb"\b(?:def|class|func|function|fn|fun|struct|enum|trait|interface|type|module|macro|define|export|public|protected"
+    rb"|pub|static|const|void|int|val|var|extern|abstract|async)\b|^[A-Za-z_][\w:*&<>, ]*\("
+)
+_SUFFIXES = (
+    ".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".c", ".h", ".cc",
+    ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".java", ".kt", ".cs", ".php", ".rb", ".swift", ".scala", ".lua",
+)  # fmt: skip
+
+
+def find(past: Past) -> list[Finding]:
+    """One finding for each file, at its first such symbol with callers."""
+    if past.view is None:
+        return []
+    until = min(past.deadline, time.monotonic() + SECONDS)
+    files = [file for file in past.change.files if _may_matter(past, file)][:MOST_FILES]
+    found: list[Finding] = []
+    told: set[str] = set()
+    for file in files:
+        if time.monotonic() > until:
+            past.unseen.append(
+                "the interfaces of some files were not compared: that would have taken too long"
+            )
+            break
+        symbols = [
+            symbol
+            for symbol in differing(file.old_path, past.change.read_old(file), past.change.read_new(file))
+            if symbol.qualified not in told and (symbol.after or not _moved(past, file, symbol.name))
+        ]
+        if symbols and len(symbols) <= SYMBOLS and (one := _finding(past, file, symbols)) is not None:
+            found.append(one)
+            told.update(symbol.qualified for symbol in symbols)  # a header declares what a source defines
+    return found
+
+
+def _may_matter(past: Past, file: ChangedFile) -> bool:
+    if (
+        file.status not in ("modified", "renamed", "deleted")
+        or not is_text(file)
+        or file.path not in past.files
+    ):
+        return False
+    if (
+        not file.old_path.endswith(_SUFFIXES)
+        or file_origin.is_vendored_path(file.path)
+        or file_origin.is_test(file.path)
+    ):
+        return False
+    if file.status == "deleted":
+        return True
+    return any(_HEAD.search(line) for lines in past.change.read_lines(file) for line in lines.removed)
+
+
+def _moved(past: Past, file: ChangedFile, name: str) -> bool:
+    """Whether another changed file begins a definition of that name now."""
+    word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(name)))
+    return any(
+        word.search(line) and _HEAD.search(line)
+        for other in past.change.files
+        if other is not file and is_text(other)
+        for lines in past.change.read_lines(other)
+        for line in lines.added
+    )
+
+
+def _finding(past: Past, file: ChangedFile, symbols: Sequence[Gone]) -> Finding | None:
+    partners = _partners(past, file)
+    if not partners:
+        return None
+    for symbol in symbols:
+        callers = _callers(past, file, symbol, partners)
+        if callers:
+            return _told(past, file, symbol, callers, len(symbols) - 1)
+    return None
+
+
+def _partners(past: Past, file: ChangedFile) -> dict[str, list[int]]:
+    """The untouched files that have changed along with it before, with the numbers of these commits."""
+    if past.view is None:
+        return {}
+    own = past.files[file.path]
+    numbers: dict[int, list[int]] = {}
+    for commit in past.view.commits(own, COMMITS):
+        if 0 < commit.size <= LARGEST:
+            for each in commit.files:
+                numbers.setdefault(each, []).append(commit.number)
+    usual = {each: some for each, some in numbers.items() if len(some) >= TOGETHER and each != own}
+    best = sorted(usual, key=lambda each: (-len(usual[each]), each))[:PARTNERS]
+    there = past.changed | past.change.earlier
+    return {
+        path: usual[each]
+        for each, name in past.view.paths(best).items()
+        if (path := os.fsdecode(name)) not in there and path.endswith(_SUFFIXES)
+    }
+
+
+def _callers(past: Past, file: ChangedFile, symbol: Gone, partners: dict[str, list[int]]) -> dict[str, int]:
+    """Those of the partners that name the symbol outside of comments, and its owner, where the change starts, with the
+    first such line; one git process, bounded in time."""
+    from repoagent.git.process import GitError
+    from repoagent.history.log import TimedGit
+
+    tree = (past.change.base,) if past.change.base else ("HEAD",)
+    left = max(0.05, min(0.5, past.deadline - time.monotonic()))
+    words = ["-e", symbol.name, *(("-e", symbol.owner) if symbol.owner else ())]
+    try:
+        data, late = TimedGit(
+            past.top, "grep", "-n", "-z", "-I", "-w", "-F", "--full-name", "--no-color", "--no-recurse-submodules",
+            "--all-match", *words, *tree, "--", *partners, deadline=time.monotonic() + left,
+        ).read()  # fmt: skip
+    except GitError:  # none does; or a partial clone lacks one of them
+        return {}
+    word, defines = _use(symbol, file.old_path), _definition(symbol)
+    found: dict[str, int] = {}
+    own: set[str] = set()
+    for row in data.split(b"\n")[: -1 if late else None]:
+        name, _, rest = row.partition(b"\0")
+        number, _, line = rest.partition(b"\0")
+        path = os.fsdecode(name).removeprefix(f"{tree[0]}:")
+        if path not in partners or is_comment(path, line):
+            continue
+        if path.endswith(_NO_HEIRS) and defines.search(line):  # what it calls by that name is its own
+            own.add(path)
+        elif path not in found and word.search(line) and not (symbol.after and _IMPORT.match(line)):
+            found[path] = int(number)
+    if own and not symbol.owner:  # which of the two the others mean is not known
+        return {}
+    best = sorted(found.keys() - own, key=lambda path: (-len(partners[path]), path))
+    return {path: found[path] for path in best}
+
+
+def _use(symbol: Gone, path: str) -> re.Pattern[bytes]:
+    """How another file names it: a method behind what it belongs to."""
+    name = re.escape(os.fsencode(symbol.name))
+    if not symbol.owner:
+        return re.compile(rb"(?<!self\.)(?<!this\.)(?<!this->)\b%s\b" % name)
+    called = rb"\s*(?:\(|::<)" if "(" in symbol.before and not path.endswith(_BARE_CALLS) else b""
+    return re.compile(rb"(?:\.|::|->)\s*%s\b%s" % (name, called))
+
+
+def _definition(symbol: Gone) -> re.Pattern[bytes]:
+    return re.compile(
+        rb"\b(?:fn|func|struct|enum|trait|type|define)\s+(?:\([^)]*\)\s*)?%s\b"
+        % re.escape(os.fsencode(symbol.name))
+    )
+
+
+def _told(past: Past, file: ChangedFile, symbol: Gone, where: dict[str, int], others: int) -> Finding:
+    what = "is gone" if not symbol.after else "has another signature"
+    callers = list(where)
+    shown = ", ".join(f"{path}:{where[path]}" for path in callers[:SHOWN])
+    shown += f" and {len(callers) - SHOWN} more" if len(callers) > SHOWN else ""
+    body = f"It was `{symbol.before}`" + ("." if not symbol.after else f", and is `{symbol.after}`.")
+    line = _head(past, file, symbol)
+    body += (
+        f" Named in {shown}: {'this file has' if len(callers) == 1 else 'these files have'} changed along with "
+        f"{file.path} before, and {'is' if len(callers) == 1 else 'are'} not part of this change."
+    )
+    if others:
+        body += f" {others} more symbol{'s' * (others > 1)} of this file differ{'s' * (others == 1)} too."
+    numbers = sorted(_numbers(past, file, callers[0]), reverse=True)
+    return Finding(
+        RULE,
+        past.levels[RULE],
+        f"{symbol.qualified} {what}, and {callers[0]}, which names it, is untouched",
+        Place(file.path, line, line) if line else Place(file.path),
+        body,
+        key=f"{symbol.qualified} {callers[0]}",
+        evidence=past.evidence(numbers),
+    )
+
+
+def _head(past: Past, file: ChangedFile, symbol: Gone) -> int:
+    """The line of its name: a definition begins with its comments and decorators."""
+    word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(symbol.qualified.rpartition(".")[2])))
+    if not symbol.line:
+        return 0
+    lines = (past.change.read_new(file) or b"").split(b"\n")
+    for number, line in enumerate(lines[symbol.line - 1 : symbol.line - 1 + LONGEST], symbol.line):
+        if word.search(line) and _HEAD.search(line) and not is_comment(file.path, line):
+            return number
+    return symbol.line
+
+
+def _numbers(past: Past, file: ChangedFile, caller: str) -> list[int]:
+    return _partners(past, file).get(caller, [])

@@ -1,0 +1,296 @@
+"""generated-edited: a generated file or a lock file changed, but nothing that it is made of.
+
+A file is generated when an attribute or a mark in its first lines says so. What it is made of is told by names (the
+same stem; named in the head of the file; the manifest of a lock file) and by the past: what changed in a third of its
+commits, a file or some file of one folder. Nothing is said where the past shows that the file usually changes alone:
+then people do edit it, or a tool does it for other reasons.
+
+vendored-edited: a file that was copied from elsewhere was edited where it was copied to.
+
+Vendored are the folders that tools copy to (`vendor/`, `third_party/`, `node_modules/` …) and what an attribute calls
+so. Nothing is said of an update, which changes many files of a folder, or adds and removes some, or changes the list
+of versions; nor where the past shows that people edit these files: most commits of one touch only a few of its folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from repoagent.review.change import ChangedFile
+from repoagent.review.checks import file_origin
+from repoagent.review.checks.history_context import MOST, Past, is_text
+from repoagent.review.finding import Finding, Place
+
+if TYPE_CHECKING:
+    from repoagent.history.cochange.score import Commit
+
+GENERATED_EDITED = "generated-edited"
+GENERATED_COMMITS = 30  # of a file that are looked at
+GENERATED_FEWEST = 4  # commits before the past has a say
+PARTNER = 1 / 3  # of its commits: what changes along so often may be what it is made of
+ALONE = 0.5  # of its commits: a file that changes by itself so often is edited by hand
+LOCKED = 0.2  # the same of a lock file, which tools renew by themselves
+LARGEST = 100  # files of a commit that says something
+_PINS = re.compile(r"\bpip-compile\b|\buv\b")  # what writes lock files under other names
+_TEMPLATES = (
+    ".j2",
+    ".jinja",
+    ".jinja2",
+    ".in",
+    ".tmpl",
+    ".tpl",
+    ".template",
+    ".erb",
+    ".ejs",
+    ".mustache",
+    ".hbs",
+)
+_STEM = re.compile(
+    r"[._-](?:pb|pb2|pb2_grpc|grpc|gen|generated|g|min|auto|designer|tab|yy|lex|mock|mocks|stringer|d)$", re.I
+)
+
+
+def find_generated_edits(past: Past) -> list[Finding]:
+    """One finding for each such file; none where much of the change is generated: then the generator changed."""
+    change = past.change
+    modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)][
+        :MOST
+    ]
+    if not modified:
+        return []
+    said = past.attributes
+    possible = past.marked - said.neither
+    found: list[tuple[ChangedFile, str]] = []
+    for file in modified:
+        if (reason := _why(past, file, said, possible)) is not None:
+            found.append((file, reason))
+    renewed = [file for file, reason in found if file_origin.is_lock(file.path) or _PINS.search(reason)]
+    if len(renewed) == len(change.files):  # newer versions of what is depended on: nobody edits that by hand
+        return []
+    ours = [file for file, _ in found if not file_origin.is_lock(file.path)]
+    if len(ours) > 2 and 2 * len(ours) >= len(change.files):
+        return []
+    generated = {file.path for file in ours}
+    return [
+        _generated_finding(past, file, reason)
+        for file, reason in found
+        if not _is_explained(past, file, reason, generated)
+    ]
+
+
+def _why(
+    past: Past, file: ChangedFile, said: file_origin.Attributes, possible: Collection[str]
+) -> str | None:
+    """What says that the file is generated; None when nothing does."""
+    if file.path.endswith(_TEMPLATES):  # the mark in it is for what is made of it
+        return None
+    if file_origin.is_vendored_path(file.path) or file.path in said.vendored or file.path in said.neither:
+        return None
+    if file_origin.is_lock(file.path):
+        return "it is a lock file, which a tool writes"
+    if file.path in said.generated:
+        return ".gitattributes call it linguist-generated"
+    if file.path in possible:
+        mark = file_origin.has_mark(past.change.read_old(file))
+        if mark is not None and file_origin.has_mark(past.change.read_new(file)):
+            return f"its head says: {mark.decode('utf-8', 'replace')[:120].strip(' */#;-<>!.')}"
+    return None
+
+
+def _is_explained(past: Past, file: ChangedFile, reason: str, generated: set[str]) -> bool:
+    """Whether the change has what the file is made of, or the past shows that it need not."""
+    own_paths = (file.path, file.old_path)
+    others = [path for path in past.changed if path not in own_paths and path not in generated]
+    others += [path for path in past.change.earlier if path != file.path]
+    names = {path.rpartition("/")[2] for path in others}
+    if file_origin.is_lock(file.path):
+        manifests = file_origin.LOCKS[file.path.rpartition("/")[2]]
+        return bool(names.intersection(manifests)) or not _is_usual(past, file, manifests)
+    if any(_stem(path) == _stem(file.path) for path in (*past.changed, *others) if path not in own_paths):
+        return True
+    head = (past.change.read_old(file) or b"")[: file_origin.HEAD]
+    if any(os.fsencode(name) in head for name in names if len(name) > 3):
+        return True
+    history = _history(past, file)
+    if len(history) < GENERATED_FEWEST:
+        return False
+    if past.view is None:
+        return False
+    partners = _partners(past, file, history)
+    alone = sum(not partners.intersection(commit.files) for commit in history)
+    if alone >= ALONE * len(history):
+        return True
+    folders = _folders(past, file, history)
+    known = {past.view.file(os.fsencode(path)) for path in others}
+    return bool(known & partners) or any(_folder(path) in folders for path in others)
+
+
+def _partners(past: Past, file: ChangedFile, history: Sequence[Commit]) -> set[int]:
+    """The files that a third of the commits have, and all in the folders that a third have: one source each time."""
+    view, own = past.view, past.files[file.path]
+    if view is None:
+        return set()
+    counts = Counter(each for commit in history for each in commit.files if each != own)
+    often = {each for each, count in counts.items() if count >= PARTNER * len(history)}
+    folders = _folders(past, file, history)
+    paths = {each: os.fsdecode(path) for each, path in view.paths(sorted(counts)).items()}
+    made = set(
+        file_origin.marked(past.top, past.change, sorted(paths[each] for each in often if each in paths))
+    )
+    # what is made along with it says nothing
+    return {each for each in often if paths.get(each, "") not in made and each in paths} | {
+        each for each, path in paths.items() if _folder(path) in folders
+    }
+
+
+def _folders(past: Past, file: ChangedFile, history: Sequence[Commit]) -> set[str]:
+    """The folders, its own left out, that a third of the commits have."""
+    if past.view is None:
+        return set()
+    paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+    of = {each: _folder(os.fsdecode(path)) for each, path in paths.items()}
+    counts = Counter(
+        folder for commit in history for folder in {of[each] for each in commit.files if each in of}
+    )
+    own = _folder(file.path)
+    return {folder for folder, count in counts.items() if folder != own and count >= PARTNER * len(history)}
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _history(past: Past, file: ChangedFile) -> Sequence[Commit]:
+    if past.view is None or file.path not in past.files:
+        return ()
+    return [
+        one for one in past.view.commits(past.files[file.path], GENERATED_COMMITS) if 0 < one.size <= LARGEST
+    ]
+
+
+def _is_usual(past: Past, file: ChangedFile, manifests: Sequence[str]) -> bool:
+    """Whether the lock file has nearly always changed along with a manifest."""
+    history = _history(past, file)
+    if len(history) < GENERATED_FEWEST or past.view is None:
+        return False
+    paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+    wanted = {os.fsencode(name) for name in manifests}
+    sources = {each for each, path in paths.items() if path.rpartition(b"/")[2] in wanted}
+    alone = sum(not sources.intersection(commit.files) for commit in history)
+    return alone <= LOCKED * len(history)
+
+
+def _stem(path: str) -> str:
+    """`parser` of `src/parser.pb.go`, of `parser.proto`, of `parser_gen.go` and of `parser.h.in`."""
+    name = path.rpartition("/")[2]
+    stem = name[:1] + name[1:].partition(".")[0]
+    while (shorter := _STEM.sub("", stem)) != stem:
+        stem = shorter
+    return stem.lower()
+
+
+def _generated_finding(past: Past, file: ChangedFile, reason: str) -> Finding:
+    lock = file_origin.is_lock(file.path)
+    what = "its manifest" if lock else "what it is made of"
+    history = _history(past, file)
+    body = (
+        f"It counts as generated because {reason}. The next run of the generator takes a change by hand away."
+    )
+    if history:
+        body += f" Of its last {len(history)} commits, fewer than half changed it alone."
+    place = Place(file.path)
+    lines = past.change.read_lines(file)
+    if lines and lines[0].added:
+        place = Place(file.path, lines[0].new, lines[0].new + len(lines[0].added) - 1)
+    return Finding(
+        GENERATED_EDITED, past.levels[GENERATED_EDITED],
+        f"{file.path} is generated, and {what} is not part of this change", place, body,
+        key=file.path,
+    )  # fmt: skip
+
+
+VENDORED_EDITED = "vendored-edited"
+FEW = 3  # files of a vendored folder that somebody edits by hand in one commit
+VENDORED_FEWEST = 3  # commits of a file before its past has a say
+VENDORED_COMMITS = 20
+BY_HAND = 0.5  # of its commits: a file that is edited so often belongs to the repository by now
+_VERSIONS = (
+    "modules.txt", "vendor.json", "go.mod", "go.sum", "cargo.toml", "version", "version.txt", "readme.chromium",
+    "package.json", "metadata", "moz.yaml", "upstream", "vendor.txt", "installed.json",
+)  # fmt: skip
+
+
+def find_vendored_edits(past: Past) -> list[Finding]:
+    """At most one finding for each vendored folder, at its first edited file."""
+    files = [file for file in past.change.files if is_text(file)]
+    possible = [file for file in files if file.status in ("modified", "renamed")]
+    if not possible:
+        return []
+    said = past.attributes
+    groups: dict[str, list[ChangedFile]] = {}
+    for file in possible:
+        if file.path in said.neither:
+            continue
+        if (root := _root(file.path)) or file.path in said.vendored:
+            groups.setdefault(root or file.path.rpartition("/")[0], []).append(file)
+    return [
+        _vendored_finding(past, root, some)
+        for root, some in sorted(groups.items())
+        if not _is_update(past, root, some) and not _is_ours(past, root, some)
+    ]
+
+
+def _root(path: str) -> str:
+    """The folder of one vendored project: `vendor/github.com/a/b` or `third_party/zlib`; "" for no vendored path."""
+    found = list(file_origin.VENDORED.finditer(path))
+    if not found:
+        return ""
+    end = found[-1].end()
+    rest = path[end:].split("/")[:-1]
+    deep = 3 if rest and "." in rest[0] else 2 if rest and rest[0].startswith("@") else 1
+    return path[:end] + "/".join(rest[:deep])
+
+
+def _is_update(past: Past, root: str, edited: list[ChangedFile]) -> bool:
+    inside = [file for file in past.change.files if file.path.startswith(f"{root}/") or file in edited]
+    if len(edited) > FEW or any(file.status in ("added", "deleted") for file in inside):
+        return True
+    names = {path.rpartition("/")[2].lower() for path in past.changed}
+    return bool(names.intersection(_VERSIONS))
+
+
+def _is_ours(past: Past, root: str, edited: list[ChangedFile]) -> bool:
+    """Whether most commits of each of these files touch only a few of the folder, as an editor does."""
+    if past.view is None:
+        return False
+    for file in edited:
+        if file.path not in past.files:
+            return True
+        history = past.view.commits(past.files[file.path], VENDORED_COMMITS)
+        if len(history) < VENDORED_FEWEST:
+            return False
+        paths = past.view.paths(sorted({each for commit in history for each in commit.files}))
+        inside = {each for each, path in paths.items() if path.startswith(os.fsencode(f"{root}/"))}
+        by_hand = sum(0 < len(inside.intersection(one.files)) <= FEW for one in history)
+        if by_hand < BY_HAND * len(history):
+            return False
+    return True
+
+
+def _vendored_finding(past: Past, root: str, edited: list[ChangedFile]) -> Finding:
+    path = edited[0].path
+    more = f" and {len(edited) - 1} more of {root}" if len(edited) > 1 else ""
+    return Finding(
+        VENDORED_EDITED,
+        past.levels[VENDORED_EDITED],
+        f"{path}{more} came from elsewhere, and is edited here",
+        Place(path),
+        "It is in a folder for other people's sources, or .gitattributes call it linguist-vendored, and the change "
+        f"looks like no update: {len(edited)} of its files changed, none came or went. The next update takes the edit "
+        "away, unless it is made upstream too or kept as a patch.",
+        key=root or path,
+    )

@@ -1,0 +1,251 @@
+"""partner-missing: a file that usually changes along with the changed ones was left out.
+
+The kernel and its threshold are those of `history.cochange`; the threshold is learned on the repository's own commits.
+It was learned on commits: of a branch with a few of them each is asked about by itself, and a partner counts as missing
+when it was touched nowhere in the branch.
+
+Whether only comments changed, or words of a text were put right: then nothing else need change along.
+
+Asked only where a rule has something to say, so that it may read the texts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.history.cochange.missing import DEPTH, Missing, merge, missing, weigh
+from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.checks.file_origin import LOCKS
+from repoagent.review.checks.history_context import Past
+from repoagent.review.finding import Finding, Place
+
+if TYPE_CHECKING:
+    import ast
+
+    from repoagent.history.cochange.score import Commit, View
+
+RULE = "partner-missing"
+USUAL = 30  # files; of a larger change nobody waits for advice, and the threshold was not learned on such
+STEPS = 3  # commits of a branch that are asked about one by one; of a longer one that names too much
+SHOWN = 3
+UNLEARNED = (
+    0.8  # threshold until the repository's own is known, and while there are too few commits to learn it from
+)
+FEWEST = 40  # commits that it is learned from
+ALIKE = 10  # past commits, those of the largest weight, of which so many must have had the partner:
+SUPPORT = 3  # one commit alone can be most of the weight
+
+
+class _Said(NamedTuple):
+    """A partner of the changed files `files` (ids by path), which was in `near` of the `alike` nearest commits."""
+
+    one: Missing
+    files: Mapping[str, int]
+    near: int
+    alike: int
+
+
+def find(past: Past) -> list[Finding]:
+    """At most three partners, the surest first."""
+    return partners(past, steps(past))
+
+
+def partners(past: Past, parts: Sequence[frozenset[str]]) -> list[Finding]:
+    """As `find`, of a change that was made in these parts, each with its paths."""
+    view = past.view
+    habits = past.habits
+    threshold = habits.threshold if habits is not None and habits.commits >= FEWEST else UNLEARNED
+    if view is None or threshold >= 1:
+        return []
+    there = past.changed | past.change.earlier | _manifests(past)
+    best: dict[str, _Said] = {}
+    for paths in parts:
+        files = {path: file for path, file in past.files.items() if path in paths}
+        if not files or len(paths) > USUAL:
+            continue
+        for said in _asked(past, view, files, threshold):
+            name = os.fsdecode(said.one.path)
+            if name not in there and (name not in best or best[name].one.confidence < said.one.confidence):
+                best[name] = said
+    if not best:
+        return []
+    if only_comments(past.change, *past.change.files):
+        return []
+    surest = sorted(best.values(), key=lambda said: (-said.one.confidence, said.one.file))
+    return [_finding(past, view, said, threshold) for said in surest[:SHOWN]]
+
+
+def steps(past: Past) -> list[frozenset[str]]:
+    """The paths of the change, and of a branch with 2 or 3 commits those of each of them; one git call."""
+    change = past.change
+    whole = [past.changed] if len(change.files) <= USUAL else []
+    if change.kind != "range":
+        return whole
+    from repoagent.review.diff.select import parts
+
+    found = parts(past.top, change.head, change.base, STEPS)
+    return found if found is not None and len(found) > 1 else whole
+
+
+def _asked(past: Past, view: View, files: Mapping[str, int], threshold: float) -> list[_Said]:
+    """The partners of these files for which enough of the nearest commits speak."""
+    asked = sorted(set(files.values()))
+    found = missing(view, asked, limit=SHOWN, threshold=threshold, author=past.author)
+    if not found:
+        return []
+    weighed = weigh(frozenset(asked), merge(view.many(asked, DEPTH)), past.author)
+    alike = [commit for commit, _ in sorted(weighed, key=lambda each: -each[1])[:ALIKE]]
+    said = [_Said(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in found]
+    return [each for each in said if each.near >= min(SUPPORT, each.alike)]
+
+
+def _manifests(past: Past) -> set[str]:
+    """What the changed lock files are made from: `generated` speaks of these."""
+    return {
+        f"{folder}{slash}{manifest}"
+        for path in past.changed
+        for folder, slash, name in (path.rpartition("/"),)
+        for manifest in LOCKS.get(name, ())
+    }
+
+
+def _finding(past: Past, view: View, said: _Said, threshold: float) -> Finding:
+    one = said.one
+    partner, path = os.fsdecode(one.path), _nearest(view, said)
+    several = len(said.files) > 1
+    how = "usually" if 2 * one.together >= one.commits else "often"
+    body = (
+        f"In {one.together} of the last {one.commits} commits of {'the changed files' if several else path} it changed "
+        "too"
+    )
+    if one.commits > said.alike and one.together < one.commits:
+        body += (
+            f", and in {said.near} of the {said.alike} that count most: like this change, new, by its author"
+        )
+    body += f". By weight that is {one.confidence:.0%}; here a file is named from {threshold:.0%} on."
+    return Finding(
+        RULE,
+        past.levels[RULE],
+        f"{partner} {how} changes along with {path}, and is not part of this change",
+        Place(path),
+        body,
+        key=partner,
+        evidence=past.evidence(one.evidence),
+        confidence=round(one.confidence, 3),
+    )
+
+
+def _nearest(view: View, said: _Said) -> str:
+    """The changed file that was most often in the commits with the partner."""
+    with_it = set(said.one.evidence)
+    counts: Counter[str] = Counter()
+    histories: Mapping[int, Sequence[Commit]] = view.many(sorted(set(said.files.values())), DEPTH)
+    for path, file in said.files.items():
+        counts[path] = sum(commit.number in with_it for commit in histories[file])
+    return min(said.files, key=lambda path: (-counts[path], path))
+
+
+_MOST = 1 << 20  # bytes of a text
+_STARRED = re.compile(rb"//|/\*|\*(?=[\s/]|$)")  # `*p = 1` is none
+_HASH = re.compile(rb"#")
+_DASHES = re.compile(rb"--(?:\s|$)")
+_MARKS = {
+    _STARRED: (
+        "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "cs", "css", "dart", "go", "java", "js", "jsx", "kt", "mjs",
+        "cjs", "php", "proto", "rs", "scala", "scss", "swift", "ts", "tsx", "zig",
+    ),
+    _HASH: ("bash", "cfg", "cmake", "conf", "mk", "pl", "py", "pyi", "r", "rb", "sh", "tcl", "toml", "yaml", "yml"),
+    _DASHES: ("hs", "lua", "sql"),
+}  # fmt: skip
+_PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")
+_FEW, _LONG, _ALIKE = (
+    20,
+    1000,
+    0.85,
+)  # lines, bytes of them, and how much a corrected one is like the one before
+_ORDERS = (b"#!", b"//go:", b"// +build")  # what tools obey
+_MARK_OF = {ending: mark for mark, endings in _MARKS.items() for ending in endings}
+
+
+def is_comment(path: str, line: bytes) -> bool:
+    """Whether a line of the file, as far as it alone says, has nothing but a comment, or nothing at all."""
+    bare = line.strip()
+    if not bare:
+        return True
+    if bare.startswith(_ORDERS):
+        return False
+    mark = _MARK_OF.get(path.rpartition(".")[2].lower())
+    if mark is None:
+        return False
+    if mark is _STARRED and b"*/" in bare:  # the end of one, with nothing behind it
+        begin = bare.find(b"/*")
+        return bare.endswith(b"*/") and (begin <= 0)
+    return mark.match(bare) is not None
+
+
+def only_comments(change: Change, *files: ChangedFile) -> bool:
+    """Whether all that changed in these files are comments and empty lines; in Python documentation strings and the
+    layout too; in prose, corrections of a few lines. Not of a file that came, went or has no lines."""
+    return bool(files) and all(_only_comments(change, file) for file in files)
+
+
+def _only_comments(change: Change, file: ChangedFile) -> bool:
+    if file.status != "modified" or file.old_mode != file.new_mode:
+        return False
+    lines = [line for part in change.read_lines(file) for line in (*part.removed, *part.added)]
+    if not lines:
+        return False
+    if all(is_comment(file.path, line) for line in lines):
+        return True
+    if file.path.lower().endswith(_PROSE):
+        return len(lines) <= _FEW and all(_is_correction(part) for part in change.read_lines(file))
+    return file.path.endswith((".py", ".pyi")) and _same_python(change.read_old(file), change.read_new(file))
+
+
+def _is_correction(part: Lines) -> bool:
+    """Whether each line became one that is much like it: a word was put right."""
+    from difflib import SequenceMatcher
+
+    return len(part.removed) == len(part.added) and all(
+        SequenceMatcher(None, old[:_LONG], new[:_LONG], autojunk=False).ratio() >= _ALIKE
+        for old, new in zip(part.removed, part.added, strict=True)
+    )
+
+
+def _same_python(old: bytes | None, new: bytes | None) -> bool:
+    if old is None or new is None or max(len(old), len(new)) > _MOST:
+        return False
+    import ast
+
+    try:
+        one, other = (ast.dump(_bare(ast.parse(text))) for text in (old, new))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # what this Python does not read
+        return False
+    return one == other
+
+
+def _bare(tree: ast.Module) -> ast.Module:
+    """Without documentation strings."""
+    import ast
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = list(_without(node.body))
+    return tree
+
+
+def _without(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    import ast
+
+    for place, one in enumerate(body):
+        text = (
+            isinstance(one, ast.Expr)
+            and isinstance(one.value, ast.Constant)
+            and isinstance(one.value.value, str)
+        )
+        if place or not text:
+            yield one

@@ -1,0 +1,529 @@
+"""removed-symbol: a name is gone that other code still imports or calls.
+
+Python and JavaScript say which module a name comes from. In Go and C a name belongs to a package, or to the whole
+program: there it counts only if nothing defines it any more.
+
+What a module of Python or JavaScript offers by name, and where other modules, and it itself, use such names.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import posixpath
+import re
+import time
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from repoagent.review.change import ChangedFile
+from repoagent.review.checks import file_origin
+from repoagent.review.checks.static import StaticContext
+from repoagent.review.finding import Finding, Place
+
+RULE = "removed-symbol"
+SEARCH_SECONDS = 2.0  # for one search through the repository
+NAMES = 50  # of a file that are looked for
+FILES = 100  # that hold one of them and are read
+LONGEST = 200  # characters of a line that is quoted
+_SHOWN = 5
+PYTHON = (".py", ".pyi")
+SCRIPT = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
+GO, C = (".go",), (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
+_FAMILIES = (PYTHON, SCRIPT, GO, C)
+# What a removed line holds where a name may go with it.
+_DEFINES = re.compile(
+    rb"\b(?:def|class|function|func|type|const|var|let|export|exports|define|import|from)\b"
+    rb"|^[A-Za-z_][\w*& ]*[(=]|^[A-Za-z_]\w*\s*[:,]"
+    rb"|^\s+[A-Za-z_][\w.]*(?: as \w+)?,?\s*$|^[ \t]+\w+[^=!<>]*=(?!=)"
+)
+_WORD = re.compile(rb"[A-Za-z_$][\w$]*")
+
+
+class _Gone(NamedTuple):
+    """A name that the file defined on `line`, with its uses by the paths that have them, and the code of the first use
+    in each."""
+
+    name: str
+    line: int
+    uses: dict[str, list[Use]]
+    code: dict[str, str]
+
+    def weight(self) -> tuple[int, int, int]:
+        every = [use for uses in self.uses.values() for use in uses]
+        return -sum(use.imported for use in every), -len(self.uses), self.line
+
+
+def removed_symbols(context: StaticContext) -> list[Finding]:
+    """One finding for each file, at the name that is used most."""
+    found = []
+    broken = {one.place.path for one in context.findings if one.rule in ("conflict-marker", "parse-error")}
+    for file in context.files:
+        family = next((some for some in _FAMILIES if file.old_path.endswith(some)), None)
+        if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
+            continue
+        if file_origin.is_vendored_path(file.path) or not _may_remove(context, file):
+            continue
+        if context.late():
+            context.unseen.append("whether all names that are gone are still used: the review took too long")
+            break
+        if (texts := context.texts(file)) and (gone := _gone(context, file, family, *texts)):
+            found.append(_finding(context, file, texts[0], sorted(gone, key=_Gone.weight)))
+    return found
+
+
+def _may_remove(context: StaticContext, file: ChangedFile) -> bool:
+    return file.status == "deleted" or any(
+        _DEFINES.search(line) for hunk in context.change.read_lines(file) for line in hunk.removed
+    )
+
+
+def _gone(
+    context: StaticContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
+) -> list[_Gone]:
+    names = _names_gone(file, family, old, new)
+    added = _added_words(context, file)
+    names = {name: line for name, line in names.items() if name not in added}
+    if not names or len(names) > NAMES:
+        return []
+    moved = file.old_path if file.status == "renamed" else file.path
+    uses: dict[str, dict[str, list[Use]]] = {name: {} for name in names}
+
+    def note(path: str, several: Sequence[Use]) -> None:
+        for use in several:
+            uses[use.name].setdefault(path, []).append(use)
+
+    texts = _holding(context, names, family)
+    if family in (PYTHON, SCRIPT):
+        read: Callable[[str, bytes, str, Collection[str]], list[Use]] = (
+            python_uses if family is PYTHON else script_uses
+        )
+        for path, text in texts.items():
+            if path != file.path:
+                note(path, read(path, text, moved, names))
+        if family is PYTHON and new:
+            note(file.path, python_own_uses(new, names))
+    else:
+        _note_uses(file, texts, names, note)
+    return [
+        _Gone(
+            name,
+            line,
+            uses[name],
+            {path: _line(texts.get(path, new), some[0].line) for path, some in uses[name].items()},
+        )
+        for name, line in names.items()
+        if uses[name]
+    ]
+
+
+def _line(text: bytes, number: int) -> str:
+    return text.split(b"\n")[number - 1].decode("utf-8", "replace").strip()[:LONGEST]
+
+
+def _names_gone(file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes) -> dict[str, int]:
+    """The names that the text before offers to others and the text after does not, with their lines before."""
+    if family is PYTHON:
+        trees = python_tree(old), python_tree(new)
+        if trees[0] is None or trees[1] is None:
+            return {}
+        before, after = python_names(trees[0]), python_names(trees[1])
+    elif family is SCRIPT:
+        before, after = script_names(old), script_names(new)
+    else:
+        before, after = _defined(file.old_path, old), _defined(file.path, new)
+    if ANY in after:
+        return {}
+    return {name: line for name, line in before.items() if name not in after and name != ANY}
+
+
+def _defined(path: str, text: bytes) -> dict[str, int]:
+    """The functions and macros, in Go also types and constants, that a file of Go or C defines for others."""
+    from repoagent.syntax.languages import language_of
+    from repoagent.syntax.outline.outline import read_outline
+
+    if not text:
+        return {}
+    outline = read_outline(path, text, language_of(path, text))
+    if outline is None:
+        return {ANY: 1}
+    kinds = (
+        {"function", "macro"} if path.endswith(C) else {"function", "struct", "interface", "type", "constant"}
+    )
+    return {
+        one.name: one.first_line
+        for one in outline[0]
+        if one.depth == 0
+        and one.kind in kinds
+        and len(one.name) > 3
+        and "static" not in one.signature.split()
+    }
+
+
+def _added_words(context: StaticContext, own: ChangedFile) -> set[str]:
+    """The words of all lines that are added: a name among them has moved, or is imported from elsewhere now."""
+    return {
+        word.decode()
+        for file in context.change.files
+        for hunk in context.change.read_lines(file)
+        for line in hunk.added
+        for word in _WORD.findall(line)
+    }
+
+
+def _holding(context: StaticContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
+    """The texts, as the change leaves them, of the files of the same language that hold one of the names."""
+    from repoagent.git.process import GitError
+    from repoagent.history.log import TimedGit
+
+    change = context.change
+    tree = {"staged": ["--cached"], "worktree": []}.get(change.kind, [change.head or "HEAD"])
+    words = [part for name in sorted(names) for part in ("-e", name)]
+    try:
+        out, late = TimedGit(
+            context.top, "--no-literal-pathspecs", "grep", "-l", "-z", "-I", "-w", "-F", "--full-name", "--no-color",
+            "--no-recurse-submodules", *words, *tree, "--", *(f":/*{suffix}" for suffix in family),
+            deadline=time.monotonic() + SEARCH_SECONDS,
+        ).read()  # fmt: skip
+    except GitError as error:
+        if error.returncode != 1:  # a partial clone lacks a text
+            context.unseen.append("whether names that are gone are still used: not all files are here")
+        return {}
+    prefix = f"{tree[0]}:" if tree and tree[0] != "--cached" else ""
+    paths = [os.fsdecode(path).removeprefix(prefix) for path in out.split(b"\0")[:-1]]
+    if late or len(paths) > FILES:
+        context.unseen.append("whether names that are gone are still used: too many files hold them")
+        return {}
+    changed = {file.path: file for file in change.files}
+    gone = {file.old_path for file in change.files} - changed.keys()
+    gone |= {file.path for file in change.files if file.status == "deleted"}
+    texts: dict[str, bytes] = {}
+    others = [path for path in paths if path not in changed and path not in gone]
+    for path in paths:
+        if path in changed and path not in gone and (text := change.read_new(changed[path])) is not None:
+            texts[path] = text
+    return texts | _read(context, others, tree)
+
+
+def _read(context: StaticContext, paths: Sequence[str], tree: Sequence[str]) -> dict[str, bytes]:
+    """The texts of files that the change leaves alone."""
+    from repoagent.git.process import OFFLINE, git_output
+
+    if not tree:
+        found = {}
+        for path in paths:
+            try:
+                found[path] = (context.top / path).read_bytes()
+            except OSError:
+                continue
+        return found
+    side = "" if tree[0] == "--cached" else tree[0]
+    found = {}
+    for path in paths:
+        done = git_output(context.top, "cat-file", "blob", f"{side}:{path}", env=OFFLINE, ok=(0, 1, 128))
+        if done.returncode == 0:
+            found[path] = done.stdout
+    return found
+
+
+def _note_uses(
+    file: ChangedFile,
+    texts: dict[str, bytes],
+    names: Collection[str],
+    note: Callable[[str, Sequence[Use]], None],
+) -> None:
+    """Uses of names that nothing defines any more, in the package (Go) or in all files (C)."""
+    from repoagent.syntax.occurrences import occurrences
+
+    folder = file.path.rpartition("/")[0]
+    if file.path.endswith(GO):
+        texts = {path: text for path, text in texts.items() if path.rpartition("/")[0] == folder}
+    used: dict[str, dict[str, list[Use]]] = {}
+    known: set[str] = set()
+    for path, text in texts.items():
+        there = occurrences(path, text, names)
+        if not there.parsed:
+            return
+        for one in there.found:
+            if one.role == "name":
+                used.setdefault(one.name, {}).setdefault(path, []).append(
+                    Use(one.name, one.line, imported=False)
+                )
+            elif one.role in ("definition", "field", "local", "text"):
+                known.add(one.name)
+    for name, by_path in used.items():
+        if name not in known:
+            for path, uses in by_path.items():
+                note(path, uses)
+
+
+def _finding(context: StaticContext, file: ChangedFile, old: bytes, gone: Sequence[_Gone]) -> Finding:
+    worst = gone[0]
+    places = [(path, use) for path, uses in sorted(worst.uses.items()) for use in uses[:1]]
+    places.sort(key=lambda place: (not place[1].imported, file_origin.is_test(place[0])))
+    path, use = places[0]
+    how = "imports" if use.imported else "uses"
+    title = f"{worst.name} is gone, and {path}:{use.line} still {how} it"
+    body = f"{file.old_path} defined it, and nothing that the change adds does. Still used in"
+    body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in places[:_SHOWN])
+    if len(places) > _SHOWN:
+        more = len(places) - _SHOWN
+        body += f"\n  and {more} more file{'s' * (more > 1)}"
+    if len(gone) > 1:
+        others = ", ".join(one.name for one in gone[1 : 1 + _SHOWN]) + (
+            ", …" if len(gone) > 1 + _SHOWN else ""
+        )
+        body += f"\n\n{len(gone) - 1} more name{'s' * (len(gone) > 2)} of this file likewise: {others}."
+    return Finding(
+        RULE, context.levels[RULE], title, Place(file.path, worst.line, worst.line, old=True), body,
+        key=worst.name, quote=_line(old, worst.line),
+    )  # fmt: skip
+
+
+ANY = "*"
+
+
+class Use(NamedTuple):
+    name: str
+    line: int
+    imported: bool  # by name from the module; else called or read
+
+
+def python_tree(text: bytes) -> ast.Module | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def python_names(tree: ast.Module) -> dict[str, int]:
+    """The names that the module binds at its top level, with their lines; among them ANY where it may have others."""
+    found: dict[str, int] = {}
+    for node in _top_level(tree.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.setdefault(ANY if node.name == "__getattr__" else node.name, node.lineno)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                found.setdefault(alias.asname or alias.name.partition(".")[0], node.lineno)
+        else:
+            bare = {name: value for name, value in ast.iter_fields(node) if name not in _BLOCKS}
+            parts = [
+                one for value in bare.values() for one in (value if isinstance(value, list) else [value])
+            ]
+            for one in (inner for part in parts if isinstance(part, ast.AST) for inner in ast.walk(part)):
+                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                    found.setdefault(one.id, one.lineno)
+                elif isinstance(one, ast.Name) and one.id in ("globals", "vars"):  # binds what it likes
+                    found[ANY] = one.lineno
+    return found
+
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, those in `if`, `try`, `with` and loops too. An `elif` is nested in the one before it,
+    so a long chain is deeper than Python's stack."""
+    stack = body[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        inner: list[ast.stmt] = []
+        for name in _BLOCKS:
+            for part in getattr(node, name, []):
+                inner += [part] if isinstance(part, ast.stmt) else part.body
+        stack += inner[::-1]
+
+
+def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
+    """Where the file `path` imports `names` from the file `module`, or reads them as attributes of that module. What an
+    `except ImportError` or the like makes up for does not count."""
+    tree = python_tree(text)
+    if tree is None:
+        return []
+    found: list[Use] = []
+    aliases: set[str] = set()
+    for node in _guarded(tree):
+        if isinstance(node, ast.ImportFrom):
+            source = _absolute(path, node)
+            for alias in node.names:
+                if _is_module(source, module, path) and alias.name in names:
+                    found.append(Use(alias.name, alias.lineno, imported=True))
+                elif _is_module((*source, alias.name), module, path) and len(source):
+                    aliases.add(alias.asname or alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if _is_module(tuple(alias.name.split(".")), module, path):
+                    aliases.add(alias.asname or alias.name)
+    if aliases:
+        stored = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        for node in _guarded(tree):
+            if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
+                owner = _dotted(node.value)
+                if owner in aliases and owner.partition(".")[0] not in stored:
+                    found.append(Use(node.attr, node.lineno, imported=False))
+    return sorted(set(found), key=lambda use: (not use.imported, use.line, use.name))
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` for a name and its attributes, "" for another expression."""
+    words = []
+    while isinstance(node, ast.Attribute):
+        words.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *words[::-1]]) if isinstance(node, ast.Name) else ""
+
+
+def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
+    """Where a module reads `names`, which it neither binds anywhere nor gets from Python itself."""
+    import builtins
+
+    tree = python_tree(text)
+    if tree is None:
+        return []
+    bound: set[str] = set(dir(builtins))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.alias):
+            bound.add(node.asname or node.name.partition(".")[0])
+        else:  # an argument, a definition, `except … as`, a pattern, a type parameter
+            bound |= {
+                name
+                for field in ("arg", "name", "rest")
+                if isinstance(name := getattr(node, field, None), str)
+            }
+    if "*" in bound:
+        return []
+    return [
+        Use(node.id, node.lineno, imported=False)
+        for node in _guarded(tree)
+        if isinstance(node, ast.Name) and node.id in names and node.id not in bound
+    ]
+
+
+_TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*` is of Python 3.11
+_HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "Exception"})
+
+
+def _guarded(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that a handler of such an error looks after."""
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, _TRY) and any(map(_handles, node.handlers)):
+            stack += [*node.handlers, *node.orelse, *node.finalbody]
+        else:
+            stack += ast.iter_child_nodes(node)
+
+
+def _handles(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    return any(isinstance(node, ast.Name) and node.id in _HANDLED for node in ast.walk(handler.type))
+
+
+def _absolute(path: str, node: ast.ImportFrom) -> tuple[str, ...]:
+    """The words of the module that is imported from; those of a relative one begin with "" and count from the top."""
+    words = tuple(node.module.split(".")) if node.module else ()
+    if not node.level:
+        return words
+    folder = path.split("/")[:-1]
+    return ("", *folder[: len(folder) - node.level + 1], *words) if node.level - 1 <= len(folder) else ()
+
+
+def _is_module(words: tuple[str, ...], module: str, path: str) -> bool:
+    """Whether these words name the file `module`: all of its path below the top, or below a folder that is no package
+    of the same name elsewhere (`src`, `lib`, the top), or next to the file that imports it."""
+    stem = module.rpartition(".")[0].removesuffix("/__init__")
+    if not words:
+        return False
+    if words[0] == "":
+        return "/".join(words[1:]) == stem
+    name = "/".join(words)
+    if name == stem:
+        return True
+    if not stem.endswith(f"/{name}"):
+        return False
+    root = stem[: -len(name) - 1]
+    return len(words) > 1 or root in ("src", "lib", "python") or path.rpartition("/")[0] == root
+
+
+_EXPORTS = re.compile(
+    rb"^export\s+(?:declare\s+)?(?:default\s+)?(?:async\s+)?(?:abstract\s+)?(?:function\s*\*?|class|const|let|var|type|interface|enum)\s+"
+    rb"([A-Za-z_$][\w$]*)|^[ \t]*(?:module\.)?exports\.([A-Za-z_$][\w$]*)\s*=", re.MULTILINE,
+)  # fmt: skip
+_LISTS = re.compile(rb"^export\s*(?:type\s*)?\{([^{}]*)\}|^module\.exports\s*=\s*\{([^{}]*)\}", re.MULTILINE)
+_OPEN_ENDED = re.compile(
+    rb"^export\s*\*(?!\s*as\b)|Object\.\w+\((?:module\.)?exports|exports\[|exports\s*=\s*(?:require\(|\{[^{}]*\.\.\.)",
+    re.MULTILINE,
+)
+_DEFAULT = re.compile(rb"\bdefault\b")
+_IMPORTS = re.compile(
+    rb"^[ \t]*(?:import|export)\s+(?:type\s+)?(?:[\w$]+\s*,\s*)?(?:\{(?P<names>[^{}]*)\}|\*\s*as\s+(?P<all>[\w$]+))"
+    rb"\s*from\s*['\"](?P<from>\.[^'\"\n]*)['\"]"
+    rb"|^[ \t]*(?:const|let|var)\s+(?:\{(?P<names2>[^{}]*)\}|(?P<all2>[\w$]+))"
+    rb"\s*=\s*require\(\s*['\"](?P<from2>\.[^'\"\n]*)['\"]\s*\)(?!\.)",
+    re.MULTILINE,
+)
+
+
+_MEMBER = re.compile(rb"(?<![\w$.])([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)(?![\w$])(?!\s*=[^=])")
+
+
+def script_names(text: bytes) -> dict[str, int]:
+    """The names that a module of JavaScript or TypeScript exports, with their lines, and ANY as for Python."""
+    found = {ANY: 1} if _OPEN_ENDED.search(text) else {}
+    line_of = _line_numbers(text)
+    for match in _EXPORTS.finditer(text):
+        if not _DEFAULT.search(match[0]):
+            found.setdefault((match[1] or match[2]).decode(), line_of(match.end()))
+    for match in _LISTS.finditer(text):
+        for part in (match[1] or match[2] or b"").split(b","):
+            words = re.findall(rb"[A-Za-z_$][\w$]*", part.partition(b":")[0] if match[2] else part)
+            if words:
+                found.setdefault(words[-1].decode(), line_of(match.start()))
+    return found
+
+
+def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
+    """Where the file `path` imports `names` from the file `module`, or reads them as members of what it imports."""
+    found: list[Use] = []
+    owners: set[bytes] = set()
+    line_of = _line_numbers(text)
+    stem = re.sub(r"(?:/index)?\.\w+$", "", module)
+    for match in _IMPORTS.finditer(text):
+        where = (match["from"] or match["from2"]).decode("utf-8", "replace")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), where))
+        if target not in (module, stem) and re.sub(r"(?:/index)?\.[cm]?[jt]sx?$", "", target) != stem:
+            continue
+        for part in (match["names"] or match["names2"] or b"").split(b","):
+            words = re.findall(r"[A-Za-z_$][\w$]*", part.decode("utf-8", "replace").partition(":")[0])
+            words = words[1:] if words[:1] == ["type"] and len(words) > 1 else words
+            if words and words[0] in names:
+                found.append(Use(words[0], line_of(match.start()), imported=True))
+        if owner := match["all"] or match["all2"]:
+            owners.add(owner)
+    if owners:
+        for one in _MEMBER.finditer(text):
+            if one[1] in owners and (name := one[2].decode()) in names:
+                found.append(Use(name, line_of(one.start()), imported=False))
+    return found
+
+
+def _line_numbers(text: bytes) -> Callable[[int], int]:
+    """The number of the line at an offset of `text`."""
+    starts = [match.end() for match in re.finditer(b"\n", text)]
+    return lambda offset: bisect_right(starts, offset) + 1

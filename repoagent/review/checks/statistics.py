@@ -1,0 +1,408 @@
+"""fix-prone: changes of a file were followed by fixes more often than is usual in the repository.
+
+A change of a file is followed by a fix when one of the next commits of that file says in its subject that it repairs
+something. What is usual is the share of all changes of the lately changed files for which that holds. A file is prone
+when even the lower end of the interval that Wilson (1927) gives for its own share is clearly above that.
+
+unusual-size and unusual-width: far more lines, or files, than the commits of this repository have.
+
+What is usual in a repository: learned now and then, in the background where that is allowed, and kept.
+
+Learn what is usual in a repository: from its index, and from the lines of a bounded sample of its commits.
+
+Nothing of it grows with the repository: the newest 2,000 commits at most are looked at, and the lines of 300.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import sqrt
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from repoagent.errors import Busy, Refused
+from repoagent.git.process import GitError, git
+from repoagent.history.cochange.missing import calibrate
+from repoagent.history.log import TimedGit
+from repoagent.review.checks.file_origin import is_code, is_counted
+from repoagent.review.checks.history_context import Past
+from repoagent.review.finding import Finding, Place
+from repoagent.storage import jsonl
+from repoagent.storage.layout import Warn, ensure
+from repoagent.storage.locks import locked
+
+if TYPE_CHECKING:
+    from repoagent.git.worktree import WorkTree
+    from repoagent.history.cochange.score import Commit, View
+    from repoagent.history.index.reader import IndexView
+    from repoagent.storage.layout import Layout
+
+RULE = "fix-prone"
+NEXT = 3  # commits of the file after a change in which a fix is looked for
+FIX_COMMITS = 8  # newest commits of a file that are looked at: what needed fixes years ago says less
+FEWEST_FIXES = 5  # changes of a file before anything is said of it
+CLEARLY = 1.5  # times as often as usual
+SURE = 1.645  # standard deviations: 95 %, one-sided
+FILES = 400  # last changed files that are looked at
+KEPT = 100  # prone files that are remembered
+LARGEST = 30  # files of a commit that is counted: a larger one is no fix of each of them
+_FIX = re.compile(
+    rb"\b(?:hot|bug)?fix(?:e[sd]|ing|up)?\b|\bbugs?\b|\bregress(?:ion|ions|ed|es)?\b|\brevert(?:s|ed|ing)?\b"
+    rb"|\bbroken\b|\bbreakage\b|\bcrash(?:es|ed|ing)?\b|\brepair(?:s|ed)?\b|\bunbreak\b",
+    re.IGNORECASE,
+)
+
+
+class Prone(NamedTuple):
+    """A file: how many of its `changes` were followed by a fix, and the newest of these fixes (full ids)."""
+
+    changes: int
+    followed: int
+    fixes: tuple[str, ...]
+
+
+class Fixing(NamedTuple):
+    """`usual` is the share of all changes that are followed by a fix; `files` are the prone ones by path."""
+
+    usual: float
+    files: Mapping[bytes, Prone]
+
+
+def is_fix(subject: bytes) -> bool:
+    """Whether a commit says that it repairs something."""
+    return _FIX.search(subject) is not None
+
+
+def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]) -> Fixing:
+    """Which files are prone. `fixes` gives, of commits by number, the full ids of those that are fixes."""
+    latest = [commit for commit in view.latest(2000) if 0 < commit.size <= LARGEST]
+    files = list(dict.fromkeys(file for commit in latest for file in commit.files))[:FILES]
+    code = {file for file, path in view.paths(files).items() if is_code(os.fsdecode(path))}
+    histories = {
+        file: [commit for commit in commits if commit.size <= LARGEST]
+        for file, commits in view.many([file for file in files if file in code], FIX_COMMITS).items()
+    }
+    repairing = fixes({commit.number for commits in histories.values() for commit in commits})
+    counts = {file: count(commits, repairing) for file, commits in histories.items()}
+    changes = sum(changes for changes, _, _ in counts.values())
+    if not changes:
+        return Fixing(0.0, {})
+    usual = sum(followed for _, followed, _ in counts.values()) / changes
+    prone = [file for file, (changes, followed, _) in counts.items() if is_prone(changes, followed, usual)]
+    prone.sort(key=lambda file: -lower(counts[file][1], counts[file][0]))
+    paths = view.paths(prone[:KEPT])
+    told = {
+        path: Prone(*counts[file][:2], tuple(repairing[number] for number in counts[file][2][:5]))
+        for file, path in paths.items()
+    }
+    return Fixing(usual, told)
+
+
+def count(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int, int, list[int]]:
+    """Of a history, newest first: its changes whose next commits are known, those followed by a fix, the fixes."""
+    fixes = [commit.number in repairing for commit in history]
+    followed = sum(any(fixes[place - NEXT : place]) for place in range(NEXT, len(history)))
+    return (
+        max(0, len(history) - NEXT),
+        followed,
+        [commit.number for commit, fix in zip(history, fixes, strict=True) if fix],
+    )
+
+
+def is_prone(changes: int, followed: int, usual: float) -> bool:
+    """Whether that many of so many changes are clearly more than usual."""
+    return changes >= FEWEST_FIXES and lower(followed, changes) > usual * CLEARLY
+
+
+def lower(hits: int, of: int) -> float:
+    """The lower end of Wilson's interval for a share."""
+    share, z = hits / of, SURE
+    middle = share + z * z / (2 * of)
+    return (middle - z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)
+
+
+def find(past: Past) -> list[Finding]:
+    """The changed files that are prone, at most three, the most prone first."""
+    from repoagent.review.checks.history_context import told
+
+    if past.habits is None:
+        return []
+    prone = past.habits.prone
+    found = [
+        (file, prone[os.fsencode(file.old_path)])
+        for file in past.change.files
+        if os.fsencode(file.old_path) in prone and file.status not in ("added", "deleted")
+    ]
+    if not found:
+        return []
+    from repoagent.review.checks.missing_partner import only_comments
+
+    found = [each for each in found if not only_comments(past.change, each[0])]
+    found.sort(key=lambda each: -lower(each[1].followed, each[1].changes))
+    return [
+        Finding(
+            RULE,
+            past.levels[RULE],
+            f"changes of {path} are followed by fixes more often than is usual here",
+            Place(path),
+            f"{one.followed} of its last {one.changes} changes ({one.followed / one.changes:.0%}) had a fix among the "
+            f"next {NEXT} commits of this file, told by its subject; for all lately changed files of this repository "
+            f"it is {past.habits.fixing:.0%}. A second look, or a test, pays here more than elsewhere.",
+            key=path,
+            evidence=told(past.top, one.fixes),
+        )
+        for path, one in ((file.path, one) for file, one in found[:3])
+    ]
+
+
+SIZE, WIDTH = "unusual-size", "unusual-width"
+QUANTILE = 0.99
+LEAST_FILES, LEAST_LINES = 8, 300  # however small commits usually are here
+FEWEST = 100  # commits to compare with
+_COUNTED = 2000  # files whose lines are counted
+
+
+def quantile(values: Sequence[int], share: float = QUANTILE) -> int:
+    """The value that this share of them does not exceed; 0 of too few to tell."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if len(values) >= FEWEST else 0
+
+
+def width(past: Past) -> list[Finding]:
+    """One finding for the change as a whole."""
+    if past.habits is None or not past.habits.files or past.change.kind == "range":
+        return []
+    files = [file.path for file in past.change.files]
+    if len(files) <= max(past.habits.files, LEAST_FILES):
+        return []
+    return [
+        Finding(
+            WIDTH,
+            past.levels[WIDTH],
+            f"the change touches {len(files):,} files: 99 of 100 commits here touch {past.habits.files:,} or fewer",
+            Place(_first(files)),
+            f"Compared with the files of each of the last {past.habits.commits:,} commits, without merges. A change "
+            "that does one thing is easier to review, to revert and to find with git bisect.",
+            key="width",
+        )
+    ]
+
+
+def size(past: Past) -> list[Finding]:
+    """One finding for the change as a whole. Generated and vendored files and lock files do not count."""
+    from repoagent.review.checks.file_origin import is_counted
+
+    if past.habits is None or not past.habits.lines or past.change.kind == "range":
+        return []
+    if len(past.change.files) > _COUNTED:
+        return []
+    counts: dict[str, int] = {}
+    for file in past.change.files:
+        if is_counted(file.path):
+            counts[file.path] = sum(
+                len(lines.removed) + len(lines.added) for lines in past.change.read_lines(file)
+            )
+    total = sum(counts.values())
+    if total <= max(past.habits.lines, LEAST_LINES):
+        return []
+    largest = max(counts, key=lambda path: (counts[path], path))
+    return [
+        Finding(
+            SIZE,
+            past.levels[SIZE],
+            f"the change has {total:,} changed lines: 99 of 100 commits here have {past.habits.lines:,} or fewer",
+            Place(largest),
+            f"{counts[largest]:,} of them are in {largest}. Compared with the added and removed lines of each of the "
+            f"last {past.habits.sampled:,} commits, without merges; lock files and vendored files are not counted.",
+            key="size",
+        )
+    ]
+
+
+def _first(paths: Sequence[str]) -> str:
+    return min(paths)
+
+
+VERSION = 1
+_NO_FILES: Mapping[bytes, Prone] = MappingProxyType({})
+EVERY = 20  # new commits after which they are learned anew
+
+
+class Habits(NamedTuple):
+    """`newest` is the commit up to which they were learned, `mined` how many commits the index had then.
+
+    `threshold` is that of `cochange.calibrate`. 99 of 100 of the last `commits` commits touch at most `files` files;
+    of the last `sampled` ones, 99 of 100 have at most `lines` changed lines (0: too few to tell). `fixing` is the share
+    of changes that are followed by a fix, `prone` the files with clearly more.
+    """
+
+    newest: str
+    mined: int
+    threshold: float
+    files: int = 0
+    commits: int = 0
+    lines: int = 0
+    sampled: int = 0
+    fixing: float = 0.0
+    prone: Mapping[bytes, Prone] = _NO_FILES
+
+
+def place(layout: Layout) -> Path:
+    return layout.root / "reviews" / "habits.json"
+
+
+def save(layout: Layout, habits: Habits) -> None:
+    """Keep them. Raises Refused where nothing can be written."""
+    from repoagent.storage.layout import ensure
+
+    ensure(layout)
+    value: dict[str, Any] = {
+        "newest": habits.newest,
+        "mined": habits.mined,
+        "threshold": habits.threshold,
+        "files": habits.files,
+        "commits": habits.commits,
+        "lines": habits.lines,
+        "sampled": habits.sampled,
+        "fixing": habits.fixing,
+        "prone": {
+            os.fsdecode(path): [one.changes, one.followed, list(one.fixes)] for path, one in habits.prone.items()
+        },
+    }  # fmt: skip
+    jsonl.write_document(place(layout), value, version=VERSION)
+
+
+def read(layout: Layout, warn: Warn) -> Habits | None:
+    """Those that were kept; None where there are none, or none that can be read."""
+    try:
+        value = jsonl.read_document(place(layout), version=VERSION, warn=warn)
+    except Refused:  # a newer repoagent wrote it, or something else stands there
+        return None
+    if value is None:
+        return None
+    try:
+        prone = {
+            os.fsencode(path): Prone(int(one[0]), int(one[1]), tuple(str(each) for each in one[2]))
+            for path, one in value["prone"].items()
+        }
+        return Habits(
+            str(value["newest"]), int(value["mined"]), float(value["threshold"]), int(value["files"]),
+            int(value["commits"]), int(value["lines"]), int(value["sampled"]), float(value["fixing"]), prone,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return None
+
+
+COMMITS = 1000  # whose number of files counts
+SAMPLE = 300  # whose lines count
+LOCK = ".learn.lock"
+SECONDS = 20.0  # for the lines
+
+
+def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Habits | None:
+    """Bring the index to HEAD, learn, and keep what was learned; None where there is no history, or not yet, and while
+    another process is at it.
+
+    Raises UsageError, GitError, Refused.
+    """
+    from repoagent.history.index.index import open_index
+    from repoagent.history.index.schema import NoCommits, NoIndex
+
+    try:
+        ensure(layout)
+        with (
+            locked(layout.root / LOCK, timeout=0, what="what is usual here"),
+            open_index(worktree, warn=_silent) as index,
+        ):
+            tip = index.resolve("HEAD").decode("ascii")
+            state = index.update("HEAD")
+            if state.new or state.end == "mining":  # another process is making the index
+                return None
+            habits = habits_of(index.view("HEAD"), worktree.top, tip, seconds=seconds, mined=state.commits)
+    except (NoCommits, NoIndex, Busy):
+        return None
+    with suppress(Refused):  # where nothing can be kept, it is learned again the next time
+        save(layout, habits)
+    return habits
+
+
+def habits_of(view: IndexView, top: Path, tip: str, *, seconds: float, mined: int) -> Habits:
+    """What is usual as seen from the commit `tip`, whose history `view` is."""
+
+    def repairing(numbers: Iterable[int]) -> dict[int, str]:
+        ids = {number: found[0].decode("ascii") for number, found in view.describe(list(numbers)).items()}
+        wanted = fix_commits(top, ids.values())
+        return {number: commit for number, commit in ids.items() if commit in wanted}
+
+    sizes = [commit.size for commit in view.latest(COMMITS) if commit.size]
+    lines = list(changed_lines(top, tip, seconds))
+    fixing = learn_fixes(view, repairing)
+    return Habits(
+        tip, mined, calibrate(view), quantile(sizes), len(sizes), quantile(lines), len(lines), fixing.usual,
+        fixing.files,
+    )  # fmt: skip
+
+
+def fix_commits(top: Path, commits: Iterable[str]) -> set[str]:
+    """Those of the commits (full ids) whose subjects say that they repair something; one git call."""
+    stdin = "".join(f"{commit}\n" for commit in commits).encode()
+    out = git(
+        top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--no-color", "--format=%H %s",
+        stdin=stdin,
+    )  # fmt: skip
+    entries = (entry.partition(b" ") for entry in out.split(b"\0") if entry)
+    return {commit.decode("ascii") for commit, _, subject in entries if is_fix(subject)}
+
+
+def changed_lines(top: Path, tip: str, seconds: float, commits: int = SAMPLE) -> Iterator[int]:
+    """Of the newest commits, no merges, the added and removed lines that count; as many as are read in time. None in a
+    partial clone that lacks their texts."""
+    walk = TimedGit(
+        top, "log", "--numstat", "-z", "--format=%x01", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv",
+        "--no-color", f"--max-count={commits}", tip, "--", deadline=time.monotonic() + seconds,
+    )  # fmt: skip
+    try:
+        data, late = walk.read()
+    except GitError:
+        return
+    entries = data.split(b"\x01")[1:]
+    for entry in entries[:-1] if late else entries:
+        yield sum(_lines(row) for row in entry.split(b"\0") if row.strip())
+
+
+def _lines(row: bytes) -> int:
+    """Of a row of --numstat: a binary file has dashes for numbers."""
+    added, removed, path = row.strip(b"\n").split(b"\t", 2)
+    if added == b"-" or not is_counted(os.fsdecode(path)):
+        return 0
+    return int(added) + int(removed)
+
+
+def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
+    """Start `repoagent review --learn` for this repository, apart from us, giving way to everything else, as
+    `mine_in_background` does. Whether it is under way now: not in CI, where the machine is gone soon, nor where nothing
+    can be kept."""
+    if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
+        return False
+    from repoagent.history.index.index import spawn_apart
+
+    try:
+        ensure(layout)
+        with locked(layout.root / LOCK, timeout=0, what="what is usual here"):
+            pass
+    except Busy:
+        return True
+    except Refused:
+        return False
+    # GIT_INDEX_FILE may name an index that is gone when the commit is made
+    command = ["-C", str(worktree.top), "review", "--learn", "--background"]
+    spawn_apart(command, {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"})
+    return True
+
+
+def _silent(_: str) -> None:
+    """Nobody listens in the background."""

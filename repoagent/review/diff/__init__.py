@@ -1,0 +1,1 @@
+"""Read the change to review: from git, or from a diff on standard input."""

@@ -1,0 +1,268 @@
+"""Which files differ, in git's raw format.
+
+The texts and the lines of changed files, read when they are asked for, and once.
+
+Read what is to be reviewed: the files with one `git diff --raw`, all else when it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from repoagent.git.process import OFFLINE, GitError, git, git_output
+from repoagent.git.worktree import WorkTree
+from repoagent.review.change import Change, ChangedFile, Lines, Status
+from repoagent.review.diff.select import Compared, Wanted, compared
+from repoagent.review.diff.stdin import sections, spliced
+
+SUBMODULE = "160000"
+_STATUS: dict[str, Status] = {
+    "A": "added",
+    "M": "modified",
+    "D": "deleted",
+    "R": "renamed",
+    "C": "copied",
+    "T": "type changed",
+}
+UNMERGED = "U"
+
+
+def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
+    """The files that `git diff --raw -z` printed, in its order, and the paths of those that are unmerged."""
+    files: list[ChangedFile] = []
+    unmerged: list[str] = []
+    for old_mode, new_mode, old, new, letter, paths in _entries(out):
+        if letter == UNMERGED:
+            unmerged.append(paths[0])
+        elif letter in _STATUS:
+            files.append(
+                ChangedFile(
+                    paths[-1], _STATUS[letter], paths[0], _some(old), _some(new), _some(old_mode), _some(new_mode)
+                )
+            )  # fmt: skip
+    there = {file.path for file in files}
+    # `git diff HEAD` names an unmerged file twice: once as such, and once with what stands in the work tree
+    return [file for file in files if file.path not in set(unmerged)], [
+        path for path in unmerged if path in there or path
+    ]
+
+
+def _entries(out: bytes) -> Iterator[tuple[str, str, str, str, str, tuple[str, ...]]]:
+    """Modes, blobs, the letter and the paths of each entry: one path, or for a rename and a copy two."""
+    fields = iter(os.fsdecode(out).split("\0"))
+    for field in fields:
+        if not field.startswith(":"):
+            continue
+        old_mode, new_mode, old, new, status = field[1:].split(" ")
+        letter = status[:1]
+        paths = (next(fields), next(fields)) if letter in "RC" else (next(fields),)
+        yield old_mode, new_mode, old, new, letter, paths
+
+
+def _some(text: str) -> str:
+    """ "" for the zeros that stand for nothing."""
+    return text if text.strip("0") else ""
+
+
+_PATCH = ("-p", "-U0", "--no-color", "--diff-algorithm=default", "--no-indent-heuristic", "--full-index")
+_KEPT = 256 << 20  # bytes of texts that are kept
+
+
+class Texts:
+    """The readers of a `Change` whose files `git diff ARGUMENTS` compares; `all_files` are all that it names, in its
+    order, `cwd` is where it is run, `pathspecs` narrow it. With `shown` a text has lines whatever attributes say."""
+
+    def __init__(
+        self,
+        top: Path,
+        arguments: Sequence[str],
+        all_files: Sequence[ChangedFile],
+        *,
+        cwd: Path,
+        pathspecs: Sequence[str] = (),
+        shown: bool = False,
+    ) -> None:
+        self._top, self._arguments, self._all = top, tuple(arguments), tuple(all_files)
+        self._cwd, self._pathspecs, self._shown = cwd, tuple(pathspecs), shown
+        self._lines: Mapping[str, tuple[Lines, ...]] | None = None
+        self._blobs: dict[str, bytes | None] = {}
+        self._size = 0
+
+    def old(self, file: ChangedFile) -> bytes | None:
+        """The text before; None for none, for a submodule, and where a partial clone lacks it."""
+        return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
+
+    def new(self, file: ChangedFile) -> bytes | None:
+        """The text after, as git would store it."""
+        if file.new_mode == SUBMODULE or file.status == "deleted":
+            return None
+        if file.new_blob:
+            return self._blob(file.new_blob)
+        lines = self.lines(file)
+        if file.status == "added" or not file.old_blob:
+            return spliced(b"", lines)
+        old = self.old(file)
+        return None if old is None else spliced(old, lines)
+
+    def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
+        """The lines that differ."""
+        if SUBMODULE in (file.old_mode, file.new_mode):
+            return ()
+        if self._lines is None:
+            self._lines = self._read_lines()
+        lines = self._lines.get(file.path, ())
+        if not lines and self._shown and file.old_blob != file.new_blob and self._is_text(file):
+            lines = self._read_one(file, "--text")
+            self._lines = {**self._lines, file.path: lines}
+        return lines
+
+    def _is_text(self, file: ChangedFile) -> bool:
+        return not any(
+            b"\0" in (data or b"")[:8000] for data in (self._blob(file.old_blob), self._blob(file.new_blob))
+        )
+
+    def _read_lines(self) -> dict[str, tuple[Lines, ...]]:
+        try:
+            found = list(sections(self._diff(self._cwd, "--no-literal-pathspecs", self._pathspecs)))
+        except GitError:  # a partial clone lacks a blob
+            return {file.path: self._read_one(file) for file in self._all}
+        # a file that becomes a link is told as one that goes and one that comes
+        wanted = [file for file in self._all for _ in range(1 + (file.status == "type changed"))]
+        if len(wanted) != len(found):
+            return {file.path: self._read_one(file) for file in self._all}
+        lines: dict[str, tuple[Lines, ...]] = {}
+        for file, (_, hunks) in zip(wanted, found, strict=True):
+            lines[file.path] = lines.get(file.path, ()) + hunks
+        return lines
+
+    def _read_one(self, file: ChangedFile, *how: str) -> tuple[Lines, ...]:
+        paths = dict.fromkeys((file.old_path, file.path))
+        try:
+            found = list(sections(self._diff(self._top, "--literal-pathspecs", list(paths), *how)))
+        except GitError:
+            return ()
+        return tuple(hunk for _, hunks in found for hunk in hunks)
+
+    def _diff(self, cwd: Path, how: str, paths: Sequence[str], *options: str) -> bytes:
+        return git(cwd, how, "diff", *_PATCH, *options, *self._arguments, "--", *paths, env=OFFLINE)
+
+    def _blob(self, blob: str) -> bytes | None:
+        if not blob:
+            return None
+        if blob not in self._blobs:
+            done = git_output(self._top, "cat-file", "blob", blob, env=OFFLINE, ok=(0, 1, 128))
+            data = done.stdout if done.returncode == 0 else None
+            self._size += len(data or b"")
+            if self._size > _KEPT:
+                self._blobs.clear()
+                self._size = len(data or b"")
+            self._blobs[blob] = data
+        return self._blobs[blob]
+
+
+def decoded(path: bytes) -> str:
+    """A path of git as we name it."""
+    return os.fsdecode(path)
+
+
+_RAW = ("--raw", "-z", "--no-abbrev")
+_SAME = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-relative",
+    "--ignore-submodules=none",
+    "--submodule=short",
+    "-l400",
+)
+_SIMILAR, _EQUAL = "-M", "-M100%"
+
+
+def read_change(
+    worktree: WorkTree, head: str | None, wanted: Wanted, *, bare: bool = False
+) -> tuple[Change, tuple[str, ...]]:
+    """The change, and a sentence for each part of it that can't be reviewed.
+
+    `worktree`, `head` and `bare` are what `open_repository` gave. Raises UsageError for what does not exist, for an
+    unusable pathspec and for a text that holds no diff; GitError.
+    """
+    if wanted.how == "diff":
+        from repoagent.review.diff.stdin import given_change
+
+        return given_change(worktree, head, wanted, bare=bare)
+    found = compared(worktree, head, wanted, bare=bare)
+    cwd = wanted.cwd or worktree.top
+    everything, unmerged, arguments = _files(cwd, found.arguments, wanted.pathspecs)
+    if found.kind == "worktree" and not unmerged:  # `git diff HEAD` says of them only that they differ
+        unmerged = _unmerged(cwd, wanted.pathspecs)
+    files: Sequence[ChangedFile] = [file for file in everything if file.path not in set(unmerged)]
+    for parent in found.parents:
+        files = _unlike(worktree.top, found, files, parent)
+    beside = everything
+    if wanted.pathspecs:  # what is left out of the review was not left out of the change
+        beside = _files(worktree.top, found.arguments, ())[0]
+    hiding = found.kind in ("range", "commit") and any(
+        file.path.rpartition("/")[2] == ".gitattributes" for file in beside
+    )  # attributes that come with the change do not decide which of its files have lines
+    texts = Texts(worktree.top, arguments, everything, cwd=cwd, pathspecs=wanted.pathspecs, shown=hiding)
+    own = {path for file in files for path in (file.path, file.old_path)}
+    earlier = found.earlier | ({path for file in beside for path in (file.path, file.old_path)} - own)
+    change = Change(
+        found.kind, found.title, tuple(files), found.base, found.head, found.message, earlier, found.author,
+        texts.old, texts.new, texts.lines,
+    )  # fmt: skip
+    return change, tuple(f"{path} has conflicts that are not settled" for path in unmerged)
+
+
+def _files(
+    cwd: Path, compare: Sequence[str], pathspecs: Sequence[str]
+) -> tuple[list[ChangedFile], list[str], tuple[str, ...]]:
+    """The files that differ, those that are unmerged, and the arguments that git was given in the end: where a partial
+    clone lacks the texts, only renames of equal ones are seen."""
+    for renames in (_SIMILAR, _EQUAL):
+        arguments = (renames, *_SAME, *compare)
+        try:
+            out = git(cwd, "--no-literal-pathspecs", "diff", *_RAW, *arguments, "--", *pathspecs, env=OFFLINE)
+        except GitError as error:
+            _check_pathspec(error)
+            if renames == _EQUAL:
+                _check_complete(error)
+                raise
+        else:
+            break
+    return (*parse_raw(out), arguments)
+
+
+def _unmerged(cwd: Path, pathspecs: Sequence[str]) -> list[str]:
+    """The paths with conflicts."""
+    out = git(
+        cwd, "--no-literal-pathspecs", "ls-files", "-u", "-z", "--full-name", "--", *(pathspecs or (":/",))
+    )
+    return list(dict.fromkeys(os.fsdecode(entry.partition(b"\t")[2]) for entry in out.split(b"\0") if entry))
+
+
+def _check_pathspec(error: GitError) -> None:
+    from repoagent.errors import UsageError
+
+    reason = error.stderr.partition("fatal: ")[2]
+    if "pathspec" in reason or "outside repository" in reason:
+        raise UsageError(reason.splitlines()[0]) from error
+
+
+def _check_complete(error: GitError) -> None:
+    from repoagent.errors import Refused
+
+    if "promisor" in error.stderr or "lazy fetching" in error.stderr:
+        raise Refused(
+            "this partial clone lacks the trees of what is to be reviewed, and a review fetches nothing: "
+            "git fetch --refetch --filter=blob:none brings them"
+        ) from error
+
+
+def _unlike(top: Path, found: Compared, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
+    """Those that differ from this parent of a merge too: only they are the work of the one who merges."""
+    compare = ("--cached", parent) if found.kind == "staged" else (parent, *filter(None, (found.head,)))
+    out = git(top, "diff", *_RAW, "--no-renames", *_SAME, *compare, "--", env=OFFLINE)
+    differ = {os.fsencode(file.path) for file in parse_raw(out)[0]}
+    return [file for file in files if os.fsencode(file.path) in differ]

@@ -1,0 +1,1 @@
+"""Review by a model: prompt, chunks, claims and their verification. Read review.py first."""

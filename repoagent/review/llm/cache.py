@@ -1,0 +1,123 @@
+"""What was found in a block is kept under the hash of what was asked, so that it is paid for once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import Busy, Refused
+from repoagent.review.finding import Level, folder
+from repoagent.review.llm.chunks import Block
+from repoagent.review.llm.claims import Claim
+from repoagent.storage import jsonl
+from repoagent.storage.atomic import write_whole
+from repoagent.storage.layout import Layout, Warn, ensure
+
+PROMPT = 1  # raised when the prompt changes so much that answers to the old one should be asked for again
+VERSION = 1
+KEEP_DAYS = 60
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class AnswerCache:
+    """The answers of one model to one set of rules. A recording is asked each time, and nothing is kept of it."""
+
+    layout: Layout
+    spec: str
+    rules: Sequence[str]
+    warn: Warn
+    afresh: bool = False
+
+    @property
+    def is_shut(self) -> bool:
+        return self.spec.startswith("replay:")
+
+    def key(self, block: Block) -> str:
+        return block.key(f"{PROMPT} {self.spec} {' '.join(self.rules)}")
+
+    def get(self, block: Block) -> list[Claim] | None:
+        """What was claimed of this block, with the lines as they are now; None where it was never asked about."""
+        if self.afresh or self.is_shut:
+            return None
+        path = self._path(self.key(block))
+        try:
+            value = jsonl.read_document(path, version=VERSION, warn=self.warn)
+        except Refused:  # a newer format, or no regular file: it is asked again
+            return None
+        claims = value.get("claims") if value is not None else None
+        if not isinstance(claims, list):
+            return None
+        found = [_claim(one, block) for one in claims if isinstance(one, dict)]
+        return [claim for claim in found if claim is not None]
+
+    def put(self, block: Block, claims: Sequence[Claim]) -> None:
+        """Keep what was claimed, and was true, of this block. Where that fails it is asked again next time."""
+        if self.is_shut:
+            return
+        value = {"path": block.path, "model": self.spec, "claims": [_data(claim, block) for claim in claims]}
+        try:
+            ensure(self.layout)
+            jsonl.write_document(self._path(self.key(block)), value, version=VERSION)
+        except (Refused, Busy) as error:
+            self.warn(f"an answer was not kept: {error}")
+
+    def _path(self, key: str) -> Path:
+        return folder(self.layout) / "answers" / key[:2] / f"{key[2:34]}.json"
+
+
+def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
+    """Remove the answers that were written more than `days` days ago; looked for once a day."""
+    root = folder(layout) / "answers"
+    looked = root / "looked-through"
+    now = time.time()
+    if not root.is_dir() or (looked.exists() and 0 <= now - looked.stat().st_mtime < _DAY):
+        return
+    try:
+        write_whole(looked, b"")
+    except Refused:  # nothing can be written there: it is no time to tidy up
+        return
+    for path in root.glob("??/*.json"):
+        try:
+            if path.stat().st_mtime < now - days * _DAY:
+                path.unlink()
+        except FileNotFoundError:  # another process was quicker
+            continue
+
+
+def _data(claim: Claim, block: Block) -> dict[str, Any]:
+    first = block.first(old=claim.old)
+    return {
+        "rule": claim.rule,
+        "old": claim.old,
+        "lines": [claim.first - first, claim.last - first] if claim.first else None,
+        "level": claim.level.word if claim.level is not None else None,
+        "title": claim.title,
+        "quote": list(claim.quote),
+        "why": claim.why,
+        "replace": None if claim.replace is None else list(claim.replace),
+    }
+
+
+def _claim(value: Mapping[str, Any], block: Block) -> Claim | None:
+    """None for what a person has mangled."""
+    try:
+        old = bool(value["old"])
+        first, last = (block.first(old=old) + int(n) for n in value["lines"]) if value["lines"] else (0, 0)
+        return Claim(
+            str(value["rule"]),
+            block.path,
+            first,
+            last,
+            str(value["title"]),
+            tuple(map(str, value["quote"])),
+            str(value["why"]),
+            old,
+            None if value["level"] is None else Level[str(value["level"]).upper()],
+            None if value["replace"] is None else tuple(map(str, value["replace"])),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

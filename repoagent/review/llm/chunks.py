@@ -1,0 +1,511 @@
+"""A file of a change as it is shown and quoted: the lines of both sides, and which of them the change made.
+
+A changed file cut into blocks: a few lines that changed with what stands around them, asked about at once.
+
+Blocks packed into calls: those of a file together, as many files as there is room for.
+
+Which files of a change are not worth a model's look, or may not have it; and in which order the others are asked.
+
+The change as it is asked about: its blocks in order, and what of it no model is shown.
+
+The files of the repository as they are in the version that is reviewed, whatever the work tree holds.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from hashlib import sha256
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.guards.scope import WhyNot, why_content_is_off_limits
+from repoagent.errors import Refused
+from repoagent.git.files import Source, blob_hash, check_path, read_source
+from repoagent.git.process import git, git_output
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.model import printable
+from repoagent.llm.usage import estimate_tokens
+from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.finding import Level
+from repoagent.review.rules import RULES, level_of
+from repoagent.review.untrusted import is_foreign
+from repoagent.storage.secrets import mask
+
+if TYPE_CHECKING:
+    from repoagent.syntax.outline.symbol import Symbol
+
+
+@dataclass(frozen=True)
+class View:
+    """Lines by number, from 1, without their ending, keys and tokens masked, and what is not printable as U+FFFD.
+
+    A side that is not at hand has the lines of the change only. `ending` is the line ending of the new text.
+    """
+
+    file: ChangedFile
+    hunks: tuple[Lines, ...]
+    new: Mapping[int, str]
+    old: Mapping[int, str]
+    data: bytes | None
+    ending: str = "\n"
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    def side(self, *, old: bool) -> Mapping[int, str]:
+        return self.old if old else self.new
+
+    def changed(self, *, old: bool) -> list[int]:
+        """The numbers of the added lines, or of the removed ones."""
+        if old:
+            return [one.old + n for one in self.hunks for n in range(len(one.removed))]
+        return [one.new + n for one in self.hunks for n in range(len(one.added))]
+
+
+def view_of(change: Change, file: ChangedFile) -> View | None:
+    """The view of a file; None where it has no lines that changed (binary, a mode, a pure rename)."""
+    hunks = change.read_lines(file)
+    if not hunks:
+        return None
+    data = change.read_new(file)
+    before = change.read_old(file)
+    new = _numbered(data) if data is not None else _of_hunks(hunks, old=False)
+    old = _numbered(before) if before is not None else _of_hunks(hunks, old=True)
+    return View(file, hunks, new, old, data, "\r\n" if _is_crlf(hunks, data) else "\n")
+
+
+def text_of(data: bytes) -> str:
+    """The bytes of a file as a model is shown them: decoded, masked, printable; lines end at a newline only."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return printable(mask(text.replace("\r\n", "\n")))
+
+
+def _numbered(data: bytes) -> dict[int, str]:
+    lines = text_of(data).split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return dict(enumerate(lines, 1))
+
+
+def _of_hunks(hunks: tuple[Lines, ...], *, old: bool) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for one in hunks:
+        lines, first = (one.removed, one.old) if old else (one.added, one.new)
+        text = text_of(b"\n".join(line.rstrip(b"\r\n") for line in lines))
+        found |= dict(enumerate(text.split("\n")[: len(lines)], first))
+    return found
+
+
+def _is_crlf(hunks: tuple[Lines, ...], data: bytes | None) -> bool:
+    added = [line for one in hunks for line in one.added]
+    sample = added or (data or b"").splitlines(keepends=True)[:1]
+    return bool(sample) and all(line.endswith(b"\r\n") for line in sample)
+
+
+AROUND = 8  # lines of context
+WHOLE = 80  # lines of a definition that is shown whole
+MOST_LINES, MOST_CHARACTERS = 300, 24_000  # of one block
+SHOWN = 400  # characters of a line
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line as it is shown: " " stays, "+" was added, "-" removed; a removed one has its number in the old file."""
+
+    sign: str
+    number: int
+    text: str
+
+    @property
+    def shown(self) -> str:
+        text = self.text if len(self.text) <= SHOWN else self.text[:SHOWN] + " …(cut)"
+        return f"{self.number:>6} {self.sign}| {text}".rstrip()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of one file; `scope` is what it stands in."""
+
+    view: View = field(repr=False, compare=False)
+    rows: tuple[Row, ...]
+    scope: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.view.path
+
+    @cached_property
+    def text(self) -> str:
+        return "".join(f"{row.shown}\n" for row in self.rows)
+
+    @cached_property
+    def tokens(self) -> int:
+        return estimate_tokens(self.text) + 20
+
+    @property
+    def name(self) -> str:
+        """The lines of it that changed, for a person: `src/a.py:10-14`."""
+        numbers = [row.number for row in self.rows if row.sign == "+"] or [self.rows[0].number]
+        return f"{self.path}:{numbers[0]}" + (f"-{numbers[-1]}" if numbers[-1] > numbers[0] else "")
+
+    def first(self, *, old: bool) -> int:
+        """The line that the places in this block are counted from."""
+        return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
+
+    def key(self, asked: str) -> str:
+        """A hash of what is asked of it, wherever it stands in its file."""
+        said = "\n".join([asked, self.path, self.scope, *(row.sign + row.text for row in self.rows)])
+        return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def symbols_of(view: View) -> list[Symbol]:
+    """The definitions of the new text; none where that is not at hand or has no grammar."""
+    from repoagent.syntax.outline.outline import outline
+
+    return list(outline(view.path, view.data)) if view.data is not None else []
+
+
+def scopes(view: View, symbols: Sequence[Symbol]) -> dict[int, str]:
+    """What each added line is part of: the qualified name of the innermost definition."""
+    found: dict[int, str] = {}
+    for number in view.changed(old=False):
+        symbol = _innermost(symbols, number, number)
+        if symbol is not None:
+            found[number] = symbol.qualified_name
+    return found
+
+
+def blocks_of(view: View, symbols: Sequence[Symbol]) -> list[Block]:
+    """The blocks of a file, in its order. Every changed line is in exactly one."""
+    stretches: list[list[int]] = []
+    for one in view.hunks:
+        start = one.new if one.added else one.new + 1
+        end = start + max(len(one.added), 1) - 1
+        first, last = _around(view, symbols, start, end)
+        if stretches and first <= stretches[-1][1]:
+            stretches[-1][0] = min(stretches[-1][0], first)
+            stretches[-1][1] = max(stretches[-1][1], last)
+        else:
+            stretches.append([first, last])
+    found = []
+    for first, last in stretches:
+        rows = _rows(view, first, last)
+        for part in _cut(rows, symbols):
+            if any(row.sign != " " for row in part):
+                found.append(Block(view, part, _scope(part, symbols)))
+    return found
+
+
+def _around(view: View, symbols: Sequence[Symbol], start: int, end: int) -> tuple[int, int]:
+    last = max(view.new, default=0)
+    holding = _innermost(symbols, start, min(end, last), WHOLE)
+    if (
+        holding is not None
+    ):  # what stands around it is not shown, so that a change there is none of this block
+        return holding.first_line, holding.last_line
+    return max(1, start - AROUND), min(end + AROUND, max(last, 1))
+
+
+def _innermost(symbols: Sequence[Symbol], start: int, end: int, most: int | None = None) -> Symbol | None:
+    """The smallest definition that holds the lines; with `most` the largest of at most so many lines."""
+    holding = [one for one in symbols if one.first_line <= start and end <= one.last_line]
+    if most is None:
+        return min(holding, key=lambda one: one.last_line - one.first_line, default=None)
+    small = [one for one in holding if one.last_line - one.first_line < most]
+    return max(small, key=lambda one: one.last_line - one.first_line, default=None)
+
+
+def _rows(view: View, first: int, last: int) -> list[Row]:
+    """The lines `first` to `last` of the new text, with the removed ones where they stood."""
+    rows: list[Row] = []
+    added = set(view.changed(old=False))
+    removed = {one.new if one.added else one.new + 1: one for one in view.hunks if one.removed}
+    to_end = last >= max(view.new, default=0)
+    for number in range(first, last + 2):
+        if (one := removed.get(number)) and (number <= last or to_end):
+            rows += [Row("-", one.old + n, view.old.get(one.old + n, "")) for n in range(len(one.removed))]
+        if number <= last and number in view.new:
+            rows.append(Row("+" if number in added else " ", number, view.new[number]))
+    return rows
+
+
+def _cut(rows: list[Row], symbols: Sequence[Symbol]) -> list[tuple[Row, ...]]:
+    """Parts that are not too long, cut where a definition begins if there is such a place in the second half."""
+    starts = {symbol.first_line for symbol in symbols}
+    parts = []
+    while rows:
+        end = size = 0
+        while (
+            end < len(rows)
+            and end < MOST_LINES
+            and (not end or size + len(rows[end].shown) < MOST_CHARACTERS)
+        ):
+            size += len(rows[end].shown) + 1
+            end += 1
+        if end < len(rows):
+            good = [n for n in range(end // 2, end) if rows[n].sign != "-" and rows[n].number in starts]
+            end = max(good[-1] if good else end, 1)
+        parts.append(tuple(rows[:end]))
+        rows = rows[end:]
+    return parts
+
+
+def _scope(rows: Sequence[Row], symbols: Sequence[Symbol]) -> str:
+    numbers = [row.number for row in rows if row.sign == "+"] or [
+        row.number for row in rows if row.sign == " "
+    ]
+    symbol = _innermost(symbols, numbers[0], numbers[-1]) if numbers else None
+    return symbol.signature if symbol is not None else ""
+
+
+FILES = 12  # of one call
+
+
+def packed(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
+    """The blocks in their order, in parts of about `budget` tokens at most; a larger block is a part of its own.
+
+    A file that fits into a part of its own is not torn into two unless much of the part before would stay empty.
+    """
+    parts: list[list[Block]] = []
+    room = files = 0
+    for _, group in groupby(blocks, key=lambda block: block.path):
+        mine = list(group)
+        size = _size(mine)
+        if not parts or files >= FILES or (size > room and (size <= budget and room < budget // 2)):
+            parts.append([])
+            room, files = budget, 0
+        files += 1
+        for block in mine:
+            if block.tokens > room and parts[-1]:
+                parts.append([])
+                room, files = budget, 1
+            parts[-1].append(block)
+            room -= block.tokens
+    return [tuple(part) for part in parts if part]
+
+
+def _size(blocks: Sequence[Block]) -> int:
+    return sum(block.tokens for block in blocks)
+
+
+NAMED = 5
+LONG_LINES = 1_000  # characters a line on average: no person wrote that
+LOCKS = (
+    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb",
+    "deno.lock", "poetry.lock", "pdm.lock", "uv.lock", "pipfile.lock", "cargo.lock", "gemfile.lock", "composer.lock",
+    "go.sum", "go.work.sum", "flake.lock", "mix.lock", "pubspec.lock", "podfile.lock", "packages.lock.json",
+    "gradle.lockfile", "*.lockfile", "conan.lock", "package.resolved", "module.bazel.lock", ".terraform.lock.hcl",
+)  # fmt: skip
+VENDORED = frozenset(
+    {"vendor", "vendored", "third_party", "thirdparty", "third-party", "node_modules", "bower_components"}
+)
+BUILT = ("*.min.js", "*.min.css", "*.map", "*.snap", "*.pb.go", "*_pb2.py", "*_pb2_grpc.py", "*.g.dart")
+
+_TEST = re.compile(
+    r"(^|/)(tests?|specs?|__tests__|testing|testdata)/|(^|/)(test_[^/]*|conftest\.py)$|[._-](test|spec)s?\.\w+$|Tests?\.\w+$",
+    re.ASCII,
+)
+_PROSE = re.compile(r"\.(md|rst|adoc|txt|tex)$|(^|/)(docs?|changelog|license|authors)(/|$)", re.IGNORECASE)
+_DATA = re.compile(
+    r"\.(json|ya?ml|toml|ini|cfg|conf|xml|csv|svg|lock|properties)$|(^|/)\.[^/]+$", re.IGNORECASE
+)
+
+
+def order(path: str) -> tuple[int, str]:
+    """Sorts the files of a change: source, tests, configuration and data, prose."""
+    kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else 1 if _TEST.search(path) else 0
+    return kind, path
+
+
+def why_skipped(file: ChangedFile, marks: Mapping[str, str], why_not: WhyNot) -> str | None:
+    """Why a file is not shown whatever stands in it, as words after its name; None: it may be."""
+    path = file.path
+    name = path.rsplit("/", 1)[-1].lower()
+    if why_not(path) or (file.old_path and why_not(file.old_path)):
+        return "withheld from models, by .repoagentignore or because such a name usually holds secrets"
+    if "160000" in (file.old_mode, file.new_mode):
+        return "a submodule"
+    if file.status == "deleted":
+        return "deleted"
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in LOCKS):
+        return "a lock file"
+    if path in marks:
+        return marks[path]
+    if VENDORED & set(path.lower().split("/")[:-1]):
+        return "vendored"
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in BUILT):
+        return "generated"
+    return None
+
+
+def why_content_skipped(data: bytes) -> str | None:
+    """The same, for what stands in it."""
+    if reason := why_content_is_off_limits(data):
+        return "a Git LFS pointer" if "LFS" in reason else "generated"
+    lines = data.count(b"\n") + 1
+    return (
+        "minified, or data in very long lines"
+        if len(data) > LONG_LINES * lines and len(data) > 5_000
+        else None
+    )
+
+
+def marks_of(worktree: WorkTree, change: Change) -> dict[str, str]:
+    """What .gitattributes says of the files: generated, or vendored (as GitHub's linguist reads it).
+
+    Of a foreign change as it was before.
+    """
+    paths = [file.path for file in change.files]
+    if not paths:
+        return {}
+    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    names = ("linguist-generated", "linguist-vendored")
+    before = (f"--source={change.base}",) if is_foreign(change) and change.base else ()
+    done = git_output(
+        worktree.top,
+        "check-attr",
+        *before,
+        "-z",
+        "--stdin",
+        *names,
+        stdin=stdin,
+        ok=(0, 128, 129) if before else (0,),
+    )  # --source is of git 2.40: without it nothing is passed over
+    out = os.fsdecode(done.stdout if done.returncode == 0 else b"").split("\0")
+    return {
+        path: name.removeprefix("linguist-")
+        for path, name, value in zip(out[::3], out[1::3], out[2::3], strict=False)
+        if value in ("set", "true")
+    }
+
+
+def sentences(skipped: Iterable[tuple[str, str]]) -> list[str]:
+    """For each reason the names of its files, as what comes after "not looked at"."""
+    by_reason: dict[str, list[str]] = {}
+    for path, reason in skipped:
+        by_reason.setdefault(reason, []).append(path)
+    return [f"{listed(paths)} ({reason}; by the model)" for reason, paths in by_reason.items()]
+
+
+def listed(names: Sequence[str], most: int = NAMED) -> str:
+    """The names in one line, the first of them where there are many."""
+    shown = [name if name.isprintable() else repr(name) for name in names]
+    if len(shown) > most:
+        return ", ".join(shown[:most]) + f" and {len(shown) - most} more"
+    return ", ".join(shown)
+
+
+@dataclass
+class Material:
+    """The blocks of a change in the order in which they are asked about, and what is not shown."""
+
+    blocks: list[Block] = field(default_factory=list)
+    views: dict[str, View] = field(default_factory=dict)
+    scopes: dict[str, Mapping[int, str]] = field(default_factory=dict)
+    unseen: list[str] = field(default_factory=list)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(self.views)
+
+
+def gathered(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
+    """Cut the change into blocks, without what a model can do nothing with or may not see."""
+    material = Material()
+    skipped: list[tuple[str, str]] = []
+    marks = marks_of(worktree, change)
+    for file in sorted(change.files, key=lambda one: order(one.path)):
+        reason = why_skipped(file, marks, why_not)
+        view = None if reason else view_of(change, file)
+        if view is not None:
+            reason = why_content_skipped(view.data or b"")
+        elif not reason and _has_other_bytes(change, file):
+            reason = "binary, or no text"
+        if reason:
+            skipped.append((file.path, reason))
+        elif view is not None:
+            symbols = symbols_of(view)
+            material.views[file.path] = view
+            material.scopes[file.path] = scopes(view, symbols)
+            material.blocks += blocks_of(view, symbols)
+    material.unseen += sentences(skipped)
+    return material
+
+
+def _has_other_bytes(change: Change, file: ChangedFile) -> bool:
+    """Whether a file without changed lines is one with other content all the same, and not only of another mode."""
+    if file.status not in ("added", "modified") or (file.old_blob and file.old_blob == file.new_blob):
+        return False
+    return bool(change.read_new(file)) if file.new_blob else file.old_mode == file.new_mode
+
+
+def not_asked(blocks: Sequence[Block]) -> str:
+    """The sentence on blocks that there was no time, money or model for."""
+    return f"{listed([block.name for block in blocks])} (by the model: see the note on it)"
+
+
+def levels_of(settings: Settings) -> dict[str, Level]:
+    """The rules that a model is asked about, with the level of what it finds."""
+    found = {rule.id: level_of(rule.id, settings) for rule in RULES.values() if rule.source == "model"}
+    return {rule: level for rule, level in found.items() if level is not None}
+
+
+REGULAR = ("100644", "100755")
+
+
+class Versions:
+    """Reads a file once: those of the change as it leaves them, others from the commit, the index or the work tree."""
+
+    def __init__(self, worktree: WorkTree, change: Change) -> None:
+        self.worktree = worktree
+        self.change = change
+        self.files = {file.path: file for file in change.files}
+
+    @property
+    def at(self) -> str | None:
+        """Where `git grep` looks: a commit, "" for the index, None for the work tree."""
+        if self.change.head:
+            return self.change.head
+        return "" if self.change.kind == "staged" else None
+
+    def read(self, path: str) -> Source:
+        """The file `path`. Raises Refused for what is no regular file of this repository."""
+        check_path(path)
+        file = self.files.get(path)
+        if file is not None and file.status != "deleted":
+            data = self.change.read_new(file)
+            if data is not None:
+                mode = file.new_mode or REGULAR[0]
+                return Source(path, data, mode, blob_hash(data, self.worktree.object_format))
+        if self.at is None:
+            return read_source(self.worktree, path)
+        return self._read(path)
+
+    def _read(self, path: str) -> Source:
+        if self.at:
+            listed = git(self.worktree.top, "ls-tree", "-z", self.at, "--", path)
+        else:
+            listed = git(self.worktree.top, "ls-files", "-s", "-z", "--", path)
+        entries = [
+            entry
+            for entry in listed.split(b"\0")
+            if entry.endswith(b"\t" + path.encode("utf-8", "surrogateescape"))
+        ]
+        if not entries:
+            return Source(path, None, None, "")
+        fields = entries[0].partition(b"\t")[0].decode().split()
+        mode, blob = fields[0], fields[2] if self.at else fields[1]
+        if mode not in REGULAR:
+            raise Refused(f"{path} is no regular file there")
+        return Source(path, git(self.worktree.top, "cat-file", "blob", blob), mode, blob)

@@ -1,0 +1,374 @@
+"""One `<finding>` tag of a model becomes a claim, or the reason why it is none. Read strictly, never guessed.
+
+A claim counts when the code that it quotes stands on a line of the change. The quote decides, not the number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from repoagent.dataclass import dataclass
+from repoagent.llm.model import printable
+from repoagent.review.finding import Finding, Level, Place, Suggestion
+from repoagent.review.llm.chunks import View
+from repoagent.storage.secrets import mask, placeholders
+
+TITLE, WHY, CODE_LINES = 200, 4_000, 60  # characters of a title and of an explanation; lines of code
+
+_KEY = re.compile(r"[ \t]{0,3}(title|quote|why|replace)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
+_BAR = re.compile(r"[ \t]{0,8}\|(?: (.*)|)")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[^`]*")
+_LINES = re.compile(
+    r"[ \t]*(?:L|lines?[ \t]*)?(\d{1,7})(?:[ \t]*(?:-|to|\.\.)[ \t]*L?(\d{1,7}))?[ \t]*", re.IGNORECASE
+)
+_YES = frozenset({"yes", "true", "1", "old"})
+_NO = frozenset({"", "no", "false", "0", "new"})
+_CODE = frozenset({"quote", "replace"})
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a model says it has found; nothing of it is checked yet. Lines count from 1, those of the file before where
+    `old`; 0 where none was given. `replace` is None where nothing is suggested."""
+
+    rule: str
+    path: str
+    first: int
+    last: int
+    title: str
+    quote: tuple[str, ...]
+    why: str
+    old: bool = False
+    level: Level | None = None
+    replace: tuple[str, ...] | None = None
+
+
+def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) -> Claim | str:
+    """The claim in a tag with these arguments and this body; else why there is none, in a few words."""
+    rule, path = args.get("rule", "").strip(), args.get("path", "").strip()
+    if rule not in rules:
+        return f"its rule is not one of {', '.join(rules)}"
+    if not path:
+        return "it names no file"
+    lines = _lines(args.get("lines", args.get("line", "")))
+    if lines is None:
+        return 'its lines are no line numbers (lines="41-42")'
+    level = _level(args.get("level", ""))
+    old = args.get("old", "").strip().lower()
+    if level is None or old not in _YES | _NO:
+        return "its level or its old is no word that is known"
+    parts = _sections(body)
+    if isinstance(parts, str):
+        return parts
+    title, why = (" ".join(" ".join(parts[key]).split()) for key in ("title", "why"))
+    title = title or why.partition(". ")[0]
+    quote = parts["quote"]
+    if not title or not why:
+        return "it does not say what goes wrong"
+    if not any(line.strip() for line in quote):
+        return "it quotes no code"
+    if max(len(quote), len(parts["replace"])) > CODE_LINES:
+        return f"it quotes or replaces more than {CODE_LINES} lines"
+    return Claim(
+        rule,
+        path,
+        *lines,
+        title=_cut(title, TITLE),
+        quote=_trimmed(quote),
+        why=_cut(_paragraphs(parts["why"]), WHY),
+        old=old in _YES,
+        level=level if isinstance(level, Level) else None,
+        replace=tuple(parts["replace"]) if "replace" in parts.given else None,
+    )
+
+
+class _Sections(dict[str, list[str]]):
+    """The lines of each section; `given` are those that are there at all."""
+
+    given: frozenset[str] = frozenset()
+
+
+def _sections(body: str) -> _Sections | str:
+    raw: dict[str, list[str]] = {}
+    key, fence = "", ""
+    for line in body.replace("\r\n", "\n").split("\n"):
+        mark = _FENCE.fullmatch(line)
+        found = None if fence else _KEY.fullmatch(line)
+        if mark and key in _CODE and fence in ("", mark[1]):
+            fence = "" if fence else mark[1]
+            raw[key].append(line)
+        elif found:
+            key = found[1].lower()
+            if key in raw:
+                return f"it has {key} twice"
+            raw[key] = [found[2]] if found[2].strip() else []
+        elif key:
+            raw[key].append(line)
+        elif line.strip():
+            return "it begins with neither title, quote, why nor replace"
+    sections = _Sections({name: raw.get(name, []) for name in ("title", "quote", "why", "replace")})
+    sections.given = frozenset(raw)
+    for name in _CODE:
+        code = _code(sections[name])
+        if code is None:
+            return f"some lines of its {name} begin with a bar and some do not"
+        sections[name] = code
+    return sections
+
+
+def _code(lines: list[str]) -> list[str] | None:
+    """The code of a section: what stands behind the bars, or in the fence, or else as it is."""
+    lines = list(_trimmed(lines))
+    if lines and _FENCE.fullmatch(lines[0]):
+        end = len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)
+        return lines[1:end]
+    bars = [_BAR.fullmatch(line) for line in lines]
+    if not any(bars):
+        return lines
+    barred = [bar for bar, line in zip(bars, lines, strict=True) if bar or line.strip()]
+    return None if None in barred else [bar[1] or "" for bar in barred if bar]
+
+
+def _lines(text: str) -> tuple[int, int] | None:
+    if not text.strip():
+        return 0, 0
+    found = _LINES.fullmatch(text)
+    if found is None:
+        return None
+    first, last = int(found[1]), int(found[2] or found[1])
+    return (first, last) if first <= last else None
+
+
+def _level(text: str) -> Level | str | None:
+    """The level, "" for none given, None for a word that is no level."""
+    word = text.strip().upper()
+    return "" if not word else Level[word] if word in Level.__members__ else None
+
+
+def _trimmed(lines: list[str]) -> tuple[str, ...]:
+    """Without blank lines at the beginning and the end."""
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
+
+
+def _paragraphs(lines: list[str]) -> str:
+    return "\n".join(line.rstrip() for line in _trimmed(lines))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+FRAGMENT = 8  # characters of a piece of a line, at least, that are quoted instead of the line
+TELLING = 2  # letters and digits, at least, of a quote, or its line must be right too
+
+_SHOWN = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # how a prompt shows a line
+
+OTHER_FILE = "it names a file that is not in the change"
+UNTELLING = "it quotes too little to be sure what is meant"
+NOT_THERE = "what it quotes is not in the file"
+NOT_CHANGED = "what it quotes stands on no line of the change"
+UNSURE = "what it quotes stands in several places of the change, and its line is none of them"
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Lines `first` to `last` are quoted; `whole`: as whole lines."""
+
+    first: int
+    last: int
+    whole: bool = True
+
+    def overlaps(self, first: int, last: int) -> bool:
+        return self.first <= last and first <= self.last
+
+
+def verified(
+    claim: Claim, views: Mapping[str, View], default: Level, symbol_at: Mapping[int, str]
+) -> Finding | str:
+    """The finding that the claim is, or why it is dropped. `default` is the level that a model may only lower;
+    `symbol_at` names what a line of the new text is part of."""
+    view = next((views[path] for path in _spellings(claim.path) if path in views), None)
+    if view is None:
+        return OTHER_FILE
+    telling = sum(map(str.isalnum, "".join(claim.quote)))
+    if not telling:
+        return UNTELLING
+    match = _place(claim, view)
+    if isinstance(match, str):
+        return match
+    if telling < TELLING and not match.overlaps(claim.first, claim.last):
+        return UNTELLING
+    changed = set(view.changed(old=claim.old))
+    side = view.side(old=claim.old)
+    inside = [number for number in range(match.first, match.last + 1) if number in changed]
+    place = Place(view.path, inside[0], inside[-1], claim.old)
+    quote = "".join(f"{side[number]}\n" for number in range(place.start, place.end + 1))
+    scope = "" if claim.old else symbol_at.get(place.start, "")
+    level = default if claim.level is None else min(claim.level, default)
+    return Finding(
+        claim.rule,
+        level,
+        _plain(claim.title),
+        place,
+        body=_plain(claim.why),
+        key="\n".join(filter(None, [scope, *(" ".join(line.split()) for line in quote.split("\n"))])),
+        quote=quote,
+        suggestion=_suggestion(claim, match, view),
+    )
+
+
+def _spellings(path: str) -> tuple[str, ...]:
+    """A path as it is, or as it stands in a diff."""
+    return path, path.removeprefix("./"), re.sub(r"\A[ab]/", "", path)
+
+
+def _plain(text: str) -> str:
+    return printable(mask(text)).replace("\t", " ")
+
+
+def _place(claim: Claim, view: View) -> _Match | str:
+    """Where the quote stands, or why that can't be said."""
+    side = view.side(old=claim.old)
+    quote = [_same(line) for line in claim.quote]
+    found = _matches(side, quote)
+    if not found and all(map(_SHOWN.match, claim.quote)):
+        found = _matches(side, [_same(_SHOWN.sub("", line, count=1)) for line in claim.quote], whole=True)
+    if not found:
+        return NOT_THERE
+    changed = set(view.changed(old=claim.old))
+    good = [match for match in found if any(n in changed for n in range(match.first, match.last + 1))]
+    if not good:
+        return NOT_CHANGED
+    meant = [match for match in good if match.overlaps(claim.first, claim.last)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:  # several in the lines it names: the one that begins there
+        exact = [match for match in meant if match.first == claim.first]
+        return exact[0] if exact else UNSURE
+    if claim.first and any(match.overlaps(claim.first, claim.last) for match in found):
+        return NOT_CHANGED  # it means the same text elsewhere, which the change has not made
+    return good[0] if len(good) == 1 else UNSURE
+
+
+def _same(line: str) -> str:
+    """A line as it is compared: white space does not count but for the fact that there is some."""
+    return " ".join(line.split())
+
+
+def _matches(side: Mapping[int, str], quote: Sequence[str], *, whole: bool = False) -> list[_Match]:
+    """Where the lines stand one after the other; else, for a single one and not for `whole` ones, where it is a piece
+    of a line."""
+    while quote and not quote[0]:
+        quote = quote[1:]
+    while quote and not quote[-1]:
+        quote = quote[:-1]
+    if not quote:
+        return []
+    lines = {number: _same(line) for number, line in side.items()}
+    found = [
+        _Match(number, number + len(quote) - 1)
+        for number, line in lines.items()
+        if line == quote[0] and all(lines.get(number + n) == text for n, text in enumerate(quote))
+    ]
+    if found or whole or len(quote) > 1 or len(quote[0]) < FRAGMENT:
+        return found
+    return [_Match(number, number, whole=False) for number, line in lines.items() if quote[0] in line]
+
+
+def _suggestion(claim: Claim, match: _Match, view: View) -> Suggestion | None:
+    """The replacement as whole lines of the file, or None where it is not sure that it fits."""
+    if claim.replace is None or claim.old or not match.whole or view.data is None:
+        return None
+    numbers = range(match.first, match.last + 1)
+    lines = list(claim.replace)
+    if any(map(placeholders, [*lines, *(view.new[number] for number in numbers)])):
+        return None  # a key would have to be written out
+    shift = _shift(claim.quote, [view.new[number] for number in numbers])
+    if shift is None:
+        return None
+    lines = [shift + line.rstrip("\r") if line.strip() else "" for line in lines]
+    if lines == [view.new[number] for number in numbers]:
+        return None
+    suggestion = Suggestion(
+        Place(view.path, match.first, match.last), "".join(line + view.ending for line in lines)
+    )
+    return None if _breaks(view, suggestion) else suggestion
+
+
+def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
+    """What white space is missing at the beginning of all quoted lines; None where they differ in other ways."""
+    quoted = [line for line in quote if line.strip()]
+    real = [line for line in lines if line.strip()]
+    shifts = set()
+    for said, line in zip(quoted, real, strict=False):
+        if not line.rstrip().endswith(said.rstrip()):
+            return None
+        shifts.add(line.rstrip()[: len(line.rstrip()) - len(said.rstrip())])
+    if len(shifts) != 1:
+        return None
+    (shift,) = shifts
+    return shift if not shift.strip() else None
+
+
+def _breaks(view: View, suggestion: Suggestion) -> bool:
+    """Whether the file would parse worse with it."""
+    from repoagent.syntax.regressions import parses_worse
+
+    after = applied(view.data or b"", suggestion)
+    return after is None or parses_worse(view.path, view.data, after) is not None
+
+
+def applied(data: bytes, suggestion: Suggestion) -> bytes | None:
+    """The bytes of the file with the suggestion taken; None where they have no such lines, or can't hold it."""
+    lines = data.split(b"\n")
+    place = suggestion.place
+    if not 1 <= place.start <= place.end <= len(lines):
+        return None
+    try:
+        data.decode("utf-8")
+        encoding = "utf-8"
+    except UnicodeDecodeError:
+        encoding = "latin-1"
+    try:
+        text = suggestion.text.encode(encoding)
+    except UnicodeEncodeError:
+        return None
+    whole = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
+    tail = whole[place.end :]
+    if text and tail == [b""] and not data.endswith(b"\n"):
+        text = text.rstrip(b"\r\n")
+    return b"".join([*whole[: place.start - 1], text, *tail])
+
+
+def merged(findings: Sequence[Finding]) -> list[Finding]:
+    """Without doubles: of those of the same rule on the same lines the more serious one, or the one that says more."""
+    kept: list[Finding] = []
+    for finding in findings:
+        for number, other in enumerate(kept):
+            if _is_double(finding, other):
+                better = max(
+                    other, finding, key=lambda one: (one.level, one.suggestion is not None, len(one.body))
+                )
+                kept[number] = better
+                break
+        else:
+            kept.append(finding)
+    return _numbered(kept)
+
+
+def _is_double(one: Finding, other: Finding) -> bool:
+    here, there = one.place, other.place
+    same = (one.rule, here.path, here.old) == (other.rule, there.path, there.old)
+    return same and here.start <= there.end and there.start <= here.end
+
+
+def _numbered(findings: list[Finding]) -> list[Finding]:
+    """The same text may stand twice in one symbol: each finding has an id of its own."""
+    seen: dict[str, int] = {}
+    found = []
+    for finding in findings:
+        count = seen[finding.id] = seen.get(finding.id, 0) + 1
+        found.append(finding._replace(key=f"{finding.key}\n{count}") if count > 1 else finding)
+    return found

@@ -1,0 +1,171 @@
+"""The prompt of one call, from what changes least to what changes most; whatever others wrote stands in it as data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib.resources import files
+
+from repoagent.agent.protocol import protocol_text
+from repoagent.agent.state import Tool
+from repoagent.config.settings import user_file
+from repoagent.edit.guards.scope import WhyNot
+from repoagent.edit.prompt.blocks import Prompt, named, quoted
+from repoagent.edit.prompt.build import masked_prompt
+from repoagent.edit.prompt.context_files import USER_FILE, collect, context_parts
+from repoagent.errors import RepoagentError
+from repoagent.git.files import read_source
+from repoagent.history.neighbors import neighborhood
+from repoagent.history.prompt import Look
+from repoagent.history.render import candidates_block
+from repoagent.llm.model import Part, fence, printable
+from repoagent.memory.identity.store import resolve
+from repoagent.memory.notes import older_texts
+from repoagent.memory.prompt import notes_block
+from repoagent.review.change import Change, ChangedFile
+from repoagent.review.dismissals import Verdict
+from repoagent.review.llm.chunks import Block
+from repoagent.review.llm.session import ReviewSession
+
+NOTES_TOKENS = 600  # for the notes on one file
+HISTORIES, COMMITS = 5, 4  # files of a call whose last commits are told, and how many of each
+NEIGHBORS = 8
+NAMED, MESSAGE = 60, 4_000  # files of the change that are listed; characters of its message
+DISMISSED, REASON = 20, 200  # findings that are told, the last ones; characters of a reason
+REQUEST = "Review the lines that changed."
+
+
+def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
+    """How to review and how to answer: the same for all calls of a review, and from one to the next."""
+    kinds = "\n".join(f"- {prompt_text(rule).strip()}" for rule in rules)
+    return "\n".join([prompt_text("review").rstrip(), kinds, "", protocol_text(tools), prompt_text("form")])
+
+
+def prompt_text(name: str) -> str:
+    """A text of `review/model/prompts/`."""
+    return (files("repoagent.review.llm") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def repository(
+    desk: ReviewSession, paths: Sequence[str], why_not: WhyNot
+) -> tuple[list[Part], tuple[str, ...]]:
+    """What the person and the repository say to every assistant, and what there is to warn of."""
+    found = collect(
+        desk.worktree.top,
+        desk.layout.root,
+        desk.settings.texts("context"),
+        paths,
+        why_not,
+        user=user_file(os.environ).with_name(USER_FILE),
+        budget=desk.settings.whole("context_limit"),
+    )
+    return context_parts(found), found.warnings
+
+
+def prompt_for(
+    change: Change,
+    desk: ReviewSession,
+    blocks: Sequence[Block],
+    *,
+    protocol: str,
+    context: Sequence[Part],
+    dismissed: Iterable[Verdict] = (),
+) -> Prompt:
+    """The prompt that asks about `blocks`."""
+    system = [Part(protocol, "protocol", cache=True), *context]
+    system[-1] = replace(system[-1], cache=True)
+    paths = list(dict.fromkeys(block.path for block in blocks))
+    present = [path for path in paths if os.path.lexists(desk.worktree.top / path)]
+    opening = [
+        *_overview(change),
+        _section("What changed along with these files so far", "neighbors", _neighbors(desk, present)),
+        _section("Their last commits", "history", _histories(desk, present)),
+        _section("What was noted about them", "memory", _notes(desk, present)),
+        _section("Findings that a person has dismissed, not to be told again", "dismissed", _told(dismissed)),
+        *(Part(_file(path, [b for b in blocks if b.path == path]), f"file {path}") for path in paths),
+        Part(f"{REQUEST}\n", "request"),
+    ]
+    return masked_prompt(Prompt(tuple(system), tuple(part for part in opening if part.text)))
+
+
+def _section(title: str, name: str, text: str) -> Part:
+    """A block of other people's words, as data; one without a text for none."""
+    told = f"{text.strip()}\n"
+    return Part(f"{title}:\n{fence(told, name)}\n\n" if text.strip() else "", name)
+
+
+def _overview(change: Change) -> list[Part]:
+    """What is reviewed as a whole: its files with what became of them, and its message."""
+    lines = [_line(file) for file in change.files[:NAMED]]
+    if len(change.files) > NAMED:
+        lines.append(f"and {len(change.files) - NAMED} more files")
+    message = printable(change.message.replace("\r\n", "\n"))[:MESSAGE]
+    return [
+        replace(_section("The whole change touches these files", "files", "\n".join(lines)), cache=True),
+        _section("Its message, which may claim anything", "message", message),
+    ]
+
+
+def _line(file: ChangedFile) -> str:
+    was = f" (was {named(file.old_path)})" if file.old_path not in ("", file.path) else ""
+    return f"{file.status}: {named(file.path)}{was}"
+
+
+def _file(path: str, blocks: Sequence[Block]) -> str:
+    """The parts of one file that are asked about. Its name too may be an order, and stands in the tag only."""
+    file = blocks[0].view.file
+    lines = len(blocks[0].view.new) if blocks[0].view.data is not None else 0
+    about = f"{file.status}{f', {lines:,} lines now' if lines else ''}"
+    parts = []
+    for block in blocks:
+        scope = f"(in: {' '.join(printable(block.scope).split())})\n" if block.scope else ""
+        parts.append(scope + block.text)
+    body = "...\n".join(parts)
+    return f"A file ({about}):\n{fence(body, f'change path={quoted(path)}')}\n\n"
+
+
+def _neighbors(desk: ReviewSession, paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    return candidates_block(neighborhood(desk.worktree, list(paths), limit=NEIGHBORS))
+
+
+def _histories(desk: ReviewSession, paths: Sequence[str]) -> str:
+    with ExitStack() as running:
+        looks = {
+            path: running.enter_context(Look(desk.worktree, path, COMMITS, summaries=desk.layout.summaries))
+            for path in paths[:HISTORIES]
+        }
+        told = {path: look.block().strip() for path, look in looks.items()}
+    return "\n\n".join(f"{named(path)}:\n{block}" for path, block in told.items() if block)
+
+
+def _notes(desk: ReviewSession, paths: Sequence[str]) -> str:
+    """What the memory of each file holds. A prompt is whole without it, so what can't be read is left out."""
+    if not desk.settings.switch("memory.enabled") or not desk.layout.memory.is_dir():
+        return ""
+    older = older_texts(desk.worktree)
+    found = []
+    for path in paths:
+        try:
+            data = read_source(desk.worktree, path).data
+            memory = (
+                resolve(desk.layout, desk.worktree, path, data, warn=desk.warn) if data is not None else None
+            )
+        except RepoagentError as error:
+            desk.warn(f"the notes on {path} are left out: {error}")
+            continue
+        if memory is not None and data is not None:
+            notes = notes_block(memory, NOTES_TOKENS, data=data, older=older).strip()
+            found += [f"{named(path)}:\n{notes}"] if notes else []
+    return "\n\n".join(found)
+
+
+def _told(dismissed: Iterable[Verdict]) -> str:
+    lines = []
+    for one in list(dismissed)[-DISMISSED:]:
+        why = f" ({' '.join(one.reason.split())[:REASON]})" if one.reason else ""
+        lines.append(printable(f"{one.rule} in {named(one.path)}: {' '.join(one.title.split())}{why}"))
+    return "\n".join(lines)

@@ -1,0 +1,263 @@
+"""Which model reviews, and within which limits.
+
+A review by a model from the change to its findings: what is known is reused, the rest is asked for part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+
+from repoagent.agent.state import Tool
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.guards.scope import WhyNot, gate
+from repoagent.edit.model_setup import ModelSetup, means
+from repoagent.edit.prompt.blocks import Prompt
+from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
+from repoagent.llm.model import Part, Retryable, display_name
+from repoagent.llm.providers.errors import WAYS
+from repoagent.review.change import Change
+from repoagent.review.dismissals import Verdict, verdicts_on
+from repoagent.review.finding import Finding, Level
+from repoagent.review.llm.cache import AnswerCache, forget
+from repoagent.review.llm.chunks import Block, Material, Versions, gathered, levels_of, not_asked, packed
+from repoagent.review.llm.claims import merged
+from repoagent.review.llm.loop import Asked, Found, counted, finding_tool, look, tools_for
+from repoagent.review.llm.prompt import instructions, prompt_for, repository
+from repoagent.review.llm.session import Clock, ModelAnswer, ReviewSession
+from repoagent.review.untrusted import ignored_before
+
+
+def opened(desk: ReviewSession) -> ModelSetup:
+    """The model of `review.model`, or else that of edits, with its meter. Raises as `means`."""
+    settings = asked_for(desk.settings)
+    ready = means(settings, desk.record, desk.reply, desk.warn)
+    if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
+        ready.meter.limits = replace(ready.meter.limits, turns=None)
+    return ready
+
+
+def asked_for(settings: Settings) -> Settings:
+    """The settings with the model of reviews, unless one was named on the command line; it is waited for no longer than
+    a review may take."""
+    entries = dict(settings.entries)
+    named = settings.origin("model").startswith("flag ")
+    if not named and (model := settings.text_or_none("review.model")) is not None:
+        entries["model"] = settings.setting("model")._replace(
+            value=model, origin=settings.origin("review.model")
+        )
+    seconds = min(settings.number("timeout"), settings.number("review.max_seconds"))
+    entries["timeout"] = settings.setting("timeout")._replace(value=seconds)
+    return replace(settings, entries=entries)
+
+
+SPARE_TOKENS = 8_000  # of a small window, for what is told beside the change, and for the reply
+LEAST_TOKENS = 1_000  # of the change in one call
+FAILURES = 2  # in a row, after which no further part is asked about
+
+
+def model_findings(change: Change, desk: ReviewSession) -> ModelAnswer:
+    """What a model finds in `change`. What it found in a part before, as that part still is, is not asked again.
+
+    Never raises for the want of a model, a network, time or money: the answer then says what is missing in `unseen` and
+    `notes`, and has the `error`.
+    """
+    levels = levels_of(desk.settings)
+    if not levels or not change.files:
+        return ModelAnswer()
+    why_not = gate(desk.worktree.top, (), ignored_before(change, desk.worktree))
+    material = gathered(change, desk.worktree, why_not)
+    if not material.blocks:
+        return ModelAnswer(unseen=tuple(material.unseen))
+    try:
+        ready = desk.ready or opened(desk)
+    except (ModelError, UsageError) as error:
+        unseen = (*material.unseen, not_asked(material.blocks))
+        return ModelAnswer(unseen=unseen, notes=(f"no model was asked: {_first(error)}",), error=error)
+    return _Review(change, desk, ready, material, levels, why_not).whole()
+
+
+def prompts(change: Change, desk: ReviewSession) -> list[Prompt]:
+    """What the first call about each part would send; nothing is sent, and no answer from before counts."""
+    why_not = gate(desk.worktree.top, (), ignored_before(change, desk.worktree))
+    material = gathered(change, desk.worktree, why_not)
+    parts = packed(material.blocks, max(LEAST_TOKENS, desk.settings.whole("review.context_limit")))
+    table = _table(change, desk, material, why_not, None)
+    return [table.prompt(part) for part in parts]
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """What all calls of a review have in common."""
+
+    change: Change
+    desk: ReviewSession
+    tools: tuple[Tool, ...]
+    protocol: str
+    context: Sequence[Part]
+    told: Sequence[Verdict]
+    warnings: tuple[str, ...]
+
+    def prompt(self, part: Sequence[Block]) -> Prompt:
+        paths = {block.path for block in part}
+        told = [one for one in self.told if one.path in paths]
+        return prompt_for(
+            self.change, self.desk, part, protocol=self.protocol, context=self.context, dismissed=told
+        )
+
+
+def _table(
+    change: Change, desk: ReviewSession, material: Material, why_not: WhyNot, window: int | None
+) -> _Calls:
+    tools = tools_for(desk, Versions(desk.worktree, change), why_not, window)
+    rules = tuple(levels_of(desk.settings))
+    protocol = instructions(rules, (*tools, finding_tool(Found({}, {}, {}).take)))
+    context, warnings = repository(desk, material.paths, why_not)
+    try:
+        known = verdicts_on(change, desk.worktree, desk.layout, warn=desk.warn)
+        told = [one for one in known.values() if one.state == "dismissed"]
+    except Refused as error:
+        told, warnings = [], (*warnings, f"what was dismissed can't be read: {error}")
+    return _Calls(change, desk, tools, protocol, context, told, warnings)
+
+
+@dataclass
+class _Review:
+    """One review under way."""
+
+    change: Change
+    desk: ReviewSession
+    ready: ModelSetup
+    material: Material
+    levels: dict[str, Level]
+    why_not: WhyNot
+    findings: list[Finding] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    reused: int = 0
+    error: RepoagentError | None = None
+    spec: str = ""  # under which answers are kept, whatever model stands in later
+
+    def whole(self) -> ModelAnswer:
+        desk, meter = self.desk, self.ready.meter
+        self.spec = self.ready.model.spec
+        if meter.book is not None:
+            meter.book = meter.book.about("review", str(desk.worktree.top), self.material.paths)
+        calls, tokens = meter.attempts, meter.usage.total
+        waiting = [block for block in self.material.blocks if not self.recalled(block)]
+        if waiting:
+            forget(desk.layout)
+            self.ask(packed(waiting, self.budget))
+        notes = (
+            ()
+            if self.error is None
+            else (f"the review by {display_name(self.ready.model.spec)} is not whole: {_first(self.error)}",)
+        )
+        return ModelAnswer(
+            tuple(merged(self.findings)),
+            len(self.dropped),
+            tuple(self.material.unseen),
+            meter.usage.total - tokens,
+            meter.cost,
+            display_name(self.ready.model.spec),
+            notes,
+            counted(self.dropped),
+            self.reused,
+            meter.attempts - calls,
+            self.error,
+        )
+
+    @property
+    def shelf(self) -> AnswerCache:
+        desk = self.desk
+        return AnswerCache(desk.layout, self.spec, tuple(self.levels), desk.warn, desk.afresh)
+
+    @property
+    def budget(self) -> int:
+        """How many tokens of the change one call shows."""
+        most = self.desk.settings.whole("review.context_limit")
+        window = self.ready.context_tokens
+        return max(LEAST_TOKENS, most if window is None else min(most, (window - SPARE_TOKENS) // 2))
+
+    def found(self) -> Found:
+        return Found(self.material.views, self.levels, self.material.scopes)
+
+    def recalled(self, block: Block) -> bool:
+        """Whether an answer is known; what it holds is checked as if it came now."""
+        claims = self.shelf.get(block)
+        if claims is None:
+            return False
+        self.reused += 1
+        found = self.found()
+        for claim in claims:
+            if claim.rule in self.levels and isinstance(finding := found.check(claim), Finding):
+                self.findings.append(finding)
+        return True
+
+    def ask(self, parts: Sequence[tuple[Block, ...]]) -> None:
+        """Ask about each part until all is done, or nothing more may be asked."""
+        desk, meter = self.desk, self.ready.meter
+        most = desk.settings.whole("review.max_calls")
+        asked = Asked(
+            desk, self.ready, Clock(desk.settings.number("review.max_seconds")), most + meter.attempts
+        )
+        try:
+            table = _table(self.change, desk, self.material, self.why_not, self.ready.context_tokens)
+        except RepoagentError as error:
+            self.error = error
+            self.material.unseen.append(not_asked([block for part in parts for block in part]))
+            return
+        for warning in table.warnings:
+            desk.warn(warning)
+        failed: list[Block] = []
+        in_a_row = 0
+        for number, part in enumerate(parts):
+            desk.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
+            try:
+                self.one(asked, table, part)
+                in_a_row = 0
+            except RepoagentError as error:
+                self.error = self.error or error
+                failed += part
+                in_a_row += 1
+                if in_a_row == FAILURES or not _is_about_this(error):
+                    failed += [block for later in parts[number + 1 :] for block in later]
+                    break
+        if failed:
+            self.material.unseen.append(not_asked(failed))
+
+    def one(self, asked: Asked, table: _Calls, part: tuple[Block, ...]) -> None:
+        """Ask about one part, and keep what came of it."""
+        found = self.found()
+        shelf = self.shelf
+        key = " ".join(block.key("")[:16] for block in part)
+        try:
+            look(asked, table.prompt(part), table.tools, found, key)
+        finally:
+            self.findings += [finding for _, finding in found.claims]
+            self.dropped += found.dropped
+        for block in part:
+            mine = [claim for claim, finding in found.claims if _holder(part, finding) is block]
+            shelf.put(block, mine)
+
+
+def _holder(part: Sequence[Block], finding: Finding) -> Block:
+    """The block of the part that the finding is kept with: the one with its lines, else the first of its file."""
+    place = finding.place
+    sign = "-" if place.old else "+"
+    mine = [block for block in part if block.path == place.path]
+    for block in mine:
+        if any(row.number == place.start and row.sign == sign for row in block.rows):
+            return block
+    return (mine or list(part))[0]
+
+
+def _is_about_this(error: RepoagentError) -> bool:
+    """Whether the next part may fare better: what a model makes of one part, not that it can't be reached."""
+    return isinstance(error, ModelError) and not isinstance(error.__cause__, Retryable)
+
+
+def _first(error: RepoagentError) -> str:
+    """The first line of what it says, without the ways to get a model: a hook has one line for it."""
+    said = str(error).partition(WAYS)[0].strip().splitlines()
+    return (said or ["it failed"])[0].rstrip(":.")

@@ -1,0 +1,143 @@
+"""Workflow commands: a line of the log that GitHub shows at a line of the change.
+
+A Code Quality report, as GitLab shows it in a merge request.
+
+The Reviewdog Diagnostic Format, as one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from repoagent.review.change import Change
+from repoagent.review.finding import Finding, Level, Report, Suggestion
+from repoagent.review.output.formats import count, plain, plain_line, region, shortened, writable
+
+MOST = 10  # of a level are shown for a step; the runner says nothing of the others
+_COMMANDS = {Level.NOTE: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
+_MESSAGE = 4_000  # characters; the rest is in the other formats
+_TITLE = 200
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+
+
+def render_github(report: Report, *, change: Change | None = None) -> str:
+    """A line each, the most important first, as many as GitHub shows; then what was left out, in words."""
+    used: Counter[Level] = Counter()
+    lines = []
+    for finding in sorted(
+        report.findings, key=lambda finding: -finding.level
+    ):  # stable: else as in the report
+        used[finding.level] += 1
+        if used[finding.level] <= MOST:
+            lines.append(_command(finding))
+    for level in sorted(used, reverse=True):
+        if used[level] > MOST:
+            lines.append(
+                f"repoagent: {count(used[level] - MOST, f'more {level.word}', f'more {level.word}s')} not shown "
+                f"here: GitHub shows {MOST} of a kind for a step"
+            )
+    for sentence in (*report.unseen, *report.notes):
+        lines.append(f"repoagent: {_harmless(sentence)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(finding: Finding) -> str:
+    place = region(finding)
+    properties = {"file": plain_line(finding.place.path) if _odd(finding.place.path) else finding.place.path}
+    if place is not None:
+        properties |= {"line": str(place[0]), "endLine": str(place[1])}
+    properties["title"] = f"{finding.rule}: {shortened(plain_line(finding.title), _TITLE)}"
+    told = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
+    return f"::{_COMMANDS[finding.level]} {told}::{_message(finding).translate(_DATA)}"
+
+
+def _message(finding: Finding) -> str:
+    parts = [plain(finding.body).strip() or plain_line(finding.title)]
+    if finding.evidence:
+        parts.append(
+            "\n".join(f"{one.commit[:10]} {plain_line(one.subject)}" for one in finding.evidence[:5])
+        )
+    parts.append(f"To dismiss it: repoagent review dismiss {finding.id}")
+    return shortened("\n\n".join(parts), _MESSAGE)
+
+
+def _harmless(sentence: str) -> str:
+    """A line of the log that the runner takes for no command, of its old form either."""
+    return plain_line(sentence).replace("::", ": :").replace("##[", "## [")
+
+
+def _odd(path: str) -> bool:
+    return any("\ud800" <= one <= "\udfff" for one in path)
+
+
+_GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "major"}
+_ROOM = 1_000  # characters of a description; it is shown on one line
+
+
+def render_gitlab(report: Report, *, change: Change | None = None) -> str:
+    """An array of objects. A finding of a whole file stands at its first line, since GitLab wants one. Fingerprints
+    stay when lines move, and are unique: equal ones are numbered."""
+    seen: dict[str, int] = {}
+    return json.dumps([_entry(finding, seen) for finding in report.findings], indent=2) + "\n"
+
+
+def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
+    seen[finding.id] = seen.get(finding.id, 0) + 1
+    number = seen[finding.id]
+    begin, end = region(finding) or (1, 1)
+    body = plain_line(finding.body)
+    title = plain_line(finding.title)
+    return {
+        "description": shortened(f"{title} {body}" if body else title, _ROOM),
+        "check_name": f"repoagent/{finding.rule}",
+        "fingerprint": finding.id if number == 1 else f"{finding.id}-{number}",
+        "severity": _GITLAB_SEVERITY[finding.level],
+        "location": {"path": writable(finding.place.path), "lines": {"begin": begin, "end": end}},
+    }
+
+
+_RDJSON_SEVERITY = {Level.NOTE: "INFO", Level.WARNING: "WARNING", Level.ERROR: "ERROR"}
+
+
+def render_rdjson(report: Report, *, change: Change | None = None) -> str:
+    """Ranges are whole lines, both counted: they have no columns."""
+    content = {
+        "source": {"name": "repoagent"},
+        "diagnostics": [_diagnostic(finding) for finding in report.findings],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _diagnostic(finding: Finding) -> dict[str, object]:
+    location: dict[str, object] = {"path": writable(finding.place.path)}
+    if place := region(finding):
+        location["range"] = _range(*place)
+    title, body = plain_line(finding.title), plain(finding.body).strip()
+    found: dict[str, object] = {
+        "message": f"{title}\n\n{body}" if body else title,
+        "location": location,
+        "severity": _RDJSON_SEVERITY[finding.level],
+        "code": {"value": finding.rule},
+    }
+    suggestion = finding.suggestion
+    if suggestion is not None and suggestion.place.path == finding.place.path and _fits(suggestion):
+        lines = suggestion.place
+        found["suggestions"] = [{"range": _range(lines.start, lines.end), "text": _text(suggestion.text)}]
+    return found
+
+
+def _range(start: int, end: int) -> dict[str, object]:
+    return {"start": {"line": start}, "end": {"line": end}}
+
+
+def _fits(suggestion: Suggestion) -> bool:
+    """Whether it can be said: an empty line alone would read as no line."""
+    place = suggestion.place
+    return not place.old and 1 <= place.start <= place.end and suggestion.text not in ("\n", "\r\n")
+
+
+def _text(text: str) -> str:
+    """The lines without the last line ending, which reviewdog adds."""
+    return writable(text.removesuffix("\n").removesuffix("\r"))

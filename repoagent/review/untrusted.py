@@ -1,0 +1,259 @@
+"""A change that may be another person's: it is judged by the rules of what it starts from, not by its own.
+
+Configuration and dismissals that such a change brings along do not count for its own review, and each that makes later
+reviews more lenient is a finding of the rule `review-relaxed`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.errors import Refused
+from repoagent.review.change import Change, ChangedFile
+from repoagent.review.finding import Finding, Level, Place
+
+if TYPE_CHECKING:
+    from repoagent.config.settings import Setting, Settings
+    from repoagent.git.worktree import WorkTree
+    from repoagent.storage.layout import Layout
+
+RULE = "review-relaxed"
+CONFIG = ".repoagent/config.toml"
+DISMISSED = ".repoagent/reviews/dismissed.jsonl"
+IGNORE = ".repoagentignore"
+
+# What a review has learned or been told here; in a change it would speak for that change.
+_STATE = re.compile(r"\.repoagent/(?:reviews/.*|[^/]*\.db(?:-\w+)?)|\.repoagent")
+_RUNS_REVIEW = re.compile(rb"repoagent\b[^\n]{0,200}?(?:review|hook run|partners)|/repoagent@")
+_HIDES = re.compile(r"(?:^|[ \t])(?:-diff|binary|linguist-(?:generated|vendored)(?:=true)?)(?=[ \t]|$)")
+_SHOWS = re.compile(r"(?:^|[ \t])(?:diff|-linguist-\w+|linguist-\w+=false|!linguist-\w+)(?=[ \t]|$)")
+_LISTED = 8  # lines of a file that a finding quotes
+
+
+class Tree(NamedTuple):
+    """All files that differ between what the change starts from and where it ends, pathspecs or not."""
+
+    files: tuple[ChangedFile, ...]
+    old: Callable[[ChangedFile], bytes | None]
+    new: Callable[[ChangedFile], bytes | None]
+
+    def texts(self, path: str) -> tuple[bytes, bytes] | None:
+        """The text of `path` before and after, b"" for none; None where it does not differ."""
+        file = next((file for file in self.files if path in (file.path, file.old_path)), None)
+        if file is None:
+            return None
+        return self._text(self.old, file, file.old_blob), self._text(self.new, file, file.new_blob)
+
+    def _text(self, read: Callable[[ChangedFile], bytes | None], file: ChangedFile, blob: str) -> bytes:
+        data = read(file)
+        if data is None and blob:
+            raise Refused(
+                f"this clone lacks {file.path} as the change has it, so it is not known whether the change relaxes "
+                "its own review: git fetch --refetch brings it"
+            )
+        return data or b""
+
+
+def is_foreign(change: Change) -> bool:
+    """Whether the change may be another person's: a range, a commit or a diff, but for what one pushes oneself."""
+    return change.kind in ("range", "commit", "diff") and not change.own
+
+
+@lru_cache(maxsize=1)
+def tree_of(change: Change, worktree: WorkTree) -> Tree:
+    """What the change is as a whole. Of a diff its own files. Raises Refused for one that brings along what reviews
+    have learned: it would be asked about itself."""
+    from repoagent.git.process import OFFLINE, git
+    from repoagent.review.diff.read import Texts, parse_raw
+
+    if change.kind == "diff":
+        found = Tree(change.files, change.read_old, change.read_new)
+    else:
+        base = change.base or git(worktree.top, "hash-object", "-t", "tree", "--stdin").decode().strip()
+        how = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-ext-diff")
+        files, _ = parse_raw(git(worktree.top, "diff", *how, base, change.head, "--", env=OFFLINE))
+        texts = Texts(worktree.top, (), files, cwd=worktree.top)
+        found = Tree(tuple(files), texts.old, texts.new)
+    for file in found.files:
+        if _STATE.fullmatch(file.path) and file.path != DISMISSED and file.status != "deleted":
+            raise Refused(
+                f"the change has {file.path}, from which a review learns what to say: take it out of the change"
+            )
+    return found
+
+
+def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
+    """The settings by which the change is judged: of a foreign one, with the repository's configuration as it was
+    before. Raises UsageError for one that is not valid."""
+    if not is_foreign(change):
+        return settings
+    from repoagent.config.layers import with_repository
+
+    return with_repository(settings, layout, _config_before(change, worktree, layout))
+
+
+def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
+    texts = tree_of(change, worktree).texts(CONFIG)
+    if change.kind == "diff" and not (texts and texts[0]):  # a diff need not name blobs
+        from repoagent.storage.atomic import read_regular
+
+        return read_regular(layout.config) or b""
+    if texts:
+        return texts[0]
+    return _blob(worktree, change.head, CONFIG)
+
+
+def _blob(worktree: WorkTree, commit: str, path: str) -> bytes:
+    """The file `path` of a commit, b"" where it has none."""
+    from repoagent.git.process import OFFLINE, git, git_output
+
+    if not git(
+        worktree.top, "--literal-pathspecs", "ls-tree", "--full-tree", commit, "--", path, env=OFFLINE
+    ):
+        return b""
+    done = git_output(worktree.top, "cat-file", "blob", f"{commit}:{path}", env=OFFLINE, ok=(0, 1, 128))
+    if done.returncode:
+        raise Refused(f"this clone lacks {path} of {commit[:12]}: git fetch --refetch brings it")
+    return done.stdout
+
+
+def ignored_before(change: Change, worktree: WorkTree) -> bytes:
+    """The patterns of `.repoagentignore` that the change takes away, or changes: what they name is not sent either."""
+    texts = tree_of(change, worktree).texts(IGNORE) if is_foreign(change) else None
+    return texts[0] if texts else b""
+
+
+def relaxed(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> list[Finding]:
+    """A finding for each way in which a foreign change makes its own review, or later ones, more lenient. `settings`
+    are those of `settings_before`."""
+    from repoagent.review.rules import level_of
+
+    level = level_of(RULE, settings) if is_foreign(change) else None
+    if level is None:
+        return []
+    tree = tree_of(change, worktree)
+    found = [
+        *_by_config(tree, settings, layout),
+        *_by_ignore_file(tree),
+        *_by_attributes(tree),
+        *_by_not_running(tree),
+        *_by_dismissing(change, tree),
+    ]
+    return [one._replace(level=level) for one in found]
+
+
+def _finding(path: str, key: str, title: str, body: str = "", line: int = 0) -> Finding:
+    return Finding(RULE, Level.WARNING, title, Place(path, line, line), body, key)
+
+
+def _by_config(tree: Tree, settings: Settings, layout: Layout) -> Iterator[Finding]:
+    texts = tree.texts(CONFIG)
+    if texts is None:
+        return
+    from repoagent.config.layers import with_repository
+    from repoagent.errors import UsageError
+
+    try:
+        after = with_repository(settings, layout, texts[1], alone=True)
+    except UsageError:
+        yield _finding(
+            CONFIG, "broken", "The change makes .repoagent/config.toml invalid, so that no review runs."
+        )
+        return
+    before = with_repository(settings, layout, texts[0], alone=True)
+    for old in before:
+        new = after.setting(old.key)
+        if old.value != new.value and _is_lenient(old, new):
+            title = (
+                f"The change sets {old.key} from {old.shown or 'no limit'} to {new.shown}: reviews find less."
+            )
+            yield _finding(CONFIG, old.key, title, "This review went by the value before the change.")
+
+
+def _is_lenient(old: Setting, new: Setting) -> bool:
+    words = ("off", "note", "warning", "error", "never")
+    if old.key.startswith("review.rules."):
+        return words.index(str(new.value)) < words.index(str(old.value))
+    if old.key == "review.fail_on":
+        return words.index(str(new.value)) > words.index(str(old.value))
+    if not old.option.only_lower or not isinstance(new.value, (int, float)):
+        return False
+    if not old.key.startswith(("review.", "max_", "context_limit", "timeout")):
+        return False
+    return not isinstance(old.value, (int, float)) or new.value < old.value
+
+
+def _by_ignore_file(tree: Tree) -> Iterator[Finding]:
+    added, gone = _lines(tree.texts(IGNORE))
+    hides = [*(line for line in added if line[:1] != "!"), *(line for line in gone if line[:1] == "!")]
+    if hides:
+        title = f"The change hides files from review by a model: {_listed(hides)} in {IGNORE}."
+        yield _finding(IGNORE, "\n".join(hides), title, "What it names is not sent in this review either.")
+
+
+def _by_attributes(tree: Tree) -> Iterator[Finding]:
+    for file in tree.files:
+        if file.path.rpartition("/")[2] != ".gitattributes":
+            continue
+        added, gone = _lines(tree.texts(file.path))
+        hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, gone)]
+        if hides:
+            title = f"The change has git and reviews pass over files: {_listed(hides)} in {file.path}."
+            yield _finding(file.path, "\n".join(hides), title, "This review has looked at them all the same.")
+
+
+def _by_not_running(tree: Tree) -> Iterator[Finding]:
+    from repoagent.edit.guards.sensitive import listed
+
+    for file in tree.files:
+        why = listed(file.old_path or file.path) or ""
+        if "run" not in why or not file.old_blob:
+            continue
+        old, new = tree.texts(file.path) or (b"", b"")
+        if _RUNS_REVIEW.search(old):
+            gone = "takes away" if not _RUNS_REVIEW.search(new) else "changes"
+            title = f"The change {gone} what runs this review: {file.path}."
+            yield _finding(file.path, gone, title, "Look at what it runs from now on.")
+
+
+def _by_dismissing(change: Change, tree: Tree) -> Iterator[Finding]:
+    from repoagent.review.dismissals import COMMENT, ignored, parse_verdicts
+
+    for rules, path in dict.fromkeys(ignored(change.message)):
+        title = (
+            f"The change dismisses findings about itself: Review-Ignore: {' '.join((rules, path)).strip()}."
+        )
+        yield _finding(path, f"trailer {rules} {path}", title, "The trailer did not count.")
+    for file in change.files:
+        for hunk in change.read_lines(file):
+            for at, line in enumerate(hunk.added, hunk.new):
+                if match := COMMENT.search(line):
+                    rules = match[1].decode("utf-8", "replace")
+                    title = f"The change dismisses findings about itself: repoagent: ignore[{rules}]."
+                    yield _finding(file.path, f"comment {rules}", title, "The comment did not count.", at)
+    if texts := tree.texts(DISMISSED):
+        before, after = map(parse_verdicts, texts)
+        new = [one.id for one in after.values() if one.state != "open" and before.get(one.id) != one]
+        if new:
+            title = f"The change dismisses findings in {DISMISSED}: {_listed(new)}."
+            yield _finding(DISMISSED, " ".join(new), title, "What it adds did not count.")
+
+
+def _lines(texts: tuple[bytes, bytes] | None) -> tuple[list[str], list[str]]:
+    """The lines that are new and those that are gone, but for comments and empty ones."""
+    if texts is None:
+        return [], []
+    old, new = ([line.strip() for line in text.decode("utf-8", "replace").splitlines()] for text in texts)
+    known, there = set(old), set(new)
+    return (
+        [line for line in dict.fromkeys(new) if line and line[0] != "#" and line not in known],
+        [line for line in dict.fromkeys(old) if line and line[0] != "#" and line not in there],
+    )
+
+
+def _listed(lines: list[str]) -> str:
+    more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
+    return ", ".join(line[:80] for line in lines[:_LISTED]) + more

@@ -1,0 +1,604 @@
+"""What the node types of a grammar are for a splitter: one small table for all languages.
+
+The names are those of the tree-sitter grammars. They overlap little, so that one table serves them all, and patterns
+serve the grammars that nobody wrote a row for.
+
+What a cut before a node costs, in units of one segment more (see `pack.py`).
+
+Which language the text of a leaf is in: scripts and styles in HTML, fences and front matter in Markdown.
+
+The candidates for cuts in a syntax tree: a walk that opens only what is larger than a segment.
+
+Underlined headings of Markdown made into `#` ones of the same size, as the grammar gives only those a section.
+
+Large YAML, parsed in slices: its grammar counts lines with 16 bits and gives up behind line 32,767.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from repoagent.split.pack import Boundary, Candidate
+from repoagent.split.text_boundaries import fill
+from repoagent.syntax.languages import LANGUAGES, grammar, language_of
+from repoagent.syntax.parser import parse_bytes
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+# What a child is, seen from its siblings.
+ITEM: Final = 0
+COMMENT: Final = 1  # belongs to what follows without a blank line between
+ATTACHED: Final = 2  # belongs to what follows, at any distance
+CLOSER: Final = 3  # ends what it stands in
+CONTINUATION: Final = 4  # goes on with the item before: `else`
+TOKEN: Final = 5  # no place to cut at
+INLINE: Final = 6  # goes on with the text before it
+ELEMENT: Final = 7  # of HTML: `element_role` says which of these it is
+FILLING: Final = 8  # white space and text between elements: no place to cut at, but it may be large
+
+# What a node is, seen from its children.
+LIST: Final = 0  # its children are things of their own
+PARTS: Final = 1  # its children make up one thing: a head, a body
+LEAF: Final = 2  # it is text, whatever the grammar finds in it
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_COMMENT = re.compile(r"(?i)comment|^shebang|^hash_bang_line")
+_ATTACHED = _words(
+    "decorator attribute_item annotation marker_annotation access_specifier attribute_list visibility_label "
+    "atx_heading setext_heading minus_metadata plus_metadata start_tag STag jsx_opening_element "
+    "pipe_table_header pipe_table_delimiter_row switch_label"
+)
+_CLOSERS = _words(
+    ") ] } > end fi done esac endif #endif end_tag ETag jsx_closing_element fenced_code_block_delimiter "
+    "%} }} |} )} /> ``` erroneous_end_tag dedent"
+)
+_CONTINUATION = re.compile(
+    r"^(else|elif|elseif|elsif|except|catch|finally|rescue|ensure|preproc_el\w+|block_continuation)(_|$)|^(when|default)_clause$"
+)
+_LISTS = _words(
+    "module program source_file translation_unit stylesheet document stream fragment source chunk compilation_unit "
+    "block compound_statement statement_block statement_list declaration_list field_declaration_list class_body "
+    "interface_body enum_body object_type switch_body switch_block switch_block_statement_group case_statement "
+    "do_group object array dictionary list set tuple arguments argument_list initializer_list element content "
+    "script section "
+    "block_mapping block_sequence flow_mapping flow_sequence pipe_table block_quote list_item match_block use_list "
+    "token_tree jsx_element jsx_fragment named_imports import_list enumerator_list literal_value const_declaration "
+    "var_declaration type_declaration import_declaration expression_case type_case communication_case default_case "
+    "array_expression case_item subshell formal_parameters parameters parameter_list ERROR "
+    "keyframe_block_list type_arguments template_body body concatenated_string"
+)
+_LIST = re.compile(
+    r"_(body|list|block|members|declarations|statements|items|elements|entries|section|mapping|sequence)$|^preproc_"
+)
+_LEAVES = _words(
+    "string string_content raw_string raw_string_literal interpreted_string_literal string_literal template_string "
+    "heredoc_body raw_text text CharData CData CDSect inline paragraph html_block code_fence_content regex "
+    "block_scalar double_quote_scalar single_quote_scalar plain_scalar jsx_text string_fragment encapsed_string "
+    "preproc_arg char_literal concatenation_string multiline_string_literal"
+)
+
+
+_TAG = re.compile(rb"[\w-]+")
+_HEADINGS = _words("h1 h2 h3 h4 h5 h6 dt th caption summary legend")
+_PHRASING = _words(
+    "a abbr acronym b bdi bdo big br cite code data del dfn em font i img input ins kbd label mark meter output q "
+    "rp rt ruby s samp small span strike strong sub sup time tt u var wbr"
+)
+
+
+@cache
+def child_role(kind: str) -> int:
+    """What a node of this type is, seen from its siblings: ITEM, COMMENT, …"""
+    if kind in _CLOSERS:
+        return CLOSER
+    if kind in _ATTACHED:
+        return ATTACHED
+    if kind in ("element", "text"):
+        return ELEMENT
+    if kind in ("CharData", "jsx_text"):
+        return FILLING
+    if _CONTINUATION.match(kind):
+        return CONTINUATION
+    if not kind or not (kind[0].isalpha() or kind[0] == "_"):
+        return TOKEN
+    return COMMENT if _COMMENT.search(kind) else ITEM
+
+
+def element_role(text: bytes, start: int) -> int:
+    """What the element or text of HTML that begins at `start` is among its siblings: a heading is ATTACHED."""
+    if not text.startswith(b"<", start):
+        return INLINE
+    found = _TAG.match(text, start + 1)
+    name = found[0].lower().decode("ascii", "replace") if found else ""
+    return ATTACHED if name in _HEADINGS else INLINE if name in _PHRASING else ITEM
+
+
+@cache
+def child_roles(language: str) -> dict[int, int]:
+    """`child_role` of the node types of a grammar by their number, which is quicker to get at than their name."""
+    known = grammar(language)
+    roles = {}
+    for number in range(known.node_kind_count):
+        role = child_role(known.node_kind_for_id(number) or "")
+        named = known.node_kind_is_named(number)
+        roles[number] = role if named or role == CLOSER else TOKEN
+    return roles
+
+
+@cache
+def holder_role(kind: str) -> int:
+    """What a node of this type is, seen from its children: LIST, PARTS or LEAF."""
+    if kind in _LEAVES or _COMMENT.search(kind):
+        return LEAF
+    return LIST if kind in _LISTS or _LIST.search(kind) else PARTS
+
+
+DEEPER: Final = 0.25  # each list that the place is inside of, up to
+DEEPEST: Final = 6
+DENSE: Final = 0.6  # no blank line before it
+PART: Final = 6.0  # between the parts of one thing
+BROKEN: Final = 1.0  # in what does not parse,
+INDENTED: Final = 0.8  # and there for each column of indentation
+HEAD: Final = 20.0  # head from body
+DOCUMENTED: Final = 30.0  # comment from what it is about
+CLOSING: Final = 50.0  # before what ends the thing
+BANNER: Final = 2.0  # after a comment that stands alone: most often it is the title of what follows
+TRAILER: Final = 3.0  # before a comment that stands below what it is about
+BESIDE: Final = 3.0  # between two items on one line,
+INLINE_TAG: Final = 6.0  # and between two elements of markup there
+PARAGRAPH: Final = 15.0  # less after an empty line of a comment
+IN_LEAF: Final = 5.0  # in a comment or a string
+
+
+class Frame:
+    """A node that was opened, and where the walk is in it."""
+
+    __slots__ = (
+        "broken",
+        "cost",
+        "half",
+        "index",
+        "lead",
+        "level",
+        "listed",
+        "most",
+        "plain",
+        "role",
+        "seen",
+        "start",
+        "tight",
+    )
+
+    def __init__(self, role: int, level: int, start: int, half: int, broken: bool) -> None:
+        self.role = role
+        self.level = level
+        self.cost = DEEPER * min(level, DEEPEST) + (
+            PART if role == PARTS else 0.0
+        )  # of a cut between its children
+        self.start = start
+        self.half = half  # a part larger than this is opened
+        self.broken = broken
+        self.listed = False  # its first item was met
+        self.plain = False  # nothing but the cost and a blank line counts for its items
+        self.seen = ITEM  # what the last child was
+        self.tight = False  # the run of comments that is open had no blank line before it
+        self.index = 0  # of the candidate before that run
+        self.most = half  # an item larger than this is opened
+        self.lead = start  # where the comments and the like begin that belong to the next item
+
+    def begun(self) -> None:
+        """Its first item was met."""
+        self.listed = True
+        self.plain = self.role == LIST and not self.broken
+
+
+def cost_before(frame: Frame, role: int, start: int, blank: bool, found: list[Candidate]) -> float:
+    """The cost of a cut before a child of `frame` that begins at `start`. `blank`: a blank line is before it.
+
+    The candidate before the run of comments that ends there, in `found`, is put right.
+    """
+    cost = frame.cost if blank else frame.cost + DENSE
+    if role == CLOSER:
+        return CLOSING
+    if not frame.listed and frame.role == LIST and start != frame.start:
+        return cost + HEAD
+    if frame.seen == ATTACHED or (frame.seen == COMMENT and not blank):
+        return cost + DOCUMENTED
+    if role == CONTINUATION or (role == INLINE and frame.seen == INLINE):
+        return cost + PART
+    if frame.seen == COMMENT:
+        if not frame.tight:
+            return cost + BANNER
+        if frame.index < len(found):
+            place, price, why = found[frame.index]
+            found[frame.index] = (place, price + TRAILER, why)
+    return cost
+
+
+def blank_before(text: bytes, line: int) -> bool:
+    """Whether the line that begins at `line` has a blank one, or nothing, before it."""
+    if line < 2:
+        return True
+    before = text[line - 2]
+    if before == 10:
+        return True
+    if before not in (13, 32, 9):
+        return False
+    return not text[text.rfind(b"\n", 0, line - 1) + 1 : line].strip()
+
+
+_NAMES = {
+    "js": "javascript",
+    "jsx": "javascript",
+    "mjs": "javascript",
+    "node": "javascript",
+    "ts": "typescript",
+    "py": "python",
+    "python3": "python",
+    "pycon": "python",
+    "golang": "go",
+    "rs": "rust",
+    "c++": "cpp",
+    "cc": "cpp",
+    "hpp": "cpp",
+    "h": "c",
+    "sh": "bash",
+    "shell": "bash",
+    "console": "bash",
+    "zsh": "bash",
+    "yml": "yaml",
+    "jsonc": "json",
+    "json5": "json",
+    "svg": "xml",
+    "htm": "html",
+    "vue": "html",
+    "md": "markdown",
+}
+_TYPE = re.compile(rb"\b(?:type|lang)\s*=\s*[\"']?([\w/+.-]+)", re.IGNORECASE)
+_WHOLE = {"html_block": "html", "minus_metadata": "yaml"}
+
+
+def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
+    """The language of a leaf that holds text of another one, or None. `text` is what was parsed."""
+    kind = node.type
+    if kind in _WHOLE:
+        return _WHOLE[kind]
+    if kind not in ("raw_text", "code_fence_content"):
+        return None
+    parent = node.parent
+    if parent is None:
+        return None
+    head = text[parent.start_byte : node.start_byte][:400]
+    if kind == "code_fence_content":
+        words = head.strip(b"`~ \t\r\n{.").split()
+        return _named(re.split(rb"[^\w+#-]", words[0])[0]) if words else None
+    named = _TYPE.search(head)
+    if parent.type == "style_element":
+        return "css" if named is None or b"css" in named[1] else None
+    if named is None or re.search(rb"(?i)javascript|module|ecmascript|babel|jsx?$", named[1]):
+        return "javascript"
+    if b"json" in named[1] or named[1] == b"importmap":
+        return "json"
+    return "typescript" if named[1] in (b"ts", b"tsx") else "html" if b"html" in named[1] else None
+
+
+def _named(name: bytes) -> str | None:
+    word = name.decode("ascii", "replace").lower()
+    word = _NAMES.get(word, word)
+    if word in LANGUAGES:
+        return word
+    return language_of(f"x.{word}", b"") if word else None
+
+
+# By the size of what follows: places that are as good are told apart in the same way after an edit elsewhere.
+_JITTER: Final = 0.4 / 1024
+_LONG: Final = 8  # in lines longer than a segment divided by this, no node inside the line counts
+_LANGUAGES: Final = 3  # one in another
+_MARKUP: Final = frozenset({"html", "xml"})
+_ANCHORS: Final = re.compile(rb"(?:<a\s+(?:name|id)\s*=[^<>]*>(?:\s*</a>)?\s*)+", re.IGNORECASE)
+_EMPTY_COMMENT: Final = re.compile(rb"//+[!/]?|#+|;+|--+")
+
+
+def walk(
+    tree: tree_sitter.Tree, text: bytes, limit: int, found: list[Candidate], inside: tuple[str, int, int, int]
+) -> None:
+    """Append the candidates in `tree` to `found`, in order of the text and each place once.
+
+    `text` is the whole text. `inside` is the language of the tree, where in the text it begins, how many lists it is
+    inside of, and how many languages. A node of at most `limit` bytes is not looked into. The time is linear in the
+    children of the others.
+    """
+    language, base, level, depth = inside
+    cursor = tree.walk()
+    root = cursor.node
+    if root is None or not cursor.goto_first_child():
+        return
+    roles = child_roles(language)
+    name: Boundary = "embedded" if depth else "node"
+    markup = language in _MARKUP
+    frames: list[Frame] = []
+    frame = Frame(LIST, level, base, limit, root.type == "ERROR")
+    frame.begun()
+    frame.most = limit
+    last = found[-1][0] if found else 0  # no candidate at or before this place
+    line = text.rfind(b"\n", 0, base) + 1  # the start of the line of the child before
+    near, first = line, base == line  # where that child begins, whether it is the first on its line
+    far = limit // _LONG
+    while True:
+        node = cursor.node
+        if node is None:
+            return
+        role = roles.get(node.kind_id, ITEM)
+        if role == TOKEN:
+            while not cursor.goto_next_sibling():
+                if not frames:
+                    return
+                frame = frames.pop()
+                cursor.goto_parent()
+            continue
+        start = node.start_byte + base
+        size = node.end_byte + base - start
+        if start != near:
+            newline = text.rfind(b"\n", near, start)
+            if newline >= 0:
+                line = newline + 1
+                first = line == start or _leads(text[line:start])
+            else:
+                first = line == near and _leads(text[line:start])
+            near = start
+        if first and language == "yaml" and role == ITEM and line > last + 1:
+            line = _above(text, line, start)
+        if (
+            first
+            and language == "markdown"
+            and node.type == "section"
+            and (above := _anchors(text, line)) < line
+        ):
+            while found and found[-1][0] >= above:  # the anchors were the end of the section before
+                if found.pop()[1] >= DOCUMENTED:
+                    frame.seen = ATTACHED
+            line, last = above, found[-1][0] if found else 0
+        if role == ELEMENT:
+            role = element_role(text, start) if language == "html" else ITEM
+        opened = size > frame.most
+        if (
+            role == ITEM
+            and not opened
+            and frame.seen in (ATTACHED, COMMENT)
+            and start + size - frame.lead >= limit
+        ):
+            # with its line end it does not fit with its comments, which are not parted from it
+            opened = frame.seen == ATTACHED or not blank_before(text, line)
+            most = size // 2 if opened else frame.most
+        else:
+            most = frame.most
+        if role == ITEM and first and not opened and frame.plain and frame.seen == ITEM:  # as nearly all are
+            if line > last:
+                last = line
+                cost = frame.cost if text[line - 2] == 10 or blank_before(text, line) else frame.cost + DENSE
+                found.append((line, cost + (size * 40503 & 1023) * _JITTER, name))
+        else:
+            if frame.role == PARTS and size > frame.half and role != CONTINUATION:
+                opened = True
+            beside = (
+                not first and role == ITEM and frame.role == LIST and _beside(text, line, start, markup, far)
+            )
+            if role != FILLING and (first or beside):
+                at = line if first else start
+                blank = first and blank_before(text, line)
+                cost = cost_before(frame, role, start, blank, found)
+                if frame.role == PARTS and (opened or role == COMMENT):
+                    cost += HEAD
+                if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
+                    cost -= PARAGRAPH
+                if not first:
+                    cost += INLINE_TAG if markup else BESIDE
+                elif frame.broken:
+                    cost += BROKEN + min(start - line, 6) * INDENTED
+                if (
+                    first
+                    and role == ITEM
+                    and text.startswith(b"{", start)
+                    and text[line - 2 : line - 1] == b")"
+                ):
+                    cost += HEAD  # the body of what looks like a statement of its own
+                if role in (COMMENT, ATTACHED) and (
+                    frame.seen not in (COMMENT, ATTACHED) or (blank and frame.seen == COMMENT)
+                ):
+                    frame.lead = at
+                if role == COMMENT and (frame.seen != COMMENT or blank):
+                    frame.tight, frame.index = not blank, len(found)
+                if at > last:
+                    last = at
+                    why: Boundary = "embedded" if frame.broken else name
+                    found.append((at, cost + (size * 40503 & 1023) * _JITTER, why if first else "byte"))
+                frame.seen = role
+                if not frame.listed and role in (ITEM, INLINE):
+                    frame.begun()
+            elif role in (ATTACHED, INLINE, ITEM):
+                if role == ATTACHED and frame.seen not in (COMMENT, ATTACHED):
+                    frame.lead = start
+                frame.seen = role
+                if role == ITEM and start == frame.start:
+                    frame.begun()
+            if opened:
+                kind = node.type
+                holder = holder_role(kind)
+                if holder != LEAF and cursor.goto_first_child():
+                    frames.append(frame)
+                    half = size // 4 if holder == PARTS else limit
+                    frame = Frame(holder, frame.level + (holder == LIST), start, half, kind == "ERROR")
+                    frame.most = most
+                    continue
+                if size > limit:
+                    within = (
+                        embedded_language(node, text[base:] if base else text) if depth < _LANGUAGES else None
+                    )
+                    if role == COMMENT:
+                        fill(text, (start, start + size), limit, found, frame.cost + IN_LEAF, comment=True)
+                    else:
+                        _open_leaf(
+                            text,
+                            (start, start + size),
+                            limit,
+                            found,
+                            (within, frame.level, depth, frame.cost),
+                        )
+                    last = max(last, found[-1][0]) if found else last
+        while not cursor.goto_next_sibling():
+            if not frames:
+                return
+            frame = frames.pop()
+            cursor.goto_parent()
+
+
+def _leads(before: bytes) -> bool:
+    """Whether what stands behind `before` on its line is the first thing there, if behind a comma."""
+    return before.isspace() or before.strip() == b","
+
+
+def _beside(text: bytes, line: int, start: int, markup: bool, far: int) -> bool:
+    """Whether what begins there stands behind what ends the item before, on its line: `</dd><dt>`, `}, {`; not so in a
+    line of more than `far` bytes."""
+    if markup:
+        follows = text[start - 1] == 62  # ">"
+    else:
+        follows = text[line : min(line + 80, start)].lstrip()[:1] in (b"}", b"]", b")")
+    return follows and text.find(b"\n", start, line + far) >= 0
+
+
+def _anchors(text: bytes, line: int) -> int:
+    """The start of the lines right above a heading of Markdown with nothing but anchors: links to it lead there."""
+    at = line
+    while at:
+        above = text.rfind(b"\n", 0, at - 1) + 1
+        content = text[above:at].strip()
+        if _ANCHORS.fullmatch(content):
+            line = above
+        elif content:
+            break
+        at = above
+    return line
+
+
+def _after_empty_comment(text: bytes, line: int) -> bool:
+    above = text[text.rfind(b"\n", 0, line - 1) + 1 : line]
+    return _EMPTY_COMMENT.fullmatch(above.strip()) is not None
+
+
+def _above(text: bytes, line: int, start: int) -> int:
+    """The start of the comment lines right above, at the same column: the grammar of YAML has them elsewhere."""
+    mark = text[line:start] + b"#"
+    while line and text.startswith(mark, above := text.rfind(b"\n", 0, line - 1) + 1):
+        line = above
+    return line
+
+
+def _open_leaf(
+    text: bytes,
+    span: tuple[int, int],
+    limit: int,
+    found: list[Candidate],
+    inside: tuple[str | None, int, int, float],
+) -> None:
+    """Candidates in text that is in another language, or in none."""
+    language, level, depth, cost = inside
+    start, end = span
+    tree = parse_bytes(text[start:end], language) if language else None
+    if tree is None or language is None:
+        fill(text, span, limit, found, cost + IN_LEAF)
+    else:
+        walk(tree, text, limit, found, (language, start, level + 1, depth + 1))
+
+
+_FRONT_MATTER = re.compile(
+    rb"(?:\xef\xbb\xbf)?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*\r?$", re.DOTALL | re.MULTILINE
+)
+_RULE = re.compile(rb"^ {0,3}(={2,}|-{3,})[ \t]*\r?$", re.MULTILINE)
+_OTHER = re.compile(
+    rb" {0,3}(?:\d+[.)]\s|[-*+]\s|([-*_=])\1{2,}\s*$|```|~~~|[>#|<])"
+)  # no paragraph begins so
+_OWN_LINE = re.compile(rb" {0,3}(?:#|([-*_])\1{2,}\s*$)")  # nor does one go on behind this
+_LONGEST = 1_000  # bytes of a heading
+
+
+def parsed_text(text: bytes, language: str | None) -> bytes:
+    """What to parse instead of `text`: every byte that begins or ends a block stays at its place."""
+    if language != "markdown" or (b"\n==" not in text and b"\n---" not in text):
+        return text
+    front = _FRONT_MATTER.match(text)
+    done = front.end() if front else 0
+    parts = [text[:done]]
+    for rule in _RULE.finditer(text, done):
+        start = _paragraph(text, done, rule.start())
+        if start < rule.start():
+            parts += [text[done:start], _hashed(text[start : rule.start()], rule[0])]
+            done = rule.end()
+    return b"".join([*parts, text[done:]])
+
+
+def _paragraph(text: bytes, first: int, end: int) -> int:
+    """Where the paragraph begins that ends at `end`, after `first`; `end` where there is none that can be a heading."""
+    start = end
+    while start > first and end - start <= _LONGEST:
+        above = text.rfind(b"\n", first, start - 1) + 1 or first
+        line = text[above:start]
+        if len(line) > _LONGEST or not line.strip() or _OWN_LINE.match(line):
+            break
+        if _OTHER.match(line):
+            return end
+        start = above
+    opens = text[start : start + 4]
+    return end if end - start > _LONGEST or not opens.lstrip(b" ") or opens[:1] == b"\t" else start
+
+
+def _hashed(paragraph: bytes, rule: bytes) -> bytes:
+    marks = b"# " if b"=" in rule else b"## "
+    body = paragraph.rstrip(b"\r\n")
+    title = body.replace(b"\r", b" ").replace(b"\n", b" ")
+    ended = rule.endswith(b"\r")
+    blank = len(rule) - len(marks) - ended
+    return marks + title + paragraph[len(body) :] + b" " * blank + b"\r" * ended
+
+
+LINES = 30_000
+_FEWEST = 20_000
+
+
+def walk_slices(text: bytes, limit: int, found: list[Candidate]) -> bool:
+    """Append the candidates in YAML of more than `LINES` lines to `found`; False when parsing takes too long."""
+    for start, end in _slices(text):
+        tree = parse_bytes(text[start:end], "yaml")
+        if tree is None:
+            return False
+        walk(tree, text, limit, found, ("yaml", start, 0, 0))
+    return True
+
+
+def _slices(text: bytes) -> Iterator[tuple[int, int]]:
+    """Slices that end before the last document in reach, or else before one of the least indented lines."""
+    start = place = line = best = 0
+    depth = 1 << 30
+    while place < len(text):
+        if line == LINES:
+            yield start, best or place
+            start = place = best or place
+            line, best, depth = 0, 0, 1 << 30
+        if text.startswith(b"---", place):
+            best, depth = place if line else 0, -1
+        elif line > _FEWEST and depth > 0:
+            head = text[place : place + 200].lstrip(b" ")
+            indent = min(len(text) - place, 200) - len(head)
+            if head[:1] not in (b"\n", b"\r", b"#", b"") and indent < depth:
+                best, depth = place, indent
+        place = text.find(b"\n", place) + 1 or len(text)
+        line += 1
+    yield start, len(text)

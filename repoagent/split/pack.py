@@ -1,0 +1,172 @@
+"""A segment: a part of a file that is read, shown and edited on its own.
+
+Which of the candidates a file is cut at: the cheapest way to pack it, by dynamic programming.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import field
+from typing import Final, Literal
+
+from repoagent.dataclass import dataclass
+from repoagent.syntax.outline.symbol import Symbol
+
+TARGET_BYTES = 16_384
+
+# Why a segment begins where it does: the file begins there; a node of the syntax tree does; a node does that stands
+# in a broken part of the tree or in an embedded language; a paragraph or a less indented line does in a file without
+# a grammar; some line does, as nothing better was near; an item does behind another on its line; it did before
+# (refresh).
+Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte", "kept"]
+
+
+def _none() -> tuple[Symbol, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of bytes of a source; those of a file, joined in order, are the file.
+
+    `start` and `end` are byte offsets in the source, `end` excluded. Lines count from 1, both included; two segments
+    share a line only where it was cut: then the second of them is `inside_line`. `oversize`: longer than was asked
+    for, as it can't be cut. `outline` gives the symbols of the whole file; it is called at the first look at `scope`
+    or `symbols` of any of its segments, as it costs more than all the cutting.
+    """
+
+    start: int
+    end: int
+    first_line: int
+    last_line: int
+    boundary: Boundary
+    oversize: bool = False
+    inside_line: bool = False
+    outline: Callable[[], Sequence[Symbol]] = field(default=_none, repr=False, compare=False)
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols whose first line begins in the segment, in order of the text."""
+        found = self.outline()
+        first = bisect_left(found, self.first_line + self.inside_line, key=_first_line)
+        return tuple(found[first : bisect_right(found, self.last_line, lo=first, key=_first_line)])
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The names of what begins earlier and holds the first line, outermost first: headings, classes, functions."""
+        found = self.outline()
+        names: list[str] = []
+        depth = None
+        for symbol in reversed(
+            found[: bisect_left(found, self.first_line + self.inside_line, key=_first_line)]
+        ):
+            if depth is not None and symbol.depth >= depth:
+                continue
+            depth = symbol.depth
+            if symbol.last_line >= self.first_line:
+                names.append(symbol.name)
+            if depth == 0:
+                break
+        return tuple(reversed(names))
+
+
+def _first_line(symbol: Symbol) -> int:
+    return symbol.first_line
+
+
+# A place where the text may be cut, what a cut there costs, and why there. A cost of 0 to 5 is that of a natural place,
+# up to 10 of a poor one, above of one that separates what belongs together. A segment more costs 1.
+Candidate = tuple[int, float, Boundary]
+
+FAIR: Final = 10.0  # a cut of an earlier split that costs no more than this stays
+_KEPT: Final = 4.0  # what it is worth to have one
+_NEAR: Final = 24  # of candidates nearer to each other than a segment divided by this, the best stays
+_APART: Final = 6  # but none is left out where that would leave a gap of a segment divided by this
+_OVERSIZE: Final = 1e6
+_STEPS: Final = 64
+
+
+def packed(
+    candidates: Sequence[Candidate], first: int, last: int, limit: int, kept: Collection[int] = ()
+) -> list[Candidate]:
+    """The candidates (in order of the text, each place once) at which the text from `first` to `last` is cut.
+
+    No segment is longer than `limit` unless two neighbouring candidates are farther apart. `kept` are places where an
+    earlier split was cut. The time is linear in the number of candidates.
+    """
+    if last - first <= limit or not candidates:
+        return []
+    if kept:
+        candidates = [
+            (place, min(cost, _KEPT) - _KEPT, why) if cost <= FAIR and place in kept else (place, cost, why)
+            for place, cost, why in candidates
+        ]
+    chosen = pruned(candidates, first, last, limit)
+    places = [first, *(candidate[0] for candidate in chosen), last]
+    fill = _fill_costs()
+    scale = _STEPS / limit
+    best = [0.0] * len(places)
+    before = [0] * len(places)
+    low = 0
+    for number in range(1, len(places)):
+        place = places[number]
+        while place - places[low] > limit and low < number - 1:
+            low += 1
+        least, which = 1e18, low
+        if place - places[low] > limit:
+            least = best[low] + _OVERSIZE
+        else:
+            for earlier in range(low, number):
+                total = best[earlier] + fill[int((place - places[earlier]) * scale)]
+                if total < least:
+                    least, which = total, earlier
+        best[number] = least + (chosen[number - 1][1] if number <= len(chosen) else 0.0)
+        before[number] = which
+    cuts: list[Candidate] = []
+    at = before[-1]
+    while at:
+        cuts.append(chosen[at - 1])
+        at = before[at]
+    cuts.reverse()
+    return cuts
+
+
+def _fill_costs() -> list[float]:
+    """The cost of a segment by its size in steps of the limit: one for being there, more for being small."""
+    costs = []
+    for step in range(_STEPS + 1):
+        size = step / _STEPS
+        costs.append(1 + max(0.0, 0.6 - size) * 1.5 + (size < 1 / 4) + 3.5 * (size <= 1 / 8))
+    return costs
+
+
+def pruned(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
+    """The candidates without those that have a better one near, so that a segment has a few dozen of them at most."""
+    near, apart, wide = limit // _NEAR, limit // _APART, limit // 4
+    chosen: list[Candidate] = []
+    previous = seen = first  # the place last chosen, the place last looked at
+    waiting: Candidate | None = None  # the best since the last one chosen
+    latest: Candidate | None = None
+    for candidate in candidates:
+        place = candidate[0]
+        if place - seen > wide:  # both ends of something large stay, or a segment around it would be too long
+            if waiting is not None:
+                chosen.append(waiting)
+                if latest is not None and latest is not waiting:
+                    chosen.append(latest)
+            chosen.append(candidate)
+            previous, waiting = place, None
+        elif waiting is None:
+            waiting = candidate
+        elif place - waiting[0] > near or place - previous > apart:
+            chosen.append(waiting)
+            previous, waiting = waiting[0], candidate
+        elif candidate[1] < waiting[1]:
+            waiting = candidate
+        seen, latest = place, candidate
+    if waiting is not None:
+        chosen.append(waiting)
+        if latest is not None and latest is not waiting and last - seen > wide:
+            chosen.append(latest)
+    return chosen

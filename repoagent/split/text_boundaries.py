@@ -1,0 +1,182 @@
+"""The candidates for cuts in text that no grammar reads: headings, blank lines, indentation, then any line."""
+
+from __future__ import annotations
+
+import re
+from zlib import crc32
+
+from repoagent.split.pack import Boundary, Candidate
+
+# Costs, in units of one segment more (see `pack.py`).
+_LEVEL = 0.15  # a level of headings, a column of indentation
+_DEEPEST = 16
+_OUTDENT = 2.0  # a line at the margin after an indented one
+_LINE = 4.5
+_COLON = 1.0  # after a paragraph that announces something
+_INSIDE = 6.0  # in a section, an indented block or a paragraph that would have fitted
+_HEAD = 6.0  # before the first thing of an indented block
+_TITLE = 20.0  # after a heading
+_CLOSING = 14.0
+_DOCUMENTED = 12.0
+_JITTER = 0.8 / 1024
+_STEPS = 8  # a line longer than a segment divided by this is no small paragraph
+_CLOSES = re.compile(
+    rb"[\])}]|(end|fi|done|esac|else|elif|elsif|except|catch|finally|rescue|ensure|then)\b|</|-->|\*/|#endif|#else"
+)
+_COMMENT = re.compile(
+    rb"#(?!(include|define|if|endif|else|pragma|undef)\b)|//|--|;|%|/?\*|\"\"\"|'''|<!--|@\w"
+)
+_RULE = re.compile(rb"([!-/:-@\[-`{-~])\1{2,}$")
+_GAP = re.compile(rb"\n[ \t\r\f]*\n")
+_EMPTY_COMMENT = re.compile(rb"(?://+[!/]?|#+|\*+|;+|--+)?\s*$")
+_PARAGRAPH = re.compile(rb"(?:(?://+[!/]?|#+|\*+)\s*)?<(?:p|h[1-6])\b", re.IGNORECASE)  # in a comment
+_EXAMPLE = re.compile(rb"(<pre\b)|</pre>", re.IGNORECASE)
+# In reStructuredText: what points at the next element, and what else belongs to a heading below it.
+_TARGET = re.compile(
+    rb"\.\.\s+(?:_(?:`[^`\n]+`|(?:[^:\\\n]|\\.)+):[ \t\r]*$|index::)|__[ \t\r]*$", re.MULTILINE
+)
+_MODULE = re.compile(rb"\.\.\s+(?:\w+:)?(?:current)?module::")
+_INDENTED = re.compile(rb"(?:[ \t]+\S[^\n]*(?:\n|\Z)|[ \t\r\f]*\n)+")
+_BLOCK, _INNER = 100, 200  # ranks: headings have 0 and up, then the starts of blocks, then lines in them
+
+
+class _Line:
+    """A line that is not blank: the smaller its rank, the more of what follows belongs to it."""
+
+    __slots__ = ("cost", "end", "holder", "inside", "place", "rank", "why")
+
+    def __init__(self, place: int, rank: int, cost: float, why: Boundary, holder: _Line | None) -> None:
+        self.place = place
+        self.rank = rank
+        self.cost = cost
+        self.why = why
+        self.holder = holder
+        self.end = -1
+        self.inside = 0  # how many of those that hold it would have fitted, 2 at most
+
+
+def fill(
+    text: bytes,
+    span: tuple[int, int],
+    limit: int,
+    found: list[Candidate],
+    cost: float = 0.0,
+    *,
+    comment: bool = False,
+) -> None:
+    """Append the candidates within `span` of `text`, its ends excluded, to `found`, in order and each once.
+
+    `cost` is what each of them costs more. The span of a `comment` has its paragraphs ended by lines with nothing but
+    its marks, and by `<p>`. The time is linear.
+    """
+    start, end = span
+    last = max(start, found[-1][0] if found else 0)
+    lines = _lines(text, start, end, limit, comment=comment)
+    for line in lines:
+        holder = line.holder
+        if holder is not None:
+            line.inside = min(holder.inside + (holder.end - holder.place <= limit), 2)
+        if line.place > last:
+            found.append((line.place, cost + line.cost + _INSIDE * line.inside, line.why))
+
+
+def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = False) -> list[_Line]:
+    """The paragraphs, and of the large ones the lines."""
+    found: list[_Line] = []
+    holders: list[_Line] = []
+    levels: dict[bytes, int] = {}
+    place = done = text.rfind(b"\n", 0, start) + 1
+    whole, step = limit // 2, max(1, limit // _STEPS)
+    blank, before, column, titled = True, b"", 0, 0
+    headed = looked = 0  # until there what points at what is below goes on, and until there it was looked for
+    example = False  # inside <pre> of a comment
+    while place < end:
+        newline = text.find(b"\n", place, end)
+        after = end if newline < 0 else newline + 1
+        raw = text[place : min(after, place + 200)]
+        content = raw.lstrip()
+        if not content:
+            blank, place = True, after
+            continue
+        if comment:
+            if _EMPTY_COMMENT.match(content):
+                blank, place = not example, after
+                continue
+            blank = blank or (not example and _PARAGRAPH.match(content) is not None)
+        indent = len(raw) - len(content)
+        rank, price = (_BLOCK if blank else _INNER) + min(indent, 90), _LEVEL * min(indent, _DEEPEST)
+        why: Boundary = "blank" if blank else "line"
+        title = _title(text, after, content.rstrip()) if blank and not indent else b""
+        if place >= looked and blank and not indent and content[:1] in (b".", b"_"):
+            looked, headed, title = _pointing(text, place, end)
+        if title:
+            rank = levels.setdefault(title, len(levels))
+            price = _TITLE if titled else _LEVEL * rank
+        elif titled:
+            price = _TITLE
+        elif blank:
+            price += 0.3 + (_COLON if before.endswith(b":") else 0.0)
+        elif _COMMENT.match(before) and not _COMMENT.match(content):
+            price += _DOCUMENTED
+        elif indent < column:
+            price, why = price + _OUTDENT, "indent"
+        else:
+            price += _LINE
+        if example:
+            price += _INSIDE
+        if not title and _CLOSES.match(content):
+            price += _CLOSING
+        while holders and holders[-1].rank >= rank:
+            holders.pop().end = done
+        holder = holders[-1] if holders else None
+        if holder is not None and found[-1] is holder and holder.rank >= _BLOCK and rank < _INNER:
+            price += _HEAD
+        line = _Line(place, rank, price + (crc32(content) & 1023) * _JITTER, why, holder)
+        found.append(line)
+        holders.append(line)
+        if blank and after - place <= step:  # a small paragraph is one thing
+            gap = _GAP.search(text, after - 1, min(place + whole, end))
+            if gap is not None:
+                after = gap.start() + 1
+        titled = 1 if title or place < headed else 0
+        for mark in _EXAMPLE.finditer(raw) if comment else ():
+            example = mark[1] is not None
+        before = text[max(place, after - 200) : after].rstrip().rsplit(b"\n", 1)[-1].lstrip()
+        blank, column = False, indent
+        place = done = after
+    for line in holders:
+        line.end = done
+    return found
+
+
+def _pointing(text: bytes, place: int, end: int) -> tuple[int, int, bytes]:
+    """Of what begins at `place`: where the run of what may point at what is below it ends, where that ends which does,
+    and the character of the rule of the heading below (see `_title`). A module belongs to a heading alone."""
+    at = targets = place
+    while at < end and ((target := _TARGET.match(text, at)) or _MODULE.match(text, at)):
+        following = text.find(b"\n", at, end) + 1 or end
+        indented = _INDENTED.match(text, following, end)
+        following = indented.end() if indented else following
+        if target and targets == at:
+            targets = following
+        at = following
+    if at == place:
+        return place, place, b""
+    newline = text.find(b"\n", at, end) + 1 or end
+    title = _title(text, newline, text[at:newline].rstrip()) if at < end else b""
+    return at, at if title else targets, title
+
+
+def _title(text: bytes, after: int, content: bytes) -> bytes:
+    """The character of the rule below a heading that begins with `content`, twice where one is above it too.
+
+    Empty if this is no heading (as in reStructuredText).
+    """
+    following = text[after : after + 400].split(b"\n", 2)
+    below = following[0].rstrip()
+    if _RULE.match(content):
+        under = following[1].rstrip() if len(following) > 2 else b""
+        return content[:1] * 2 if below and under[:1] == content[:1] and _RULE.match(under) else b""
+    if _RULE.match(below) and len(below) >= min(len(content), 4) and not content.startswith(b".."):
+        return below[:1]
+    return b""

@@ -1,0 +1,1 @@
+"""Files under `.repoagent/`: atomic writes, locks, journals, secrets masked. Read layout.py first."""

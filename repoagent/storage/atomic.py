@@ -1,0 +1,246 @@
+"""Write a file so that a reader sees the old one or the new one, and a power cut leaves one of the two."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from repoagent.errors import Busy, Refused
+from repoagent.storage.folders import failed, open_folder, regular
+from repoagent.storage.locks import flock_until, still_at
+
+_APPEND_TIMEOUT = 10.0
+_TEMPORARY = ".tmp-"
+_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+
+
+def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> None:
+    """Replace or make the file `path` with `data`, durably; missing folders are made.
+
+    `private` gives it mode 0600, else what the umask says. A symbolic link at `path` is replaced, not
+    followed. Without `settled` the bytes are durable, but the name only when the folder is next synced, as it
+    is by a write that is settled. Raises Refused when the folder is not a real one (see folders.py) or the
+    system says no.
+    """
+    os.close(write_held(path, data, private=private, settled=settled))
+
+
+def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
+    """Write as `write_whole` does, and return a descriptor that holds the lock of the new file."""
+    with open_folder(path.parent, create=True) as parent:
+        temporary = _temporary_name()
+        try:
+            descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
+            try:
+                _claim(descriptor)
+                _write_all(descriptor, data)
+                os.fsync(descriptor)
+                os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+                if settled:
+                    os.fsync(parent)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=parent)
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            raise failed("write", path, error) from error
+    return descriptor
+
+
+def link_new(path: Path, data: bytes, *, by: Path) -> None:
+    """Make the file `path` with `data`, whole, unless something is there: it is written in the folder `by`, where a
+    kill may leave it, and linked from there. Raises OSError, on a file system without links, say.
+    """
+    with open_folder(by, create=True) as beside, open_folder(path.parent) as parent:
+        temporary = _temporary_name()
+        descriptor = os.open(temporary, _NEW, 0o666, dir_fd=beside)
+        try:
+            _claim(descriptor)
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+            with suppress(FileExistsError):
+                os.link(temporary, path.name, src_dir_fd=beside, dst_dir_fd=parent)
+        finally:
+            os.unlink(temporary, dir_fd=beside)
+            os.close(descriptor)
+
+
+def _temporary_name() -> str:
+    return f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
+
+
+def _claim(descriptor: int) -> None:
+    """Say with a lock that the temporary file has an owner, which lives."""
+    with suppress(OSError):  # a file system without locks: `sweep` can't take one either
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that a writer has not finished, or left when it was killed."""
+    return name.startswith(_TEMPORARY)
+
+
+def sweep(path: Path) -> None:
+    """Remove the temporary files that writers left in the folder `path` when they were killed."""
+    try:
+        with open_folder(path) as parent:
+            with os.scandir(parent) as found:
+                names = [entry.name for entry in found]
+            for name in names:
+                if is_temporary(name):
+                    _remove_dead(parent, name)
+    except FileNotFoundError:
+        return
+
+
+def _remove_dead(parent: int, name: str) -> None:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | _SAFE, dir_fd=parent)
+    except OSError:  # gone by now, or nothing of ours
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(name, dir_fd=parent)
+    except OSError:  # its owner lives, or was quicker, or we can't
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def append_line(path: Path, data: bytes, *, held: bytes = b"") -> None:
+    """Append `data` as one line (its newline is added when missing), durably and whole, or not at all.
+
+    Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first; if it is
+    the beginning of this very line, it is completed. With `held` that byte stands in the place of the first one until
+    all the others are durable: what a crash has cut short is known by it.
+    Raises Busy after 10 s, Refused as `write_whole` does.
+    """
+    line = data if data.endswith(b"\n") else data + b"\n"
+    deadline = time.monotonic() + _APPEND_TIMEOUT
+    with open_folder(path.parent, create=True) as parent:
+        try:
+            while not _append_once(parent, path, line, deadline, held):
+                pass  # the file was moved away while we waited for it
+        except OSError as error:
+            raise failed("append to", path, error) from error
+
+
+def _append_once(parent: int, path: Path, line: bytes, deadline: float, held: bytes) -> bool:
+    descriptor = os.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600, dir_fd=parent)
+    try:
+        regular(descriptor, path)
+        if not flock_until(descriptor, deadline, path):
+            raise Busy(
+                f"{path} is being written by another process for more than {_APPEND_TIMEOUT:g} s: try again"
+            )
+        if not still_at(descriptor, parent, path.name):
+            return False
+        size = os.fstat(descriptor).st_size
+        try:
+            if held:
+                _write_held_back(descriptor, size, line, held)
+            else:
+                _write_all(descriptor, _missing(descriptor, size, line))
+            os.fsync(descriptor)
+        except BaseException:
+            os.ftruncate(descriptor, size)
+            raise
+        if size == 0:
+            os.fsync(parent)
+        os.utime(parent)  # who looks at the folder alone sees that something in it has changed
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _write_held_back(descriptor: int, size: int, line: bytes, held: bytes) -> None:
+    """Write `line` at the end of a file of `size` bytes, its first byte last."""
+    ended = size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
+    start = size if ended else size + 1
+    _write_all(descriptor, (b"" if ended else b"\n") + held + line[1:])
+    os.fsync(descriptor)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~os.O_APPEND)
+    os.pwrite(descriptor, line[:1], start)
+
+
+def _missing(descriptor: int, size: int, line: bytes) -> bytes:
+    """What is to be written at the end of a file of `size` bytes so that `line` is its last one."""
+    tail = os.pread(descriptor, len(line), max(0, size - len(line)))
+    if not tail or tail.endswith(b"\n"):
+        return line
+    torn = tail.rpartition(b"\n")[2]
+    if len(torn) < len(line) and line.startswith(torn) and (torn != tail or len(tail) == size):
+        return line[len(torn) :]
+    return b"\n" + line
+
+
+def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
+    """The bytes of `path`, or None when there is no such file.
+
+    Raises Refused when it has more than `most` bytes, when it, or a folder of `.repoagent` on the way to it, is a
+    symbolic link, or it is no regular file.
+    """
+    try:
+        with open_folder(path.parent) as parent:
+            descriptor = os.open(path.name, os.O_RDONLY | _SAFE, dir_fd=parent)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a symbolic link, a socket
+            raise Refused(f"{path} is not a regular file: remove it or move it away") from error
+        raise failed("read", path, error) from error
+    try:
+        regular(descriptor, path)
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read() if most is None else file.read(most + 1)
+    finally:
+        os.close(descriptor)
+    if most is not None and len(data) > most:
+        raise Refused(f"{path} has more than {most // 1024} KiB, too much for such a file: make it smaller")
+    return data
+
+
+def set_aside(path: Path) -> Path:
+    """Rename `path`, whatever it is, to NAME.broken-N with the first free N, and return its new path.
+
+    Raises FileNotFoundError when it is gone (another process was quicker), Refused when the system says no.
+    """
+    with open_folder(path.parent) as parent:
+        try:
+            is_folder = stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode)
+            name = _reserve(parent, path.name, is_folder=is_folder)
+            os.replace(path.name, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise failed("set aside", path, error) from error
+    return path.with_name(name)
+
+
+def _reserve(parent: int, name: str, *, is_folder: bool) -> str:
+    """Make an empty file (or folder: a rename replaces like with like) under the first free name."""
+    number = 1
+    while True:
+        candidate = f"{name}.broken-{number}"
+        try:
+            if is_folder:
+                os.mkdir(candidate, 0o700, dir_fd=parent)
+            else:
+                os.close(os.open(candidate, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=parent))
+        except FileExistsError:
+            number += 1
+        else:
+            return candidate
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

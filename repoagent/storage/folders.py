@@ -1,0 +1,117 @@
+"""Open a folder to work in, so that a hostile repository can't lead us out of it.
+
+Everything at and below a component named `.repoagent` may be repository content: there each component is
+opened by its parent's descriptor and must be a real folder. What stands above it, and the git directory,
+is the user's own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from repoagent.errors import Refused
+
+FOLDER = ".repoagent"
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class SystemFailed(Refused):
+    """The system said no: no space, no permission, a read-only disk. It is nobody's change that is wrong."""
+
+
+def failed(verb: str, path: Path, error: OSError) -> SystemFailed:
+    """The sentence for what the system refused us."""
+    return SystemFailed(
+        f"could not {verb} {path}: {error.strerror or error}; put that right and run it again"
+    )
+
+
+@contextmanager
+def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
+    """Yield a descriptor of the folder `path`; with `create`, it and its parents are made where missing.
+
+    Raises Refused when a component from `.repoagent` on is a symbolic link or no folder, or on any other
+    failure of the system; FileNotFoundError, without `create`, when there is no such folder.
+    """
+    descriptor = _walk(path, create=create)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def real(path: Path) -> Path:
+    """`path` with the links in the user's own part resolved; from `.repoagent` on it stays as it is, for `folder` to
+    refuse the links there."""
+    above, below = _split(path)
+    return Path(os.path.realpath(above), *below)
+
+
+def _walk(path: Path, *, create: bool) -> int:
+    above, below = _split(path)
+    try:
+        if create:
+            above.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(above, _OPEN)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise failed("open the folder", above, error) from error
+    here = above
+    for name in below:
+        here /= name
+        try:
+            inner = _step(descriptor, name, create=create)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _not_a_folder(here, error) from error
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+def _split(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """`path` cut before its first component named `.repoagent`: (the user's own part, the rest)."""
+    parts = path.parts
+    cut = parts.index(FOLDER) if FOLDER in parts else len(parts)
+    return Path(*parts[:cut]), parts[cut:]
+
+
+def _step(parent: int, name: str, *, create: bool) -> int:
+    try:
+        return os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    try:
+        os.mkdir(name, 0o755 if name == FOLDER else 0o700, dir_fd=parent)
+    except FileExistsError:
+        pass  # another process made it in between: what it is shows when it is opened
+    return os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=parent)
+
+
+def _not_a_folder(path: Path, error: OSError) -> Refused:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return failed("open the folder", path, error)
+    if stat.S_ISDIR(mode):
+        return failed("open the folder", path, error)
+    kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a folder"
+    return Refused(
+        f"{path} is {kind}, and repoagent keeps its files in real folders only: remove it or move it away"
+    )
+
+
+def regular(descriptor: int, path: Path) -> os.stat_result:
+    """The stat of an open file. Raises Refused when it is no regular file."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise Refused(f"{path} is not a regular file: remove it or move it away")
+    return status

@@ -1,0 +1,216 @@
+"""A JSON file with a `version`: a broken one is set aside, a newer one refused, neither is lost.
+
+One JSON object a line: what is only ever appended to.
+
+The audit: one line for each command that was asked for or run, and each file that was written.
+
+`audit.jsonl` in `.repoagent/` is for the person who wants to know what was done in their name. Nothing reads it to
+decide anything. Keys and tokens are masked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from repoagent.errors import Refused
+from repoagent.storage.atomic import append_line, read_regular, set_aside, write_whole
+from repoagent.storage.folders import open_folder
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.locks import locked
+from repoagent.storage.secrets import mask
+
+
+class Newer(Refused):
+    """A file was written by a newer repoagent than this one."""
+
+
+def now() -> str:
+    """The present as ISO 8601 with its zone, for records."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
+    """JSON as people read it: real characters where that is valid UTF-8, escapes for names that are not."""
+    separators = None if indent else (",", ":")
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators).encode()
+    except UnicodeEncodeError:  # a lone surrogate: a file name that is no UTF-8, decoded with os.fsdecode
+        return json.dumps(value, indent=indent, separators=separators).encode()
+
+
+def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent: int | None = 1) -> None:
+    """Write `value` whole, with its `version` first. Raises Refused as `write_whole` does.
+
+    `indent` None is for large derived files: it takes a tenth of the time, and nobody edits them.
+    """
+    write_whole(path, dumps({"version": version, **value}, indent=indent) + b"\n")
+
+
+def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[str, Any] | None:
+    """The object in `path`, or None when there is none that can be used.
+
+    A broken or foreign file is set aside as NAME.broken-N and reported by name through `warn`. Raises
+    Newer when its version is above `version`, Refused when it is no regular file.
+    """
+    data = read_regular(path)
+    if data is None:
+        return None
+    value = parse(data)
+    if value is None:
+        put_aside(path, "is broken or not repoagent's own", warn)
+        return None
+    if value["version"] > version:
+        raise Newer(
+            f"{path} has format version {value['version']} and this repoagent knows up to {version}: "
+            "update repoagent, or move the file away"
+        )
+    return value
+
+
+def parse(data: bytes) -> dict[str, Any] | None:
+    """The JSON object in `data` if it has a whole positive number as `version`, else None."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    version = value.get("version")
+    return value if isinstance(version, int) and not isinstance(version, bool) and version > 0 else None
+
+
+def put_aside(path: Path, why: str, warn: Warn) -> None:
+    """Set `path` aside and say so; nothing happens when another process has done it already."""
+    try:
+        kept = set_aside(path)
+    except FileNotFoundError:
+        return
+    warn(f"{path} {why}; it is kept as {kept.name}")
+
+
+def append_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Append `record` as one line, under a lock, durably. Raises Busy or Refused as `append_line` does."""
+    append_line(path, dumps(record))
+
+
+def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
+    """The records of `path`, oldest first; none when there is no such file.
+
+    Lines that are no JSON object are skipped and counted in one warning. A last line without its newline
+    is the work of a crash, or of a writer who is not done: it is left out without a word.
+    """
+    data = read_regular(path)
+    if data is None:
+        return
+    *lines, rest = data.split(b"\n")
+    broken: list[int] = []
+    for number, line in enumerate(lines, 1):
+        record = record_of(line)
+        if record is not None:
+            yield record
+        elif line.strip():
+            broken.append(number)
+    record = record_of(rest)
+    if record is not None:  # edited by hand, without a final newline
+        yield record
+    if broken:
+        warn(f"{path}: {len(broken)} broken line(s) skipped, the first is line {broken[0]}")
+
+
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """The object in `line`; None where it is none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+VERSION = 1
+LARGEST = 8 * 1024 * 1024  # bytes of audit.jsonl; then it becomes audit-1.jsonl, audit-2.jsonl, ...
+LONGEST = 4_000  # characters of one text in a line
+
+
+def record(layout: Layout, event: Mapping[str, object], *, warn: Warn = to_stderr) -> None:
+    """Append `event` as one line: `version` and `time` (ISO 8601 with its zone), then what it says itself.
+
+    Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
+    or what allowed it), exit, seconds, reason. Raises Busy or Refused when it can't be written.
+    """
+    record_all(layout, [event], warn=warn)
+
+
+def record_all(layout: Layout, events: Iterable[Mapping[str, object]], *, warn: Warn = to_stderr) -> None:
+    """As `record`, of events of the same moment: they are written together, and waited for once."""
+    head = {
+        "version": VERSION,
+        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+    }
+    lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]
+    if not lines:
+        return
+    ensure(layout)
+    _make_room(layout, layout.audit, warn)
+    append_line(layout.audit, b"\n".join(lines))
+
+
+def read_events(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
+    """All events, the oldest first; those of a newer format too, as they stand."""
+    for path in files(layout):
+        yield from read_records(path, warn=warn)
+
+
+def files(layout: Layout) -> list[Path]:
+    """The files of the audit, the oldest first."""
+    older = {}
+    for path in layout.root.glob("audit-*.jsonl"):
+        if match := re.fullmatch(r"audit-(\d+)\.jsonl", path.name):
+            older[int(match[1])] = path
+    present = [layout.audit] if layout.audit.exists() else []
+    return [*(older[number] for number in sorted(older)), *present]
+
+
+def _make_room(layout: Layout, path: Path, warn: Warn) -> None:
+    """Move a file that is full, or none of ours, out of the way; in turn with other processes."""
+    if not _is_in_the_way(path):
+        return
+    with locked(layout.locks / "audit", what="the audit"):
+        if not _is_in_the_way(path):
+            return
+        if path.is_symlink() or not path.is_file():
+            warn(f"{path} is not repoagent's own; it is kept as {set_aside(path).name}")
+            return
+        numbers = [int(file.stem.partition("-")[2]) for file in files(layout) if file != path]
+        with open_folder(path.parent) as parent:
+            name = f"audit-{max(numbers, default=0) + 1}.jsonl"
+            os.rename(path.name, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _is_in_the_way(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISREG(found.st_mode) or found.st_size >= LARGEST
+
+
+def _plain(value: object) -> object:
+    """A value as it may be kept: texts masked and of bounded length, what is no JSON as text."""
+    if isinstance(value, str):
+        text = mask(value)
+        left = len(text) - LONGEST
+        return text if left <= 0 else f"{text[:LONGEST]}… ({left} characters more)"
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return _plain(str(value))

@@ -1,0 +1,373 @@
+"""How much of their beginning, or of their end, two texts share.
+
+The byte-order marks that a text may begin with.
+
+Scanners that write past the buffer for their state, held within it.
+
+tree-sitter gives the external scanner of a grammar 1,024 bytes to write its state to. That of YAML writes 4 bytes for
+each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511 open blocks
+inside a string, that of Ruby two among its heredocs. Any of them ends the process, or worse. Text that could come to
+this is parsed with a copy of the grammar whose scanner writes to a larger buffer first.
+
+Bytes to a syntax tree, and the places where a syntax tree is broken.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+import re
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from repoagent.errors import UsageError
+from repoagent.syntax.languages import (
+    CAPSULE,
+    UTF16_MARKS,
+    capsule_for,
+    capsule_of,
+    grammar,
+    language_of,
+    second_grammar,
+)
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with, by halving: a loop over bytes is slow."""
+    low, high = 0, min(len(one), len(other))
+    first, second = memoryview(one), memoryview(other)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_suffix(one: bytes, other: bytes, most: int | None = None) -> int:
+    """How many bytes both end with, `most` if there are more."""
+    low, high = 0, min(len(one), len(other)) if most is None else most
+    first, second = memoryview(one), memoryview(other)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[len(one) - middle : len(one) - low] == second[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+UTF8_MARK = codecs.BOM_UTF8
+WIDE_MARKS = {  # the longer ones first: UTF-32 begins as UTF-16 does
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+_BUFFER = 1024  # TREE_SITTER_SERIALIZATION_BUFFER_SIZE
+_SCRATCH = 1 << 16
+# Each of these opens at most one block of YAML, also where the text does not parse: 10 bytes + 4 for each.
+_YAML_OPENS = re.compile(rb"[-?:](?=[\s\0]|\Z)|[|>]")
+_YAML_BLOCKS = (_BUFFER - 10) // 4
+# A block of Python is indented further than the one around it: 2 bytes, 255 for strings at most, 2 for each block.
+_PYTHON_BLANK = re.compile(rb"(?:[ \t\f\r]|\\\r?\n){40,}")
+_PYTHON_COLUMNS = (_BUFFER - 2 - 255) // 2
+_TAB = 8
+_RUBY_HEREDOC = re.compile(rb"<<[~-]?[\"'`\w\x80-\xff]")
+# Ruby's scanner keeps the length of a heredoc's word in one byte, and reads back something else for a longer one.
+_RUBY_LONG_WORD = re.compile(rb"<<[~-]?(?:\"[^\"]{256}|'[^']{256}|`[^`]{256}|[\w\x80-\xff]{256})")
+
+
+class _Language(ctypes.Structure):
+    """`TSLanguage` up to what has to be replaced; the same in versions 13 to 15 of tree-sitter's binary interface."""
+
+    _fields_ = (
+        ("counts", ctypes.c_uint32 * 9),
+        ("max_alias_sequence_length", ctypes.c_uint16),
+        ("tables", ctypes.c_void_p * 15),
+        ("keyword_capture_token", ctypes.c_uint16),
+        ("external_states", ctypes.c_void_p * 2),
+        ("create_destroy_scan", ctypes.c_void_p * 3),
+        ("serialize", ctypes.c_void_p),
+        ("deserialize", ctypes.c_void_p),
+        ("rest", ctypes.c_void_p * 8),
+    )
+
+
+_SIZES = {
+    13: _Language.rest.offset,
+    14: _Language.rest.offset + ctypes.sizeof(ctypes.c_void_p),
+    15: ctypes.sizeof(_Language),
+}
+
+
+class Bounded:
+    """A grammar whose scanner stays within its buffer: `language`, or None where it can't be made.
+
+    Hold `lock` during a parse; `too_deep` then says that the scanner had more to write, and the tree is of no use.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.lock = threading.Lock()
+        self.too_deep = False
+        self.language: tree_sitter.Language | None = None
+        import tree_sitter
+
+        capsule = capsule_for(language)
+        size = _SIZES.get(tree_sitter.Language(capsule).abi_version) if capsule is not None else None
+        if size is not None:
+            self.language = tree_sitter.Language(capsule_of(self._copied(_address(capsule), size)))
+
+    def _copied(self, address: int, size: int) -> int:
+        """The address of a copy of the grammar there with another `serialize`."""
+        copy = _Language.from_buffer_copy(
+            ctypes.string_at(address, size).ljust(ctypes.sizeof(_Language), b"\0")
+        )
+        write = ctypes.PYFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(copy.serialize)
+        scratch = ctypes.create_string_buffer(_SCRATCH)
+        room, move = ctypes.addressof(scratch), ctypes.memmove
+
+        def serialize(scanner: int, buffer: int) -> int:
+            written: int = write(scanner, room)
+            if written > _BUFFER:
+                self.too_deep = True
+                return 0  # the state at the beginning of a text
+            move(buffer, room, written)
+            return written
+
+        bounded = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(serialize)
+        copy.serialize = ctypes.cast(bounded, ctypes.c_void_p).value
+        self._kept = copy, scratch, bounded  # the parser has their addresses
+        return ctypes.addressof(copy)
+
+
+@cache
+def bounded(language: str) -> Bounded:
+    """The bounded grammar of one of the languages that `may_overflow` knows."""
+    return Bounded(language)
+
+
+def is_unreadable(text: bytes, language: str) -> bool:
+    """Whether a scanner can't even keep what `text` holds, so that it must not be parsed at all."""
+    return language == "ruby" and _RUBY_LONG_WORD.search(text) is not None
+
+
+def may_overflow(text: bytes, language: str) -> bool:
+    """Whether `text` could nest so deeply that the scanner of its grammar writes past its buffer."""
+    if language == "yaml":
+        return sum(1 for _ in islice(_YAML_OPENS.finditer(text), _YAML_BLOCKS + 1)) > _YAML_BLOCKS
+    if language == "python":
+        return any(
+            len(run[0]) + (_TAB - 1) * run[0].count(b"\t") > _PYTHON_COLUMNS
+            for run in _PYTHON_BLANK.finditer(text)
+        )
+    return language == "ruby" and _RUBY_HEREDOC.search(text) is not None
+
+
+def _address(capsule: object) -> int:
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    found: int = pointer(capsule, CAPSULE)
+    return found
+
+
+# A check must not hold an edit up: above this size, or this long in the parser, there is no opinion.
+CHECK_BYTES = 4 << 20
+CHECK_SECONDS = 2.0
+# A split gives up on a grammar that takes so many seconds of processor time, and so many more for each megabyte.
+SPLIT_SECONDS = 2.0
+_CHUNK = 1 << 16
+# The last large texts with their trees: an edit asks for one as outline, for segments and for a check.
+_recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
+_MOST_FLAWS = 2000
+_KEPT = 1 << 18
+_UNWATCHED = (
+    1 << 9
+)  # some 3 KB of TSX take 12 s, so a shorter text alone is parsed without a look at the clock
+
+
+class Flaw(NamedTuple):
+    """One place where a tree is broken. Lines count from 0, `last` is included.
+
+    `missing` is the token that the parser put in ("" for text it could not place); `first` to `last` is then
+    the construct that lacks it, `line` the place where it would have to stand, and `after_comma` says that a
+    comma is before.
+    """
+
+    line: int
+    first: int
+    last: int
+    missing: str
+    text: bytes
+    after_comma: bool = False
+
+
+def source_text(data: bytes) -> bytes:
+    """`data` as UTF-8 with the same lines, the only encoding that all grammars read well.
+
+    UTF-16 with a byte-order mark is transcoded, anything else that is no UTF-8 is read as Latin-1, so byte
+    offsets in the result are good only for slices of the result; line numbers hold for both. A byte-order
+    mark is dropped.
+    """
+    if data.startswith(UTF16_MARKS):
+        return data.decode("utf-16", "replace").encode()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1").encode()
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def parse(data: bytes, language: str) -> tree_sitter.Tree:
+    """The syntax tree of `source_text(data)`: what does not fit becomes ERROR and MISSING nodes.
+
+    Raises UsageError for a language without a grammar, and for text that nests too deeply for its grammar. About
+    6 MB/s.
+    """
+    tree = _parsed(source_text(data), language, sys.maxsize, lambda: False)
+    if tree is None:
+        raise UsageError(f"this text nests too deeply to be parsed as {language}")
+    return tree
+
+
+def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
+    """As `parse_bytes`, of one part of the text."""
+    end = time.process_time() + SPLIT_SECONDS
+    return _parsed(text, language, _KEPT, lambda: time.process_time() > end, part)
+
+
+def forget() -> None:
+    """Keep no tree: for who measures a parse, or needs the memory."""
+    _recent.clear()
+
+
+def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
+    """As `parse`, but None when it takes longer than `seconds`: error recovery on junk can be slow.
+
+    Slice `source_text(data)` for the text of a node: `Node.text` copies a chunk of the file for each node
+    here.
+    """
+    end = time.monotonic() + seconds
+    return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
+
+
+def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
+    """The syntax tree of `text` as it is, UTF-8 or nearly; None when it takes far too long (error recovery on junk).
+
+    Raises UsageError for a language without a grammar.
+    """
+    end = time.process_time() + SPLIT_SECONDS * (1 + len(text) / 1_000_000)
+    return _parsed(text, language, _KEPT, lambda: time.process_time() > end)
+
+
+def _parsed(
+    text: bytes,
+    language: str,
+    kept_from: int,
+    too_late: Callable[[], bool],
+    part: tree_sitter.Range | None = None,
+) -> tree_sitter.Tree | None:
+    """The tree, unless it is `too_late` before or the text nests too deeply. A tree of `kept_from` bytes or
+    more is kept for the next who asks. All parsing goes through here."""
+    if part is None:
+        for known, of, kept in _recent:
+            if of == language and known == text:
+                return kept
+    tree: tree_sitter.Tree | None
+    if is_unreadable(text, language):
+        return None
+    if may_overflow(text, language):
+        from repoagent.git.process import uninterrupted
+
+        safe = bounded(language)
+        if safe.language is None:
+            return None
+        with uninterrupted(), safe.lock:  # ^C would be lost in a call from the parser
+            safe.too_deep = False
+            tree = _run(safe.language, text, lambda: safe.too_deep or too_late(), part)
+            if safe.too_deep:
+                return None
+    else:
+        tree = _run(grammar(language), text, too_late, part)
+        if tree is not None and tree.root_node.has_error and (second := second_grammar(language)) is not None:
+            other = _run(second, text, too_late, part)
+            if other is not None and _brokenness(other, text) < _brokenness(tree, text):
+                tree = other
+    if tree is not None and part is None and kept_from <= len(text) <= CHECK_BYTES:
+        _recent.append((text, language, tree))
+    return tree
+
+
+def _run(
+    language: tree_sitter.Language,
+    text: bytes,
+    too_late: Callable[[], bool],
+    part: tree_sitter.Range | None,
+) -> tree_sitter.Tree | None:
+    import tree_sitter
+
+    parser = tree_sitter.Parser(language, included_ranges=None if part is None else [part])
+    if len(text) < _UNWATCHED:
+        return parser.parse(text)
+
+    def read(offset: int, _: tuple[int, int]) -> bytes:  # bytes: with a memoryview the binding crashes
+        return text[offset : offset + _CHUNK]
+
+    try:
+        return parser.parse(read, progress_callback=lambda _offset, _has_error: too_late())
+    except ValueError:
+        return None
+
+
+def _brokenness(tree: tree_sitter.Tree, text: bytes) -> tuple[int, int]:
+    """How many flaws, and how many bytes were not understood."""
+    found = list(islice(flaws(tree, text), _MOST_FLAWS))
+    return len(found), sum(len(flaw.text) for flaw in found)
+
+
+def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
+    """The ERROR and MISSING nodes of the tree of `text` in order of the text, without a walk over its sound
+    parts."""
+    cursor = tree.walk()
+    while True:
+        node = cursor.node
+        if node is not None and node.has_error:
+            if node.is_missing:
+                whole = node.parent or node
+                before = node.prev_sibling
+                comma = before is not None and before.type == ","
+                yield Flaw(
+                    node.start_point.row, whole.start_point.row, whole.end_point.row, node.type, b"", comma
+                )
+            elif node.is_error:
+                row = node.start_point.row
+                yield Flaw(row, row, node.end_point.row, "", text[node.start_byte : node.end_byte])
+            if cursor.goto_first_child():
+                continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+
+
+def error_count(path: str, data: bytes) -> int | None:
+    """How many places of the file do not parse (ERROR and MISSING nodes).
+
+    None without a grammar, for a binary file, and for one too large or too slow to be checked.
+    """
+    language = language_of(path, data)
+    if language is None or len(data) > CHECK_BYTES:
+        return None
+    tree = parse_within(data, language, CHECK_SECONDS)
+    return None if tree is None else sum(1 for _ in flaws(tree, source_text(data)))

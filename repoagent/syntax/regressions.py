@@ -1,0 +1,184 @@
+"""Does a change break the syntax of a file? An opinion that would rather be silent than wrong."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+from repoagent.syntax.c_errors import new_c_faults
+from repoagent.syntax.languages import language_of
+from repoagent.syntax.parser import CHECK_BYTES, CHECK_SECONDS, Flaw, flaws, parse_within, source_text
+
+_WITH_MACROS = frozenset({"c", "cpp"})
+_BRACKETS = frozenset("{}()[]")
+_MARKUP = frozenset({"yaml", "html", "xml", "json", "css", "markdown"})
+# A template is not yet the language that its name promises (`${{ }}` of workflow files is plain YAML).
+_TEMPLATE = re.compile(rb"(?<!\$)\{\{|\{%|<%|<\?php|<\?=")
+# Files named *.json that are read with comments and trailing commas allowed.
+_RELAXED_JSON = re.compile(
+    r"\.jsonc$|\.code-workspace$|(^|/)(ts|js)config[^/]*\.json$|(^|/)\.vscode/|devcontainer\.json$|(^|/)\.(eslint|babel|swc)rc"
+)
+_MOST = 2000  # flaws looked at; a file with more of them tells nothing
+
+
+class _Verdict(NamedTuple):
+    said: str
+    sure: bool
+
+
+def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
+    """One sentence with the line of the new syntax error that turning `before` into `after` makes, or None.
+
+    `before` is None for a new file. Where the file did not parse before either, only flaws that the change
+    itself adds count. No opinion (None) without a grammar, on templates, on huge files, where Python's
+    own parser takes what the grammar does not know yet, and in C and C++ where a macro may explain it.
+    """
+    verdict = _judged(path, before, after)
+    return verdict.said if verdict is not None and verdict.sure else None
+
+
+def parse_doubt(path: str, before: bytes | None, after: bytes) -> str | None:
+    """As `parses_worse`, but also what a macro may explain: to warn of, where it is not refused."""
+    verdict = _judged(path, before, after)
+    return None if verdict is None else verdict.said
+
+
+@lru_cache(maxsize=4)  # the gate asks, then what is shown of the change does
+def _judged(path: str, before: bytes | None, after: bytes) -> _Verdict | None:
+    language = language_of(path, after)
+    if language is None or len(after) > CHECK_BYTES or (language in _MARKUP and _TEMPLATE.search(after)):
+        return None
+    new = _flaws(path, after, language)
+    if not new or len(new) >= _MOST:
+        return None
+    complaint = _python_complaint(after) if language == "python" else (0, "")
+    if complaint is None:
+        return None
+    old = _flaws(path, before or b"", language)
+    if old is None or len(old) >= _MOST:
+        return None
+    first, last_before, last_after = _changed_lines(source_text(before or b""), source_text(after))
+    if old:
+        found = _added(old, new, first, last_before, last_after)
+    else:
+        found = sorted(new, key=lambda flaw: (not _touches(flaw, first, last_after), flaw.line))
+    if language in _WITH_MACROS:
+        faults = new_c_faults(source_text(before or b""), source_text(after))
+        if faults:
+            bracket = next((flaw for flaw in found if flaw.missing in _BRACKETS), None)
+            said = _describe(bracket) if bracket is not None and faults[0].bracket else faults[0].said
+            return _Verdict(f"{path} would no longer parse as {language}: {said}.", True)
+        if found and _touches(found[0], first, last_after):
+            said = f"{path} may not parse as {language}, unless a macro explains it: {_describe(found[0])}"
+            return _Verdict(said, False)
+        return None
+    if not found:
+        return None
+    if complaint and first < complaint[0] <= last_after + 1:
+        said = f"{path} would no longer parse as python: line {complaint[0]}: {complaint[1]}."
+        return _Verdict(said, True)
+    inside = before is None or first <= found[0].line <= last_after
+    where = "" if inside else _lines(first, last_after)
+    return _Verdict(f"{path} would no longer parse as {language}: {_describe(found[0])}{where}.", True)
+
+
+def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:
+    tree = parse_within(data, language, CHECK_SECONDS) if len(data) <= CHECK_BYTES else None
+    if tree is None:
+        return None
+    found = list(islice(flaws(tree, source_text(data)), _MOST))
+    if language == "json" and _RELAXED_JSON.search(path):
+        return [flaw for flaw in found if not flaw.after_comma and flaw.text != b","]
+    return found
+
+
+def _python_complaint(data: bytes) -> tuple[int, str] | None:
+    """Line and message of this interpreter on a file that the grammar rejects, None when it takes the file.
+
+    It may be newer than the grammar, or newer than the file: it may acquit, never convict. Line 0: it can't
+    say.
+    """
+    import ast
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(data)
+        except SyntaxError as error:
+            return error.lineno or 0, error.msg
+        except (ValueError, RecursionError, MemoryError):
+            return 0, ""
+    return None
+
+
+def _changed_lines(before: bytes, after: bytes) -> tuple[int, int, int]:
+    """First changed line and the last one before and after (from 0, included); one unchanged line on both
+    sides is part of it, since a flaw next to a deletion belongs to it."""
+    old, new = before.split(b"\n"), after.split(b"\n")
+    shorter = min(len(old), len(new))
+    head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
+    tail = next((n for n in range(shorter - head) if old[-1 - n] != new[-1 - n]), shorter - head)
+    return max(head - 1, 0), len(old) - tail, len(new) - tail
+
+
+def _added(old: list[Flaw], new: list[Flaw], first: int, last_before: int, last_after: int) -> list[Flaw]:
+    """The flaws of `new` that the change added, empty if it took away as many."""
+
+    def key(flaw: Flaw, last: int) -> tuple[int, str]:
+        return (
+            last - flaw.line if flaw.line > last else flaw.line,
+            flaw.missing,
+        )  # below: counted from there
+
+    kept = Counter(key(flaw, last_before) for flaw in old if not first <= flaw.line <= last_before)
+    kept &= Counter(key(flaw, last_after) for flaw in new if not first <= flaw.line <= last_after)
+
+    def changed(flaws_: list[Flaw], last: int) -> list[Flaw]:
+        left, found = kept.copy(), []
+        for flaw in flaws_:
+            if not first <= flaw.line <= last and left[key(flaw, last)] > 0:
+                left[key(flaw, last)] -= 1
+            elif _touches(flaw, first, last) or _unbalanced(flaw):
+                found.append(flaw)
+        return found
+
+    # What the grammar stumbles over elsewhere in this file (a macro, say) is no error of the new lines.
+    known = {flaw.text for flaw in old if not _unbalanced(flaw)}
+    gone, added = changed(old, last_before), []
+    for flaw in changed(new, last_after):
+        same = next((o for o in gone if (o.text, o.missing) == (flaw.text, flaw.missing)), None)
+        if same is not None:
+            gone.remove(same)
+        elif flaw.missing or flaw.text not in known:
+            added.append(flaw)
+    return added if len(added) > len(gone) else []
+
+
+def _touches(flaw: Flaw, first: int, last: int) -> bool:
+    return flaw.first <= last and flaw.last >= first
+
+
+def _unbalanced(flaw: Flaw) -> bool:
+    """A bracket too many or too few: its cause is elsewhere than the place where it shows."""
+    return flaw.missing in _BRACKETS or flaw.text.strip().decode("utf-8", "replace") in _BRACKETS
+
+
+def _describe(flaw: Flaw) -> str:
+    if flaw.missing:
+        of = f" in what starts on line {flaw.first + 1}" if flaw.first < flaw.line else ""
+        return f"a `{flaw.missing}` is missing on line {flaw.line + 1}{of}"
+    text = " ".join(flaw.text[:400].decode("utf-8", "replace").split())
+    shown = "".join(c if c.isprintable() else "?" for c in text[:60]) + ("…" if len(text) > 60 else "")
+    return f"line {flaw.line + 1} is not understood, at `{shown}`"
+
+
+def _lines(first: int, last: int) -> str:
+    return (
+        f" (the change is around line {first + 2})"
+        if last - first < 3
+        else f" (the change is on lines {first + 2}-{last})"
+    )

@@ -1,0 +1,166 @@
+"""The run's changes taken back: the rest of each file stays, and a file in which somebody has worked on top of them.
+
+The actions `keep` and `restore`: which files are a part of the run's change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.state import Tool
+from repoagent.errors import RepoagentError
+from repoagent.git.file_writer import Moved
+from repoagent.git.files import Content, FileChange, look
+from repoagent.git.merge import Conflict, say_lines
+from repoagent.storage.atomic import write_whole
+from repoagent.tasks.changes.change_set import ChangeSet, Lines, before_of, without
+
+Write = Callable[[Sequence[FileChange]], None]
+Left = Mapping[str, Lines]
+
+
+def put_back(ledger: ChangeSet, paths: Sequence[str], write: Write) -> Left:
+    """Take the run's changes of `paths` back; what else was done to the files stays. The files that are left as they
+    are, for somebody has changed the same lines, and which lines of them.
+
+    Raises what `write` raises; nothing is changed then.
+    """
+    ledger.vanished()  # a kill came between the files and the ledger
+    back: dict[str, FileChange] = {}
+    left: dict[str, Lines] = {}
+    for change in _about(ledger, paths):
+        found = reverse(ledger, change)
+        if isinstance(found, Conflict):
+            left[change.name] = found.version or found.lines
+        else:
+            back[change.name] = found
+    write([change for change in back.values() if not _is_there(change)])
+    ledger.drop(back)
+    return left
+
+
+def put_back_whole(ledger: ChangeSet, paths: Sequence[str], write: Write) -> tuple[Path, ...]:
+    """Make files what they were before the run, with nothing of what was done to them since. What they hold is copied
+    before; the copies. Raises what `write` raises; no file is changed then."""
+    wanted = list(_about(ledger, paths))
+    back = [one for change in wanted for one in _whole(ledger, change)]
+    folder = _free(ledger.folder / "backup")
+    copies = []
+    for change in back:
+        if change.path is None and change.old_path is not None and change.before is not None:
+            copies.append((change.old_path, change.before))
+        elif change.before is not None and change.path is not None:
+            copies.append((change.path, change.before))
+    for path, data in copies:
+        write_whole(folder / path, data)
+    write([change for change in back if not _is_there(change)])
+    ledger.drop([change.name for change in wanted])
+    return tuple(folder / path for path, _ in copies)
+
+
+def reverse(ledger: ChangeSet, change: FileChange) -> FileChange | Conflict:
+    """The change that takes `change` back, from what its file holds now. A Conflict where somebody has changed the
+    same lines since."""
+    top = ledger.worktree.top
+    if change.name in ledger.mixed:
+        return Conflict(ledger.mixed[change.name])
+    if change.is_rename and look(top, change.old_path or "") is not None:
+        return Conflict()
+    now = look(top, change.name)
+    before = without(ledger.worktree, change, now)
+    return before if isinstance(before, Conflict) else _change(change.path, now, change.old_path, before)
+
+
+def said_of(left: Left) -> str:
+    """ "f.txt (line 3), g.txt", for a message."""
+    return ", ".join(path + (f" ({say_lines(lines)})" if lines else "") for path, lines in left.items())
+
+
+def _about(ledger: ChangeSet, paths: Sequence[str]) -> Iterator[FileChange]:
+    for change in (*ledger.changes, *ledger.candidates):
+        if {change.path, change.old_path} & set(paths):
+            yield change
+
+
+def _whole(ledger: ChangeSet, change: FileChange) -> Iterator[FileChange]:
+    for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
+        now = look(ledger.worktree.top, path)
+        yield _change(path, now, path, before_of(change) if path == change.old_path else None)
+
+
+def _change(path: str | None, now: Content | None, to: str | None, before: Content | None) -> FileChange:
+    return FileChange(
+        path if now is not None else None,
+        to if before is not None else None,
+        now.data if now is not None else None,
+        before.data if before is not None else None,
+        now.mode if now is not None else None,
+        before.mode if before is not None else None,
+    )
+
+
+def _is_there(change: FileChange) -> bool:
+    return (change.old_path, change.before, change.old_mode) == (change.path, change.after, change.mode)
+
+
+def _free(folder: Path) -> Path:
+    number = 1
+    while (made := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
+    return made
+
+
+def change_tools(
+    ledger: ChangeSet, write: Callable[[Sequence[FileChange]], None], withdraw: Callable[[str], str]
+) -> tuple[Tool, ...]:
+    """`keep` and `restore`. `write` writes changes to the work tree, all of them or none; `withdraw` drops what is kept
+    of a refused edit where a path means that, and says so."""
+
+    def keep(action: Action) -> Observation:
+        path = _path(action)
+        if any(
+            path in (change.path, change.old_path) for change in ledger.changes
+        ):  # before a kill, or twice
+            return Observation("keep", f"{path} is a part of your change.")
+        below = [
+            one.name for one in ledger.candidates if path and one.name.startswith(path.rstrip("/") + "/")
+        ]
+        if not ledger.keep([path, *below]):
+            known = ", ".join(change.name for change in ledger.candidates)
+            return Observation(
+                "keep", f"{path} is none of the files to keep" + (f": {known}" if known else "."), ok=False
+            )
+        files = f" ({len(below)} files)" if len(below) > 1 else ""
+        return Observation("keep", f"{path}{files} is a part of your change now.")
+
+    def restore(action: Action) -> Observation:
+        path = _path(action)
+        if said := withdraw(path):
+            return Observation("restore", said)
+        if ledger.of(path) is None:
+            return Observation("restore", f"You have not changed {path}.", ok=False)
+        try:
+            left = put_back(ledger, [path], write)
+        except Moved:
+            return Observation("restore", f"{path} is being saved by somebody else: try again.", ok=False)
+        except RepoagentError as error:
+            return Observation("restore", str(error), ok=False)
+        if left:
+            why = f"{said_of(left)}: the person has changed the same lines, and it is left as it is."
+            return Observation("restore", f"{why} Take your change out by an edit.", ok=False)
+        return Observation("restore", f"{path} is as it was before you changed it.")
+
+    return (
+        Tool(
+            "keep",
+            '<keep path="FILE"/> adds a file or folder that a command made to your change.',
+            keep,
+        ),
+        Tool("restore", '<restore path="FILE"/> takes back all your changes of a file.', restore),
+    )
+
+
+def _path(action: Action) -> str:
+    return action.args.get("path", "").strip().removeprefix("./")

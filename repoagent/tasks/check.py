@@ -1,0 +1,27 @@
+"""The `--check` of the settings. A module of its own: `apply` and the library need it without the toolset of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from repoagent.config.settings import Settings
+from repoagent.edit.checks import Check
+from repoagent.git.worktree import WorkTree
+
+
+def check_of(settings: Settings) -> Check | None:
+    """The `check` of the configuration or of the command line, with its limits; None where there is none."""
+    command = settings.text_or_none("check")
+    if command is None:
+        return None
+
+    def confine(
+        worktree: WorkTree, scratch: Path, argv: Sequence[str]
+    ) -> tuple[list[str], Mapping[str, str]] | None:
+        from repoagent.tasks.sandbox import confined_check
+
+        return confined_check(settings, worktree, scratch, argv)
+
+    unconfined = settings.switch("check.unconfined")
+    return Check(command, settings.number_or_none("check.timeout"), None if unconfined else confine)

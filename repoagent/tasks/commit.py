@@ -1,0 +1,311 @@
+"""Files of which the run's change can't be committed alone: whole, where the person wants that, or not at all.
+
+What a run has changed becomes a commit: all of it at its end, or each edit at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import field, replace
+
+from repoagent.agent.approvals.policy import Asked
+from repoagent.agent.loop import account
+from repoagent.dataclass import dataclass
+from repoagent.edit.commit import CommitOutcome, NotNow, SentBack, commit, compose, new_edit_id, with_trailers
+from repoagent.edit.memory import Story, done_of, remember_done
+from repoagent.edit.pending import pending, to_remember
+from repoagent.edit.request import Draft, EditRequest, Target
+from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
+from repoagent.errors import RepoagentError
+from repoagent.git.file_writer import Moved
+from repoagent.git.files import FileChange, look
+from repoagent.git.process import uninterrupted
+from repoagent.git.transaction.plan import refuse_operation
+from repoagent.git.transaction.results import InHead, InPlace, Inseparable
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Usage
+from repoagent.memory.identity.record import Memory
+from repoagent.memory.identity.store import resolve
+from repoagent.patch.locate.exact import Placement
+from repoagent.patch.render import canonical_diff
+from repoagent.storage.secrets import mask, without_secrets
+from repoagent.tasks.changes.detect import named
+from repoagent.tasks.changes.interrupted import committed, will_commit
+from repoagent.tasks.changes.revert import said_of
+from repoagent.tasks.context import RunContext
+from repoagent.tasks.runs.directory import goes_on
+
+_MIXED = (
+    "{file} was changed by hand, and then by the run again on the same lines: use --include-dirty to commit the file "
+    "as it stands, or commit it by hand, or take all of it back with `repoagent runs restore {name} --whole`, "
+    "which keeps a copy"
+)
+
+
+def refuse_mixed(desk: RunContext, changes: Sequence[FileChange], whole: Collection[str]) -> None:
+    """Raise Inseparable where the run has changed lines again that somebody else had changed since it did; not for
+    what is committed `whole`."""
+    mixed = {} if desk.request.commit.include_dirty else desk.ledger.mixed
+    for path in (change.name for change in changes):
+        if path in mixed and path not in whole:
+            raise Inseparable(_MIXED.format(file=said_of({path: mixed[path]}), name=desk.home.name), path)
+
+
+def agreed_whole(desk: RunContext, changes: Sequence[FileChange], error: Inseparable, goes_on: str) -> str:
+    """The path of the error, where the person says that the file is to be committed as it stands.
+
+    Raises the error, with how it `goes_on`, where they don't or are not to be asked: the model can't mend it.
+    """
+    refusal = Inseparable(f"{error}\n{goes_on}", error.path)
+    change = next((one for one in changes if one.name == error.path), None)
+    if desk.request.mode != "ask" or change is None:
+        raise refusal from error
+    now = look(desk.worktree.top, change.name)
+    if now is not None:
+        change = replace(change, after=now.data, mode=now.mode)
+    diff = canonical_diff([change], hash_name=desk.worktree.object_format)
+    if not desk.talk.approve(Asked("include", diff, why=str(error).partition(":")[0])).allowed:
+        raise refusal from error
+    return error.path
+
+
+GOES_ON = "Your files hold the change; `{command}` goes on from there."
+TRIES = 3  # how often a file may be saved in the very moment of the commit
+
+
+@dataclass
+class CommitContext:
+    """The whole change of a run on its way into a commit; a `Bench` as `edit.landing` wants it."""
+
+    worktree: WorkTree
+    request: EditRequest
+    draft: Draft
+    goes_on: str
+    placements: list[Placement] = field(default_factory=list)
+
+
+def land_all(desk: RunContext, said: str) -> CommitOutcome | None:
+    """Commit what the run has changed, which is in the files already; None where nothing is left to commit.
+
+    `said` is what the message is made of where the model wrote none. What somebody else has done on top of the change
+    stays in the files, uncommitted. Raises SentBack when a hook says no, Inseparable when a file can be committed
+    whole only and nobody wants that, and what else a commit raises; the files keep the change. Refused
+    where they do not hold it now, and a rebase or the like is in progress.
+    """
+    whole: frozenset[str] = frozenset()
+    left = TRIES
+    while True:
+        changes = desk.ledger.present()
+        if not changes:
+            if desk.ledger.changes:  # a rebase may have stashed them, and brings them back
+                refuse_operation(desk.worktree, offer=False)
+            desk.ledger.vanished()
+            return None
+        edit_id = new_edit_id()
+        try:
+            refuse_mixed(desk, changes, whole)
+            will_commit(desk.ledger, edit_id)
+            landed = _commit(desk, changes, whole, edit_id, said)
+        except Moved:
+            if not left:
+                raise
+            left -= 1
+        except Inseparable as error:
+            kept = GOES_ON.format(command=goes_on(desk.home.name, desk.request.kind))
+            whole |= {agreed_whole(desk, changes, error, kept)}
+        except InHead:  # it was committed by hand
+            desk.ledger.drop([change.name for change in desk.ledger.changes])
+            raise
+        else:
+            if desk.request.commit.include_dirty and desk.ledger.mixed:
+                desk.talk.say(f"note: the commit includes your own changes of {said_of(desk.ledger.mixed)}")
+            committed(desk.ledger, edit_id)
+            return landed
+
+
+def _commit(
+    desk: RunContext, changes: tuple[FileChange, ...], whole: Collection[str], edit_id: str, said: str
+) -> CommitOutcome:
+    request = desk.request
+    in_place = InPlace(desk.ledger.theirs(changes), whole)
+    if request.mode == "ask":
+        _ask_about_unseen(desk, changes)
+    edits = EditRequest(
+        request.prompt,
+        tuple(map(Target, _asked_for(desk, changes))),
+        scope="repo",
+        create=True,
+        parse_check=desk.settings.switch("edit.parse_check"),
+        allow_sensitive=request.allow_sensitive,
+        sensitive=desk.settings.texts("edit.sensitive"),
+        commit=request.commit,
+    )
+    kept = GOES_ON.format(command=goes_on(desk.home.name, request.kind))
+    table = CommitContext(desk.worktree, edits, Draft({}, changes), kept)
+
+    def message(planned: Sequence[FileChange]) -> str:
+        return _message(desk, planned, edit_id, said)
+
+    def take(memories: dict[str, Memory]) -> CommitOutcome:
+        proposal = agreed(table, edit_id, message, desk.talk, lambda: said)
+        return commit(table, proposal, edit_id, desk.talk, in_place=in_place)
+
+    try:
+        return _remembered(desk, changes, edit_id, said, take)
+    except NotNow as error:
+        cause = error.__cause__
+        if isinstance(cause, Inseparable):
+            raise Inseparable(str(cause), cause.path) from error
+        raise
+    except (Unasked, Unwanted) as error:
+        names = ", ".join(named(path) for path in error.paths)
+        raise SentBack(
+            "sensitive",
+            f"{error}\nThat is not in the task: take your change of {names} back, as with "
+            f'<restore path="{error.paths[0]}"/>, and finish again; or finish, and say that it is needed.',
+            str(error),
+        ) from error
+
+
+def _ask_about_unseen(desk: RunContext, changes: Sequence[FileChange]) -> None:
+    """What commands have changed was not shown to anybody yet. Raises SentBack when the person does not want it."""
+    seen = _as_agreed(desk, changes)
+    unseen = [change for change in changes if change.name not in seen]
+    if not unseen:
+        return
+    diff = canonical_diff(unseen, hash_name=desk.worktree.object_format)
+    why = "commands have changed this, and it becomes a part of the commit"
+    verdict = desk.talk.approve(Asked("edit", diff, why=why))
+    if not verdict.allowed:
+        names = ", ".join(named(change.name) for change in unseen)
+        raise SentBack(
+            "person", f"The person does not want what commands have changed of {names}: {verdict.reason}"
+        )
+
+
+def _asked_for(desk: RunContext, changes: Sequence[FileChange]) -> Iterator[str]:
+    """The files whose change somebody wants: what a command has made of one since, nobody has seen; and what passed by
+    the mode was no yes to a deletion."""
+    gone = {change.name for change in changes if change.path is None} - desk.deletions
+    return (path for path in _as_agreed(desk, changes) if path not in gone)
+
+
+def _as_agreed(desk: RunContext, changes: Sequence[FileChange]) -> list[str]:
+    kept = [change for change in desk.ledger.changes if change.name in {one.name for one in changes}]
+    now = {change.path: change.after for change in kept if change.path is not None}
+    gone = {change.old_path for change in kept if change.path is None}
+    return [
+        path
+        for path, data in desk.agreed.items()
+        if (path in gone) == (data is None) and now.get(path) == data
+    ]
+
+
+def all_seen(desk: RunContext) -> bool:
+    """Whether a person has seen and accepted all that the run has changed, as it is in the files now."""
+    changes = desk.ledger.present()
+    agreed_to = _as_agreed(desk, changes)
+    return not (
+        desk.unseen or desk.ledger.candidates or any(change.name not in agreed_to for change in changes)
+    )
+
+
+def land_each(desk: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
+    """Take the draft of one edit through the person's yes into the files and a commit of its own; the changes, and
+    whether a person has seen and accepted them. `mark` tells the edit from all others of the run."""
+    bench = desk.bench
+    edits = bench.draft.edits
+
+    def take(memories: dict[str, Memory]) -> CommitOutcome:
+        return review_and_commit(
+            bench, edit_id, lambda planned: _message(desk, planned, edit_id, ""), desk.talk, lambda: ""
+        )
+
+    will_commit(desk.ledger, edit_id, mark)
+    landed = _remembered(desk, edits, edit_id, "", take)
+    committed(desk.ledger, edit_id, mark)
+    return landed.changes, landed.proposal.accepted
+
+
+def _remembered(
+    desk: RunContext,
+    changes: Sequence[FileChange],
+    edit_id: str,
+    said: str,
+    take: Callable[[dict[str, Memory]], CommitOutcome],
+) -> CommitOutcome:
+    """What lands with `take` goes to the memory of its files; a kill in between loses nothing."""
+    enabled = desk.settings.switch("memory.enabled")
+    memories = _memories(desk, changes) if enabled else {}
+    with pending(desk.worktree, edit_id, "edit") as later:
+        if enabled:
+            later.keep(memories, to_remember(_story(desk, edit_id, said, None), changes, ()))
+        landed = take(memories)
+        if landed.commit is not None:
+            desk.commits.append(landed.commit.commit)
+            desk.talk.progress("commit", {"commit": landed.commit.commit, "edit": edit_id})
+        with uninterrupted():
+            try:
+                if enabled:
+                    story = _story(desk, edit_id, said, landed)
+                    limit = desk.settings.whole("memory.limit")
+                    remember_done(desk.worktree, story, done_of(landed), memories, limit=limit)
+            except (RepoagentError, OSError) as error:
+                desk.talk.say(
+                    f"warning: this change could not be remembered ({error}); the next command tries again"
+                )
+            else:
+                later.drop()
+    return landed
+
+
+def _message(desk: RunContext, changes: Sequence[FileChange], edit_id: str, said: str) -> str:
+    from repoagent.edit.edit_log import model_of_record, trailers_of
+
+    state = desk.state
+    words, _ = account(desk.tools, state)
+    asked = desk.request.prompt or _asked(state.turns)
+    text = compose(words or said, asked, desk.settings.text("commit.trailer"))
+    who = model_of_record(desk.means.model.spec, state.turns)
+    trailers = trailers_of(desk.worktree, desk.settings, who, edit_id, changes)
+    return with_trailers(text, trailers, desk.worktree.top)
+
+
+def _story(desk: RunContext, edit_id: str, said: str, landed: CommitOutcome | None) -> Story:
+    """The run as each of its files remembers it: what was asked, and what came of it."""
+    from repoagent.edit.edit_log import model_of_record
+
+    state = desk.state
+    words, notes = account(desk.tools, state)
+    who = model_of_record(desk.means.model.spec, state.turns)
+    asked = desk.request.prompt or _asked(state.turns)
+    answer = mask(without_secrets(said or words))
+    told = (answer or "(no words)") + f"\n\n(The whole of it is the conversation {desk.home.name}.)"
+    turns = (
+        Turn("user", asked, {"edit": edit_id, "run": desk.home.name}),
+        Turn("assistant", told, {"model": who}),
+    )
+    usage = replace(desk.means.meter.usage) if landed is not None else Usage()
+    cost = desk.means.meter.cost
+    return Story(edit_id, asked, turns, notes, "answered", answer, landed, who, usage, cost)
+
+
+def _asked(turns: Sequence[Turn]) -> str:
+    asked = [turn.text for turn in turns if turn.role == "user" and "extra" not in turn.meta]
+    return asked[-1] if asked else ""
+
+
+def _memories(desk: RunContext, changes: Sequence[FileChange]) -> dict[str, Memory]:
+    """The memory of each file as it is now; of one that is renamed or gone, as far as it is still known by its path."""
+    found = {}
+    for change in changes:
+        path, data = change.old_path, change.before
+        if path is None or data is None:
+            continue
+        here = desk.worktree.top / path
+        present = here.read_bytes() if here.is_file() and not here.is_symlink() else data
+        memory = resolve(desk.layout, desk.worktree, path, present)
+        if memory is not None:
+            found[path] = memory
+    return found

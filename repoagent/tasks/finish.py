@@ -1,0 +1,377 @@
+"""The plan of a run where it can't be read: a folder, or not UTF-8. It is kept, and the run goes on.
+
+The action `finish`: a run ends when the plan is done, the person's commands agree, and the commit is made.
+
+What a run or a chat has changed and not committed, between its turns: seen, taken back, or let go of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.plan.file import open_tasks, plan_news, read_plan
+from repoagent.agent.state import EDIT, OWN, State, Tool, is_beside
+from repoagent.dataclass import dataclass
+from repoagent.edit.commit import new_edit_id
+from repoagent.errors import CheckFailed, NothingDone, Refused
+from repoagent.git.facts import current_branch, operation
+from repoagent.git.files import FileChange
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import fence
+from repoagent.patch.render import canonical_diff
+from repoagent.storage.atomic import set_aside
+from repoagent.storage.locks import locked
+from repoagent.storage.secrets import without_secrets
+from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
+from repoagent.tasks.changes.detect import named
+from repoagent.tasks.changes.interrupted import settle_commit
+from repoagent.tasks.changes.revert import Left, put_back, put_back_whole, said_of
+from repoagent.tasks.context import RunContext
+from repoagent.tasks.edit_tool import write, write_back
+from repoagent.tasks.runs.directory import RunDirectory, goes_on, refuse_foreign
+from repoagent.tasks.runs.inbox import unread
+from repoagent.tasks.sandbox import Confinement
+from repoagent.tasks.user_hooks import UserHooks
+from repoagent.tasks.worktree import standing
+
+if TYPE_CHECKING:
+    from repoagent.edit.checks import CheckResult
+    from repoagent.edit.commit import CommitOutcome, SentBack
+
+
+def mend_plan(desk: RunContext) -> None:
+    """Set a plan aside that can't be read, say so, and make it again of the conversation."""
+    file = desk.home.plan
+    try:
+        read_plan(file)
+    except Refused as error:
+        try:
+            kept = set_aside(file)
+        except FileNotFoundError:  # somebody has put it right just now
+            return
+        desk.talk.say(
+            f"warning: {error}; it is kept as {kept.name}, and the plan is made again from the conversation"
+        )
+        state = desk.state
+        plan_news(file, state.turns, [tool.name for tool in desk.tools], state.nonce)
+
+
+REFUSALS = (
+    3  # of the check, a hook, a command before the end or a sensitive file, after which the run has failed
+)
+REFUSED_EDIT = "refused_edit"  # the reason of a finish that was sent back
+NO = frozenset({"check", "hook", "before_finish", "sensitive"})
+
+
+@dataclass
+class Finishing:
+    """What `finish` needs beyond the desk. `landed` is what it has committed."""
+
+    desk: RunContext
+    around: UserHooks
+    place: Confinement
+    landed: CommitOutcome | None = None
+    check: CheckResult | None = None  # the one that passed
+    # of the last time that a check or the like said no to this process: the turns until then, and what was said
+    refused: tuple[int, SentBack] | None = None
+
+    def tool(self) -> Tool:
+        done = "what was done, and how it was checked"
+        if self.desk.request.plan_only:
+            done = "the plan in a few sentences, and what is uncertain in it"
+        elif self.desk.gate.mode == "read-only":
+            done = "the answer, and what shows that it is so"
+        text = f'<finish>{done}</finish> ends the task; open="why" if planned tasks stay open.'
+        return Tool("finish", text, self.perform, needs="all")
+
+    def perform(self, action: Action) -> Observation:
+        from repoagent.edit.commit import SentBack, commit_remarks
+        from repoagent.tasks.commit import land_all
+
+        desk = self.desk
+        said = action.body.strip()
+        if unread(desk.home):
+            text = "The person has said something meanwhile: hear it first."
+            return Observation("finish", text, ok=False, shown="")
+        mend_plan(desk)
+        open_ = open_tasks(desk.home.plan)
+        if open_ and not action.args.get("open", "").strip() and not desk.request.plan_only:
+            names = "; ".join(f"{task.id} {task.title}" for task in open_)
+            return Observation(
+                "finish",
+                f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".',
+                ok=False,
+                shown=f"tasks of the plan are open: {names}",
+            )
+        if desk.request.plan_only:
+            return Observation("finish", said, final=True)
+        if forgotten := self._unmentioned() or self._refused_edit():
+            return forgotten
+        if failed := self.failed_check():
+            raise failed
+        if desk.bench.missing:
+            desk.talk.say(
+                "note: a part of the model's last edit was refused, and nothing of that edit is written"
+            )
+            return Observation("finish", said, final=True)
+        for refuse in (self._checked, self._agreed):
+            if refusal := refuse():
+                return refusal
+        self._what_became_of_it()
+        if desk.edit_is_missing and desk.ledger.changes:
+            desk.talk.say(
+                "note: the model's last edit was refused and it sent no other: the change is without it"
+            )
+        try:
+            self.landed = land_all(desk, said) if may_commit(desk) else None
+            made = self.landed.commit if self.landed is not None else None
+            for remark in commit_remarks(made) if made is not None else ():
+                desk.talk.say(f"note: {remark}")
+        except SentBack as error:
+            return self._refusal(error, "Nothing was committed; your files hold the change still.")
+        except NothingDone as error:
+            desk.talk.note(str(error))
+        why = action.args.get("open", "").strip()
+        return Observation("finish", said + (f"\n\nStill open: {why}" if open_ and why else ""), final=True)
+
+    def _what_became_of_it(self) -> None:
+        """What else was done meanwhile to the files that the run has changed, and to the branch; nothing in the middle
+        of a rebase or the like, which refuses the commit, and has stashed the change, maybe."""
+        desk = self.desk
+        if operation(desk.worktree) not in (None, "bisect"):
+            return
+        found = standing(desk.worktree, desk.ledger)
+        for sentence in found.sentences():
+            desk.talk.say(sentence)
+        if found.held:  # to take it back is not the run's any more
+            desk.ledger.drop(found.held)
+        branch = current_branch(desk.worktree)
+        if branch != desk.branch and found.left and may_commit(desk):
+            where = f"the branch {branch}" if branch else "no branch (a detached HEAD)"
+            desk.talk.say(
+                f"note: another branch was checked out while the run worked: its commit is on {where}"
+            )
+
+    def _unmentioned(self) -> Observation | None:
+        """Once: which files that commands made are no part of the change."""
+        made = [named(change.name) for change in self.desk.ledger.candidates if change.after is not None]
+        told = any("kept_out" in turn.meta.get("reasons", "") for turn in self.desk.state.turns)
+        if not made or told:
+            return None
+        rest = f" and {len(made) - 20} more" if len(made) > 20 else ""
+        text = (
+            f"Files that your commands made are not in the commit: {', '.join(made[:20])}{rest}. "
+            'Say <keep path="FILE"/> for those that belong to the change, then finish again.'
+        )
+        return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]}, shown="")
+
+    def _refused_edit(self) -> Observation | None:
+        """Once: that the last edit was refused, or a part of it, so that what it was for is not there."""
+        bench, turns = self.desk.bench, since_words(self.desk.state)
+        if bench.missing:  # said of each such edit
+            turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
+            text = f"Your edit is not complete. {bench.still_missing}"
+        elif self.desk.edit_is_missing:
+            text = (
+                "Your last edit was refused, and nothing has changed since: it is not in the files. Send it again, "
+                "corrected; if it is not needed, finish again."
+            )
+        else:
+            return None
+        if any(REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns):
+            return None
+        return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]}, shown="")
+
+    def failed_check(self) -> CheckFailed | None:
+        """The end of a run whose check, hook or command before the end said no, and that has changed and run nothing
+        since: it would say the same again."""
+        if self.refused is None:
+            return None
+        at, _ = self.refused
+        looks = {tool.name for tool in (*OWN, *self.desk.tools) if tool.needs == "nothing"}
+        quiet = looks | {"finish", "task", "skipped", "correction", "repeated", "unfinished"} | NO
+        for turn in self.desk.state.turns[at:]:
+            kind = turn.meta.get("kind")
+            if turn.role == "user" or (
+                turn.role == "observation" and kind not in quiet and not _is_refused(turn)
+            ):
+                return None
+        return self.given_up("the model changed nothing after that")
+
+    def given_up(self, why: str = "the model stopped with words after that") -> CheckFailed:
+        """The end of a run after a check, hook or command that said no."""
+        assert self.refused is not None
+        return self.refused[1].failure(f"Nothing was committed: {why}. {self._kept()}")
+
+    def _checked(self) -> Observation | None:
+        command = self.desk.request.check
+        if not command:
+            return None
+        from repoagent.edit.checks import Check, run_check
+        from repoagent.tasks.commit import all_seen
+
+        desk = self.desk
+        check = Check(
+            command,
+            desk.settings.number_or_none("check.timeout"),
+            lambda _top, _scratch, argv: self.place.program(argv),
+        )
+        if desk.settings.switch("check.unconfined"):
+            check = replace(check, confine=None)
+        result = run_check(check, desk.worktree, accepted=all_seen(desk), running=desk.talk.running)
+        if result.passed:
+            self.check = result
+            return None
+        return self._refusal(_failure(result, str(desk.worktree.top)), "Put it right, then finish again.")
+
+    def _agreed(self) -> Observation | None:
+        from repoagent.edit.commit import SentBack
+
+        said = self.around.before_finish([change.name for change in self.desk.ledger.changes])
+        return (
+            None if said.ok else self._refusal(SentBack("before_finish", said.text), "Nothing was committed.")
+        )
+
+    def _refusal(self, setback: SentBack, advice: str) -> Observation:
+        """Goes to the model with what it is to do; the third one ends the run."""
+        if refusals(self.desk.state) + 1 >= REFUSALS:
+            raise setback.failure(f"Nothing was committed, after {REFUSALS} tries. {self._kept()}")
+        self.refused = len(self.desk.state.turns), setback
+        return Observation(setback.kind, f"{setback}\n{advice}", ok=False, shown=setback.shown)
+
+    def _kept(self) -> str:
+        """How the run is resumed, and what holds its change."""
+        from repoagent.tasks.commit import GOES_ON
+
+        command = goes_on(self.desk.home.name, self.desk.request.kind)
+        return (
+            GOES_ON.format(command=command) if self.desk.ledger.changes else f"`{command}` goes on from here."
+        )
+
+
+def refusals(state: State) -> int:
+    """How often the end was refused since the user spoke last."""
+    return sum(
+        turn.role == "observation" and turn.meta.get("kind") in NO and turn.meta.get("ok") == "no"
+        for turn in since_words(state)
+    )
+
+
+def since_words(state: State) -> Sequence[Turn]:
+    """The turns since the user spoke last, but for messages."""
+    said = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_beside(turn)]
+    return state.turns[said[-1] :] if said else state.turns
+
+
+def _is_refused(turn: Turn) -> bool:
+    return turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "no"
+
+
+def _failure(result: CheckResult, top: str) -> SentBack:
+    from repoagent.edit.commit import SentBack
+
+    output = result.excerpt().replace(f"{top}/", "").rstrip()
+    sentence = f"The check `{without_secrets(result.command)}` {result.how}. {result.advice}".rstrip()
+    text = f"{sentence} Its output:\n{fence(output, 'output')}\nNothing was committed."
+    return SentBack("check", text, sentence, output)
+
+
+def may_commit(desk: RunContext) -> bool:
+    """Whether the end of this run makes a commit: one that was begun in another mode may have changed something."""
+    return not desk.request.commit.no_commit and desk.gate.mode != "read-only"
+
+
+def unfinished_business(desk: RunContext) -> Sequence[str]:
+    """What speaks against ending with words alone."""
+    found = []
+    mend_plan(desk)
+    if desk.ledger.changes and may_commit(desk):
+        found.append("you have changed files and not finished")
+    if desk.bench.missing:
+        found.append(f"your edit is not complete ({'; '.join(desk.bench.missing.values())} is missing)")
+    elif desk.edit_is_missing:
+        found.append("your last edit was refused and nothing has changed since")
+    if open_tasks(desk.home.plan) and not desk.request.plan_only:
+        found.append("tasks of the plan are open")
+    return found
+
+
+_WAIT = 1.0  # seconds, for a turn that another process does of the same conversation
+
+Overlapping = Literal["leave", "let-go", "whole"]
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """The paths that were taken back; those that were `left` as they are, for somebody has changed the same lines, and
+    which lines; of those `whole` that were taken back with that, the copies of what they held."""
+
+    paths: tuple[str, ...]
+    left: Left = field(default_factory=dict)
+    let_go: tuple[str, ...] = ()
+    copies: tuple[Path, ...] = ()
+
+
+def left(worktree: WorkTree, home: RunDirectory) -> tuple[str, ...]:
+    """The paths that it has changed and not committed, in the order of first change; not those of which nothing is in
+    the files any more, for they are in a stash, say."""
+    return tuple(change.name for change in _settled(worktree, home).present())
+
+
+def _settled(worktree: WorkTree, home: RunDirectory) -> ChangeSet:
+    """The ledger, without what was committed just before the run was ended."""
+    ledger = open_change_set(worktree, home.changes)
+    settle_commit(ledger)
+    return ledger
+
+
+def left_diff(worktree: WorkTree, home: RunDirectory) -> str:
+    """The same as a unified diff, without what else was done to the files."""
+    changes = _settled(worktree, home).present()
+    return canonical_diff(changes, hash_name=worktree.object_format)
+
+
+def take_back(worktree: WorkTree, home: RunDirectory, overlapping: Overlapping = "leave") -> TakenBack:
+    """Take all of it back, out of the index too where it was staged; what else was done to the files stays. A file in
+    which somebody has changed the same lines is left as it is, or, by `overlapping`, let go of, or taken back whole
+    with a copy kept of what it held.
+
+    Raises Refused where the run came with the repository; Busy where a turn of it is at work, and what writing raises;
+    nothing is changed then.
+    """
+    refuse_foreign(home)
+    with locked(home.lock, timeout=_WAIT, what=f"the run {home.name}"):
+        ledger = _settled(worktree, home)
+        paths = tuple(change.name for change in ledger.changes)
+
+        def write_now(changes: Sequence[FileChange]) -> None:
+            if changes:
+                write(worktree, changes, new_edit_id())
+
+        def write_staged(changes: Sequence[FileChange]) -> None:
+            if changes:
+                write_back(worktree, changes, ledger.changes, new_edit_id())
+
+        found = put_back(ledger, paths, write_staged)
+        taken = tuple(path for path in paths if path not in found)
+        if overlapping == "whole" and found:
+            return TakenBack(paths, copies=put_back_whole(ledger, tuple(found), write_now))
+        if overlapping == "let-go" and found:
+            ledger.drop(found)
+            return TakenBack(taken, let_go=tuple(found))
+        return TakenBack(taken, found)
+
+
+def left_as_they_are(left: Left, let_go: str, whole: str) -> str:
+    """Why files were not taken back, and what can be done, in a sentence: the commands that let go of them, and that
+    take them back `whole`."""
+    return (
+        f"left as they are, for the same lines were changed since: {said_of(left)}. Put that right by hand and "
+        f"say it again; or `{let_go}`, which leaves them so; or `{whole}`, which takes those lines back too, and "
+        "keeps a copy"
+    )

@@ -1,0 +1,231 @@
+"""What a run sends: a beginning that stays the same from call to call, then the conversation as it grows.
+
+What a run is told of its environment: the confinement of its commands, in words, and what the top folder shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repoagent.agent.approvals.policy import Gate
+from repoagent.agent.protocol import protocol_text
+from repoagent.agent.sandbox.bubblewrap import writable_roots
+from repoagent.agent.sandbox.launch.paths import within
+from repoagent.agent.state import EDIT, Tool
+from repoagent.config.settings import user_file
+from repoagent.edit.prompt.blocks import facts_block, quoted
+from repoagent.edit.prompt.context_files import USER_FILE, collect, context_parts
+from repoagent.errors import RepoagentError
+from repoagent.git.facts import Facts
+from repoagent.git.files import is_ignored
+from repoagent.llm.model import Part
+from repoagent.storage.atomic import read_regular
+from repoagent.storage.secrets import mask
+from repoagent.tasks.changes.detect import named
+from repoagent.tasks.context import RunContext
+from repoagent.tasks.sandbox import Confinement
+
+if TYPE_CHECKING:
+    pass
+
+
+def system_parts(desk: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts that do not change while the run goes on: how to work and answer, what the person and the repository
+    say to every assistant, and `further` blocks (skills, kinds of agents)."""
+    texts = [prompt_text("run")]
+    if desk.request.plan_only:
+        texts.append(prompt_text("plan"))
+    elif all(tool.name != EDIT for tool in tools):
+        texts.append(prompt_text("look"))
+    texts.append(protocol_text(tools, "changes", native=desk.means.native))
+    found = collect(
+        desk.worktree.top,
+        desk.layout.root,
+        desk.settings.texts("context"),
+        (),
+        desk.bench.why_not,
+        user=user_file(os.environ).with_name(USER_FILE),
+        budget=desk.settings.whole("context_limit"),
+    )
+    for warning in found.warnings:
+        desk.talk.say(f"warning: {warning}")
+    parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(found), *further]
+    parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
+    return (*parts[:-1], replace(parts[-1], cache=True))
+
+
+def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, inside: str = "") -> str:
+    """What a run is told of the repository when it begins, and when the person speaks again and it has changed."""
+    lines = [facts_block(facts)]
+    if changed:
+        shown = ", ".join(map(named, changed[:20])) + (
+            f" and {len(changed) - 20} more" if len(changed) > 20 else ""
+        )
+        lines.append(f"uncommitted work of the person: {shown}")
+    if inside:
+        lines.append(
+            f"the person is in the folder {quoted(inside)}; all paths here start at the top of the repository"
+        )
+    if linked:
+        lines.append(
+            "This is a linked work tree, made for you: files that git ignores (environments, builds) are not in it."
+        )
+    return "The repository, as it is now:\n" + "\n".join(lines)
+
+
+def prompt_text(name: str) -> str:
+    """A text of `work/prompts/`."""
+    return (files("repoagent.tasks") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+
+
+ENVIRONMENT = "environment"  # the kind of its turn
+LISTED = 600  # characters of the listing of the top folder
+MOST = 2  # commands that run tests
+_LARGEST = 1 << 20  # bytes of a file that says how tests are run
+_OURS = frozenset({".git", ".repoagent"})
+_INSTALLED = frozenset({"node_modules"})
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_TARGET = re.compile(rb"^(test|tests|check)[ \t]*:(?!=)", re.MULTILINE)
+_PYTEST = (
+    ("pytest.ini", re.compile(rb"")),
+    ("pyproject.toml", re.compile(rb"^\[tool\.pytest[.\]]", re.MULTILINE)),
+    ("tox.ini", re.compile(rb"^\[pytest\]", re.MULTILINE)),
+    ("setup.cfg", re.compile(rb"^\[tool:pytest\]", re.MULTILINE)),
+)
+
+
+def environment_text(desk: RunContext, place: Confinement) -> str:
+    """What holds for this run. All of it comes from the values that it is run with."""
+    tools = {tool.name for tool in desk.tools}
+    lines = [f"work tree: {named(str(desk.worktree.top))}; system: {_system()}"]
+    if "run" in tools:
+        lines += [f"commands: {sentence}" for sentence in confined_text(place, desk.gate.why_none)]
+    if asks := _asks(desk.gate, runs="run" in tools, edits=EDIT in tools):
+        lines.append(asks)
+    if desk.request.check and EDIT in tools:
+        lines.append(f"check: the run is done only when `{desk.request.check}` passes")
+    names = tuple(_top(desk))
+    if "run" in tools and (tests := list(_tests(desk.worktree.top, names))):
+        lines.append("tests: " + ", ".join(f"`{command}` ({file})" for command, file in tests[:MOST]))
+    lines.append(f"top folder: {_listing(names)}")
+    return "This run:\n" + "\n".join(lines)
+
+
+def confined_text(place: Confinement, why_none: str = "") -> Iterator[str]:
+    """What commands can't do where they are run, a sentence each."""
+    policy = place.policy
+    if place.sandbox is None:
+        yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
+        return
+    home = os.path.realpath(Path.home())
+    rest = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
+    network = "network" if policy.network else "no network (so no `pip install`)"
+    yield (
+        f"in a sandbox: {network}; they can write {_and(place.writable())}; all else{rest} is read-only, `.git` "
+        "too; files with secrets are hidden or empty"
+    )
+    yield from place.sandbox.narrows(policy)
+
+
+def _and(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else f"{words[0]} only"
+
+
+def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
+    """When somebody is asked, or what is refused without a question."""
+    mode = gate.mode
+    if mode == "read-only":
+        return "mode read-only: only commands that do nothing but read are run" if runs else ""
+    if mode == "auto":
+        return "mode auto: commands are refused, for there is no sandbox" if runs and not gate.sandbox else ""
+    asked = ["each edit"] if edits and mode == "ask" else []
+    asked += ["each command that does more than read"] if runs else []
+    rules = ", but for what their rules allow" if gate.allow else ""
+    return f"mode {mode}: the user is asked about {' and '.join(asked)}{rules}" if asked else ""
+
+
+def _system() -> str:
+    """The system, and the version of Python where the name of its program tells it."""
+    try:
+        name = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        name = platform.system()
+    python = re.search(r"python(3\.\d+)$", os.path.realpath(shutil.which("python3") or ""))
+    return f"{name} ({os.uname().machine})" + (f", Python {python[1]}" if python else "")
+
+
+def _top(desk: RunContext) -> Iterator[str]:
+    """The names in the top folder, a folder's with a slash: without those that no model is to see, caches, and what
+    git ignores but environments and installed packages."""
+    top = desk.worktree.top
+    with os.scandir(top) as entries:
+        found = {
+            entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if entry.name not in _OURS
+        }
+    ignored = is_ignored(desk.worktree, list(found))
+    for name in sorted(found, key=lambda name: (name.startswith("."), name)):
+        shown = f"{name}/" if found[name] else name
+        if desk.bench.why_not(shown) is not None or _is_file(top / name / "CACHEDIR.TAG"):
+            continue
+        if name not in ignored or name in _INSTALLED or _is_file(top / name / "pyvenv.cfg"):
+            yield shown
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113  (false for what can't be looked at)
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown: list[str] = []
+    left = LISTED
+    for name in map(named, names):
+        left -= len(name) + 1
+        if left < 0:
+            break
+        shown.append(name)
+    more = len(names) - len(shown)
+    return " ".join([*shown, *([f"and {more} more"] if more else [])]) or "empty"
+
+
+def _tests(top: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The commands that run the project's tests, each with the file that says so. Of what a file says nothing is
+    repeated, for it is data."""
+
+    def text_of(name: str) -> bytes:
+        try:
+            return (read_regular(top / name, most=_LARGEST) or b"") if name in names else b""
+        except RepoagentError:  # a link, or too long: it says nothing here
+            return b""
+
+    for name in _MAKEFILES:
+        if target := _TARGET.search(text_of(name)):
+            yield f"make {target[1].decode()}", name
+            break
+    if _has_test_script(text_of("package.json")):
+        yield "npm test", "package.json"
+    for name, pattern in _PYTEST:
+        if name in names and pattern.search(text_of(name)):
+            own = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
+            yield own if own and os.access(top / own, os.X_OK) else "pytest", name
+            break
+    if "Cargo.toml" in names:
+        yield "cargo test", "Cargo.toml"
+    if "go.mod" in names:
+        yield "go test ./...", "go.mod"
+
+
+def _has_test_script(data: bytes) -> bool:
+    try:
+        script = json.loads(data or b"{}").get("scripts", {}).get("test", "")
+    except (ValueError, AttributeError, RecursionError):
+        return False
+    return isinstance(script, str) and script != "" and "no test specified" not in script

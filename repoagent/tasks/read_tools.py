@@ -1,0 +1,144 @@
+"""The tools to look around, as a run has them: each sees the files as they are now, and the outputs of the run too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.state import Tool
+from repoagent.edit.prompt.blocks import quoted, shown
+from repoagent.edit.prompt.build import masked_tool
+from repoagent.edit.prompt.large_files import read_part
+from repoagent.edit.tools import (
+    files_tool,
+    history_tool,
+    known_or_read,
+    matches_text,
+    neighbors_tool,
+    outline_tool,
+    read_tool,
+    recall_tool,
+    search,
+    search_tool,
+    uses_tool,
+)
+from repoagent.errors import RepoagentError, UsageError
+from repoagent.llm.model import fence
+from repoagent.storage.atomic import read_regular
+from repoagent.tasks.context import RunContext
+
+OUTPUT = "@output/"  # how the path of an output begins, as a model names it
+NOTES_TOKENS = 800
+
+
+def reading_tools(desk: RunContext) -> tuple[Tool, ...]:
+    """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
+    bench = desk.bench
+    looking = [
+        _reads_outputs(desk, _noting(desk, read_tool(bench))),
+        files_tool(bench),
+        _searches_outputs(desk, search_tool(bench)),
+        outline_tool(bench),
+        history_tool(bench),
+        neighbors_tool(bench),
+        uses_tool(bench),
+        recall_tool(bench),
+    ]
+    return tuple(replace(masked_tool(_afresh(desk, tool), bench), replay=False) for tool in looking)
+
+
+def output_name(path: Path) -> str:
+    """How the model names an output of the run."""
+    return OUTPUT + path.name
+
+
+def _afresh(desk: RunContext, tool: Tool) -> Tool:
+    def perform(action: Action) -> Observation:
+        desk.clear()
+        return tool.perform(action)
+
+    return replace(tool, perform=perform)
+
+
+def _noting(desk: RunContext, tool: Tool) -> Tool:
+    """`read`, which says once of each file what was learned about it before."""
+
+    def perform(action: Action) -> Observation:
+        seen = tool.perform(action)
+        if not seen.ok:
+            return seen
+        source = known_or_read(desk.bench, action.args.get("path", ""))
+        desk.shown[source.path] = source.blob
+        if source.path in desk.noted or not desk.settings.switch("memory.enabled"):
+            return seen
+        from repoagent.memory.identity.store import resolve
+        from repoagent.memory.prompt import notes_block
+
+        desk.noted.add(source.path)
+        data = source.data or b""
+        file_memory = resolve(desk.layout, desk.worktree, source.path, data)
+        notes = notes_block(file_memory, NOTES_TOKENS, data=data) if file_memory is not None else ""
+        if not notes.strip():
+            return seen
+        text = f"{seen.text}\nWhat was learned about it before:\n{fence(notes.strip(), 'memory')}"
+        return replace(seen, text=text)
+
+    return replace(tool, perform=perform)
+
+
+def _reads_outputs(desk: RunContext, tool: Tool) -> Tool:
+    def perform(action: Action) -> Observation:
+        path = action.args.get("path", "").strip()
+        if not path.startswith(OUTPUT):
+            return tool.perform(action)
+        return _reporting("read", lambda: _output_part(desk, path, action))
+
+    text = f'{tool.text} An output of this run is path="{OUTPUT}NAME".'
+    return replace(tool, perform=perform, text=text)
+
+
+def _output_part(desk: RunContext, path: str, action: Action) -> Observation:
+    text = _output(desk, path)
+    args = action.args
+    part = read_part(text, args.get("lines", ""), args.get("characters", ""), desk.bench.read_limit)
+    label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
+    return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
+
+
+def _searches_outputs(desk: RunContext, tool: Tool) -> Tool:
+    def perform(action: Action) -> Observation:
+        path = action.args.get("path", "").strip()
+        if not path.startswith(OUTPUT):
+            return tool.perform(action)
+        return _reporting("search", lambda: _output_matches(desk, path, action))
+
+    return replace(tool, perform=perform)
+
+
+def _output_matches(desk: RunContext, path: str, action: Action) -> Observation:
+    pattern = action.args.get("pattern") or action.body.strip()
+    if not pattern.strip():
+        raise UsageError("Say what to search for.")
+    _output(desk, path)  # refuses what is no output
+    found = search(desk.home.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
+    return Observation("search", matches_text(found))
+
+
+def _output(desk: RunContext, path: str) -> str:
+    name = path.removeprefix(OUTPUT)
+    if not re.fullmatch(r"[\w][\w.,+=-]*", name):
+        raise UsageError(f"{path} is no output of this run")
+    data = read_regular(desk.home.output / name)
+    if data is None:
+        raise UsageError(f"there is no output {path} in this run")
+    return shown(data)
+
+
+def _reporting(kind: str, perform: Callable[[], Observation]) -> Observation:
+    try:
+        return perform()
+    except RepoagentError as error:
+        return Observation(kind, str(error), ok=False)

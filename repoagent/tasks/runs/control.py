@@ -1,0 +1,222 @@
+"""What others ask of a run that is alive. It is told by files in its home, and heeds them before its next call.
+
+A run that is deleted: its folder goes, and its conversation is put away, from where it can be brought back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime, timezone
+from pathlib import Path
+
+from repoagent.errors import Busy, NothingDone, Refused, UsageError
+from repoagent.git.worktree import WorkTree
+from repoagent.memory.conversation_changes import change, undo
+from repoagent.memory.conversations import is_reserved, named
+from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.folders import failed, open_folder
+from repoagent.storage.layout import Layout, Warn, to_stderr
+from repoagent.storage.locks import locked
+from repoagent.tasks.runs import inbox, live
+from repoagent.tasks.runs.directory import RunDirectory, goes_on
+from repoagent.tasks.runs.inbox import ENDING, LARGEST
+from repoagent.tasks.runs.list import ELSEWHERE, Run, children, refreshed, runs
+from repoagent.tasks.runs.record import PAUSED, RUNNING
+
+_POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
+
+
+class NotAlive(Refused):
+    """The run has ended or was killed: nobody is there to ask."""
+
+
+class StillAlive(Busy):
+    """The run was waited for in vain."""
+
+
+def message(run: Run, text: str) -> Path:
+    """Put `text` into the inbox of a run; the file. It is read before the next call, in a pause when that is over.
+
+    Raises UsageError for an empty or too long text, NotAlive, Refused.
+    """
+    if not text.strip():
+        raise UsageError("the message is empty")
+    data = text.encode("utf-8", "surrogateescape")
+    if len(data) > LARGEST:
+        raise UsageError(
+            f"the message has {len(data):,} bytes and may have {LARGEST:,}: put it into a file, and name that"
+        )
+    _listening(run, "TEXT")
+    name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S-%f}-{os.urandom(2).hex()}{ENDING}"
+    write_whole(run.home.inbox / name, data)
+    return run.home.inbox / name
+
+
+def stop(run: Run) -> list[Run]:
+    """Ask a run and all that it has delegated to stop; these. Raises NotAlive, Refused."""
+    _listening(run)
+    asked = [run, *_living_below(run)]
+    for each in asked:
+        inbox.ask(each.home.stop)
+    return asked
+
+
+def pause(run: Run) -> list[Run]:
+    """Ask a run and all that it has delegated to stand still; these. Raises NotAlive, NothingDone when it was asked
+    already, Refused."""
+    _listening(run)
+    if inbox.is_there(run.home.pause):
+        raise NothingDone(f"{run.name} was asked to pause already")
+    asked = [run, *_living_below(run)]
+    for each in asked:
+        inbox.ask(each.home.pause)
+    return asked
+
+
+def resume(run: Run) -> list[Run]:
+    """End the pause of a run and of all that it has delegated; these. Raises NotAlive, NothingDone when it is not
+    paused, or paused together with the run that delegated it, Refused."""
+    _listening(run)
+    parent = run.record.parent
+    if parent and inbox.is_there(RunDirectory(run.home.layout, parent).pause):
+        raise NothingDone(f"{run.name} is paused because {parent} is: `repoagent runs resume {parent}`")
+    below = _living_below(run)
+    if not inbox.clear(run.home.pause):
+        raise NothingDone(f"{run.name} is not paused")
+    return [run, *(each for each in below if inbox.clear(each.home.pause))]
+
+
+def end_now(run: Run) -> list[Run]:
+    """Send SIGTERM to the processes of a run and of all that it has delegated; those that got it.
+
+    Only a process of this machine is sent it that holds the lock of the run, is the one that run.json names, and
+    began when that says: never one that has the number by now. Raises NotAlive, Refused when it may not be signalled.
+    """
+    _listening(run)
+    ended = []
+    for each in [run, *_living_below(run)]:
+        told = each.record
+        mine = told.host == live.host() or (told.boot and told.boot == live.boot())
+        try:
+            if each.alive and mine and live.terminate(told.pid, told.born):
+                ended.append(each)
+        except PermissionError as error:
+            raise Refused(
+                f"process {told.pid} of the run {each.name} is another user's, and can't be ended from here"
+            ) from error
+    return ended
+
+
+def wait(run: Run, timeout: float | None = None) -> Run:
+    """Wait until a run is not alive, at most `timeout` seconds; how it is then. Raises StillAlive after that time.
+
+    Whether one of another machine is alive can't be known here: it is returned as it is.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pauses = _pauses()
+    while True:
+        run = refreshed(run)
+        if not run.alive:
+            return run
+        left = _POLL[1] if deadline is None else deadline - time.monotonic()
+        if left <= 0:
+            raise StillAlive(f"{run.name} is still {run.state} after {timeout:g} s")
+        time.sleep(min(next(pauses), left))
+
+
+def _pauses() -> Iterator[float]:
+    pause, longest = _POLL
+    while True:
+        yield pause
+        pause = min(pause * 1.5, longest)
+
+
+def _listening(run: Run, words: str = "") -> None:
+    """Raise NotAlive when nobody can heed what is asked of the run."""
+    state = refreshed(run).state
+    if state not in (RUNNING, PAUSED, ELSEWHERE):
+        kind = run.record.kind
+        how = f"`{goes_on(run.name, kind)}{f' {words}' if words and kind != 'chat' else ''}` goes on with it"
+        raise NotAlive(f"{run.name} is not alive ({state}): {how}")
+
+
+def _living_below(run: Run) -> list[Run]:
+    """The live runs that it has delegated, and those that they have."""
+    everything = runs(run.home.layout)
+    found, waiting, seen = [], [run], {run.name}
+    while waiting:
+        for child in children(waiting.pop(), everything):
+            if child.name not in seen:
+                seen.add(child.name)
+                waiting.append(child)
+                if child.alive:
+                    found.append(child)
+    return found
+
+
+GONE = ".gone-"  # how the name of a folder begins that is being removed
+
+
+def delete(run: Run) -> bool:
+    """Remove the home of a run. Its conversation is put away too if its name is one that the program gave: True then,
+    and `bring_back` finds it.
+
+    Raises Busy when the run is alive, Refused where it can't be removed.
+    """
+    home = run.home
+    put_away = False
+    with ExitStack() as held:
+        if home.folder.is_dir() and not home.folder.is_symlink():
+            try:
+                held.enter_context(locked(home.lock, timeout=0.5, what=f"the run {run.name}"))
+            except Busy as error:
+                raise Busy(
+                    f"{run.name} is alive: `repoagent runs stop {run.name}` first, then delete it"
+                ) from error
+        if is_reserved(run.name):
+            place = named(home.layout, run.name)
+            data = read_regular(place.path)
+            if data is not None:
+                change(home.layout, place, data, None, "delete")
+                put_away = True
+        _remove(home)
+    return put_away
+
+
+def sweep_away(home: RunDirectory) -> None:
+    """What a run whose home was removed under it has written there since: without its lock it is no home."""
+    if home.folder.is_dir() and not os.path.lexists(home.lock):
+        _remove(home)
+
+
+def bring_back(layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr) -> RunDirectory:
+    """Bring the conversation of a deleted run back, by its whole name; its home. Raises NothingDone when it is there,
+    UsageError when there was none, Refused."""
+    place = named(layout, name)
+    if place.path.exists():
+        raise NothingDone(f"the conversation of {place.name} is there: nothing is to be brought back")
+    undo(layout, worktree, place, warn=warn)
+    return RunDirectory(layout, place.name)
+
+
+def _remove(home: RunDirectory) -> None:
+    """Take the folder out of sight at once, then what is in it away; what a kill leaves of that goes the next time."""
+    try:
+        with open_folder(home.layout.runs) as parent:
+            aside = f"{GONE}{os.urandom(6).hex()}"
+            try:
+                os.rename(home.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
+            except FileNotFoundError:
+                return
+            with os.scandir(parent) as found:
+                gone = [entry.name for entry in found if entry.name.startswith(GONE)]
+        for name in gone:
+            shutil.rmtree(home.layout.runs / name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise failed("remove", home.folder, error) from error

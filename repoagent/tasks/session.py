@@ -1,0 +1,517 @@
+"""A run at work: its tools, the loop, and what is heeded between two calls of the model.
+
+One run, from the person's words to its end: the table is laid, the loop goes on, and what came of it is said.
+
+A checkpoint of a conversation at the person's wish, between two turns.
+
+The first request of a run as it would be sent. Nothing is sent, and nothing stays in the repository.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.context_window.checkpoint import tokens
+from repoagent.agent.context_window.window import shown_turns
+from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.loop import LoopEvent, Outcome, load_agent
+from repoagent.agent.loop import run as run_loop
+from repoagent.agent.native_tools import schemas
+from repoagent.agent.plan.file import plan_news, read_plan
+from repoagent.agent.python_kernel import KernelSession, python_tool
+from repoagent.agent.state import EDIT, State, Tool, beside, open_state
+from repoagent.config.settings import Settings
+from repoagent.dataclass import dataclass
+from repoagent.edit.model_setup import ModelSetup, wants_tools
+from repoagent.errors import ModelError, NothingDone, Refused, RepoagentError
+from repoagent.git.files import read_source
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import OnText, Part, Reply, Request, Usage, display_name
+from repoagent.llm.registry import open_model
+from repoagent.llm.usage import Limits, Meter
+from repoagent.storage.jsonl import now
+from repoagent.storage.layout import Layout, ensure
+from repoagent.storage.secrets import mask
+from repoagent.tasks import toolset
+from repoagent.tasks.context import (
+    RunContext,
+    RunInterface,
+    RunRequest,
+    is_draft_pending,
+    shown_in,
+    written_by,
+)
+from repoagent.tasks.finish import Finishing, mend_plan, since_words, unfinished_business
+from repoagent.tasks.model_requests import Sending
+from repoagent.tasks.prompt import system_parts
+from repoagent.tasks.runs.control import sweep_away
+from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+from repoagent.tasks.runs.inbox import unread
+from repoagent.tasks.runs.list import Run, refreshed
+from repoagent.tasks.runs.live import Live, living
+from repoagent.tasks.runs.record import ENDS, About, Record
+from repoagent.tasks.sandbox import Confinement, confinement
+from repoagent.tasks.skills import skill_tool, skills_block
+from repoagent.tasks.start import begun, create_context
+from repoagent.tasks.subagents.tool import SubagentPool, delegate_tools, merge_changes
+from repoagent.tasks.subagents.types import kinds_block
+from repoagent.tasks.toolset import fitted, tools_of
+from repoagent.tasks.user_hooks import UserHooks
+from repoagent.tasks.worktree import refuse_vain, standing
+
+if TYPE_CHECKING:
+    from repoagent.edit.checks import CheckResult
+
+SHOWN = 7  # characters of a commit's id
+SHORT = 0.1  # of what a model takes of a conversation: as much is kept beside a checkpoint
+
+
+@dataclass
+class RunSession:
+    """One run, from its first call to its end."""
+
+    desk: RunContext
+    live: Live
+    place: Confinement
+    state: State
+    sending: Sending | None = None
+    shop: CommandRunner | None = None
+    room: KernelSession | None = None
+    nursery: SubagentPool | None = None
+    around: UserHooks | None = None
+    finishing: Finishing | None = None
+    insisted: bool = False
+
+    def go(self) -> Outcome:
+        """The end of the run. Raises NothingDone when the model rejects the task: what it had changed is taken back."""
+        desk = self.desk
+        with ExitStack() as open_things:
+            blocks = self._lay_out_tools(open_things)
+            adopted = (
+                merge_changes(desk, self.live.adopted) if self.state.turns and not desk.request.parent else ""
+            )
+            if is_draft_pending(self.state):
+                desk.dropped = "it is kept only while the run works"
+            self.state = begun(desk, self.state, self.place, adopted)
+            self.sending = sending = self._sending(blocks)
+            desk.shown.update(shown_in(self.state, written_by(desk)))
+            for turn in since_words(self.state):
+                if turn.role == "observation" and turn.meta.get("kind") == EDIT:
+                    desk.note_edit(
+                        ok=turn.meta.get("ok") != "no", reasons=turn.meta.get("reasons", "").split()
+                    )
+            agent = load_agent(desk.request.agent)(
+                desk.means.model, desk.means.meter, sending.render,
+                on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
+                on_reply=sending.kept,
+                recall=lambda query: _recall(desk, query),
+            )  # fmt: skip
+            try:
+                outcome = run_loop(
+                    agent,
+                    desk.tools,
+                    self.state,
+                    before_answer=self._insist,
+                    before_turn=self._before_turn,
+                    on_event=self._event,
+                )
+            except (RepoagentError, OSError):
+                self._refuse_lost()  # the cause, where files of ours are missing
+                self._say_committed()
+                raise
+            except KeyboardInterrupt:
+                self._say_committed()
+                raise
+        if outcome.kind == "rejected":
+            self._take_back()
+            self._say_committed()
+            raise NothingDone(f"the model declined: {outcome.text}")
+        return outcome
+
+    def first(self) -> Request:
+        """The first request as `go` would send it; nothing is sent."""
+        with ExitStack() as open_things:
+            blocks = self._lay_out_tools(open_things)
+            state = begun(self.desk, self.state, self.place)
+            (request,) = self._sending(blocks).render(state)
+        return request
+
+    def compact(self) -> State:
+        """The state with a checkpoint now, which stands for what is older from the next call on. Raises NothingDone
+        where all of it would be kept beside the checkpoint."""
+        with ExitStack() as open_things:
+            blocks = self._lay_out_tools(open_things)
+            sending = self._sending(blocks)
+            size = tokens(sending.window.turns(self.state))
+            if size < SHORT * sending.window.budget:
+                raise NothingDone(f"the conversation is short (about {size:,} tokens): it is sent as it is")
+            return sending.ready(self.state, force=True)
+
+    def _sending(self, blocks: Sequence[Part]) -> Sending:
+        desk = self.desk
+        offered = schemas(desk.tools) if desk.means.native else ()
+        return Sending(desk, system_parts(desk, desk.tools, blocks), offered)
+
+    def _lay_out_tools(self, open_things: ExitStack) -> list[Part]:
+        """Make the tools; the parts of the prompt that tell of skills and children."""
+        desk, request = self.desk, self.desk.request
+        self.around = toolset.around(desk, self.place)
+        skills = toolset.skills(desk)
+        self.finishing = Finishing(desk, self.around, self.place)
+        own = tools_of(desk, self.finishing, self._after_edit)
+        self.shop, commands = toolset.commands(desk, self.place)
+        open_things.callback(self.shop.close)
+        further: list[Tool] = [*commands, *([skill_tool(skills)] if skills else [])]
+        self.room = toolset.python(desk, self.place, self.shop, self.state.turns)
+        if self.room is not None:
+            open_things.callback(self.room.close)
+            further.append(python_tool(self.room))
+        further += toolset.pages(desk, self.place)
+        parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
+        if not request.parent:  # a child has neither plug-ins nor children
+            further += [self._watched(tool) for tool in toolset.plugins(desk, (*own, *further))]
+            names = frozenset(tool.name for tool in (*own, *further))
+            kinds = toolset.kinds(desk)
+            self.nursery = SubagentPool(desk, kinds, names, desk.means.model.spec)
+            open_things.callback(self.nursery.close)
+            wait = next((tool for tool in further if tool.name == "wait"), None)
+            further = [tool for tool in further if tool.name != "wait"]
+            further += delegate_tools(self.nursery, wait)
+            parts.append(Part(kinds_block(kinds), "agents"))
+        desk.tools = fitted(desk, own, further)
+        return parts
+
+    def _watched(self, tool: Tool) -> Tool:
+        """A tool of somebody else's: what files it changes is noticed, as with a command."""
+
+        def perform(action: Action) -> Observation:
+            if self.shop is None:
+                return tool.perform(action)
+            look_again = self.shop.look()
+            seen = tool.perform(action)
+            return replace(seen, text="\n".join(filter(None, [seen.text, look_again()])))
+
+        return replace(tool, perform=perform)
+
+    def _before_turn(self, state: State) -> State:
+        """The state with what was said or has happened since the last reply, and with a checkpoint when one is due."""
+        desk, meter = self.desk, self.desk.means.meter
+        self._refuse_lost()
+        self.live.turn(turns=meter.attempts, doing="asking the model", usage=meter.usage, cost=meter.cost)
+        desk.talk.progress("turn", {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost})
+        for turn in self._news(state):
+            state = state.with_turn(turn)
+        state = replace(state, plan=mask(read_plan(desk.home.plan).text) if desk.home.plan.exists() else "")
+        if self.sending is None:
+            return state
+        ready = self.sending.ready(state)
+        if len(ready.turns) > len(state.turns):
+            desk.drop_draft("a checkpoint replaced earlier turns")
+            if said := self._dropped():
+                ready = ready.with_turn(beside("observation", mask(said), "notice"))
+        return ready
+
+    def _dropped(self) -> str:
+        """What the model has to be told of what was kept of a refused edit, which the user is told too."""
+        if why := self.desk.dropped:
+            self.desk.talk.say(f"note: what fits of the refused edit is not kept any more: {why}")
+        return self.desk.take_dropped()
+
+    def _news(self, state: State) -> Iterator[Turn]:
+        """Messages, what the person has edited in the plan, what has ended in the background, and `before_turn`."""
+        desk = self.desk
+        paused = self.live.paused
+        messages = self.live.control()
+        desk.means.meter.started += self.live.paused - paused  # a pause counts for no limit on time
+        for message in messages:
+            if any(turn.meta.get("message") == message.name for turn in state.turns):
+                continue
+            said = beside("user", mask(message), "message")
+            desk.talk.note("a message came")
+            yield Turn("user", said.text, {**said.meta, "message": message.name, "time": now()})
+        mend_plan(desk)
+        try:
+            news = plan_news(desk.home.plan, state.turns, [tool.name for tool in desk.tools], state.nonce)
+        except Refused as error:  # a person has put something else in its place just now
+            desk.talk.say(f"warning: {error}")
+            news = None
+        if news is not None:
+            yield news
+        desk.drop_if_changed(partial(read_source, desk.worktree))
+        happened = [
+            self._dropped(),
+            *(self.shop.notices() if self.shop else ()),
+            *(self.room.notices() if self.room else ()),
+            *(self.nursery.notices() if self.nursery else ()),
+        ]
+        if self.around is not None:
+            happened.append(self.around.before_turn(desk.means.meter.attempts + 1))
+        if text := "\n\n".join(filter(None, happened)):
+            yield beside("observation", mask(text), "notice")
+
+    def _after_edit(self, paths: Sequence[str]) -> str:
+        """What the person's command after each edit says, and what it changed itself, as a formatter does."""
+        if self.around is None or self.shop is None or self.around.edit_command is None:
+            return ""
+        look_again = self.shop.look()
+        said = self.around.after_edit(paths, self.desk.means.meter.attempts)
+        return "\n".join(filter(None, [said, look_again()]))
+
+    def _event(self, event: LoopEvent) -> None:
+        if event.kind == "action" and event.action is not None:
+            self._refuse_lost()
+            meter = self.desk.means.meter
+            what = " ".join([event.action.kind, *event.action.args.values()]).strip()
+            self.live.turn(turns=meter.attempts, doing=what, usage=meter.usage, cost=meter.cost)
+        self.live.committed(self.desk.commits)
+        self.desk.talk.event(event)
+
+    def _refuse_lost(self) -> None:
+        """Raise Refused where the run's own folder was removed under it: what it has changed could not be kept apart
+        from other work any more. The conversation stands again, whole, where a turn was added since."""
+        if not self.live.lost:
+            return
+        desk = self.desk
+        sweep_away(desk.home)
+        names = [change.name for change in desk.ledger.changes]
+        said = "nothing that it changed is uncommitted"
+        if names:
+            said = f"changed and not committed, and yours now: {', '.join(names)}"
+        if desk.home.conversation.exists():
+            ensure(desk.layout)
+            said += f"; what was said is in {desk.home.conversation}"
+        raise Refused(
+            f"the folder of the run {desk.home.name} was removed while it worked (by `git clean -x`, say), so it "
+            f"was ended: {said}"
+        )
+
+    def _insist(self, state: State) -> Observation | None:
+        """Words alone while something is unfinished: asked once whether that is the end. What the person has said
+        meanwhile is answered, too. Raises CheckFailed where they are all that comes after a check that failed."""
+        self._refuse_lost()
+        if unread(self.desk.home):
+            text = "The person has said something meanwhile: hear it first."
+            return Observation("unfinished", text, ok=True)
+        failed = (
+            self.finishing.failed_check() if self.finishing and self.desk.request.kind != "chat" else None
+        )
+        if failed is not None:
+            raise failed
+        business = unfinished_business(self.desk)
+        if not business:
+            return None
+        if self.insisted:
+            if self.finishing and self.finishing.refused and self.desk.request.kind != "chat":
+                raise self.finishing.given_up()
+            return None
+        self.insisted = True
+        text = (
+            f"Your reply asks for nothing, but {' and '.join(business)}. Go on, or `finish`; if you need an answer "
+            "from the person first, ask again in plain words."
+        )
+        return Observation("unfinished", text, ok=False, shown="")
+
+    def _say_committed(self) -> None:
+        """Which commits stay of a run that comes to no good end: with one for each edit there may be some."""
+        if made := self.desk.commits:
+            names = ", ".join(commit[:SHOWN] for commit in made)
+            self.desk.talk.say(
+                f"note: committed before that: {names} (`repoagent undo` takes the last one back)"
+            )
+
+    def _take_back(self) -> None:
+        """What was changed and not committed, for a task that comes to nothing."""
+        from repoagent.tasks.changes.revert import put_back
+        from repoagent.tasks.edit_tool import write_back
+        from repoagent.tasks.finish import left_as_they_are
+
+        desk = self.desk
+        paths = [change.name for change in desk.ledger.changes]
+        if not paths:
+            return
+        if desk.gate.mode == "read-only":
+            desk.talk.say(
+                "note: what the run has changed before is still in your files: this run is read-only"
+            )
+            return
+        try:
+            left = put_back(
+                desk.ledger,
+                paths,
+                lambda changes: write_back(
+                    desk.worktree, changes, desk.ledger.changes, f"{desk.home.name}-back"
+                ),
+            )
+            if left:
+                again = f"repoagent runs restore {desk.home.name}"
+                sentence = left_as_they_are(left, f"{again} --let-go", f"{again} --whole")
+                desk.talk.say(f"warning: {sentence}")
+        except RepoagentError as error:
+            desk.talk.say(f"warning: what the run has changed is still in your files ({error})")
+
+
+def _recall(desk: RunContext, query: str) -> list[str]:
+    from repoagent.memory.search.search import search_memory
+
+    return search_memory(desk.layout, query, without=desk.home.conversation)
+
+
+Kind = Literal["done", "answered", "unfinished"]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended: "unfinished" with words alone while its change was not committed or tasks were open, or when
+    its last edit was refused. `text` is its last word, `words` what else its last reply says, `messages` what it told
+    the user on the way, `commits` what it has committed, `left` the paths that it has changed and not committed,
+    `left_out` the files that its commands made and that are no part of the change, `check` how the check ended that
+    the commit has passed, `turns` the model calls; seconds are wall time without the user's."""
+
+    kind: Kind
+    name: str
+    text: str
+    model: str
+    usage: Usage
+    turns: int
+    cost: float | None
+    seconds: float
+    commits: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    words: str = ""
+    messages: tuple[str, ...] = ()
+    check: CheckResult | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def run(
+    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, ready: ModelSetup
+) -> RunOutcome:
+    """Do one run, or go on with it. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
+    conversation, and what was changed, are kept then, and the same run can be gone on with. Raises Refused for a run
+    that came with the repository."""
+    started = time.monotonic()
+    store = layout(worktree)
+    ensure(store)
+    home = RunDirectory(store, request.name)
+    refuse_foreign(home)
+    refuse_vain(worktree, request)
+    meter = ready.meter
+    if meter.book is not None:
+        meter.book = meter.book.about(request.name, str(worktree.top), ())
+    with living(home, _about(worktree, request, ready), warn=talk.say) as live:
+        place = confinement(worktree, store, settings, request, home.folder / "scratch")
+        desk = create_context(worktree, request, settings, talk, ready, home, place)
+        desk.commits[:] = [commit for commit in desk.commits if commit not in live.record.commits]
+        live.committed(desk.commits)
+        try:
+            work = RunSession(desk, live, place, open_state(home.conversation))
+            outcome = work.go()
+        finally:  # the last call counts too
+            live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
+        kind = _kind(desk, outcome)
+        live.ended(kind, outcome.text, commits=desk.commits)
+    left = standing(worktree, desk.ledger).left
+    return RunOutcome(
+        kind, request.name, outcome.text, display_name(ready.model.spec), meter.usage, meter.attempts, meter.cost,
+        time.monotonic() - started - talk.waited, tuple(desk.commits), left,
+        outcome.words, outcome.messages, work.finishing.check if work.finishing else None,
+        tuple(change.name for change in desk.ledger.candidates if change.after is not None),
+    )  # fmt: skip
+
+
+def _kind(desk: RunContext, outcome: Outcome) -> Kind:
+    """What a run came to. In a chat, and from a child, words are an answer whatever is open."""
+    alone = desk.request.kind == "run" and not desk.request.parent
+    if outcome.kind == "answered":
+        return "unfinished" if alone and unfinished_business(desk) else "answered"
+    if desk.bench.missing:
+        return "unfinished"
+    nothing = not desk.commits and not desk.ledger.changes
+    return "unfinished" if alone and nothing and desk.edit_is_missing else "done"
+
+
+def _about(worktree: WorkTree, request: RunRequest, ready: ModelSetup) -> About:
+    limits = ready.meter.limits
+    return About(
+        request.prompt,
+        kind=request.kind,
+        parent=request.parent,
+        model=display_name(ready.model.spec),
+        mode=request.mode,
+        worktree=str(worktree.top),
+        branch=request.branch,
+        said=request.said,
+        limits={
+            "cost": limits.cost,
+            "tokens": limits.tokens,
+            "turns": limits.turns,
+            "seconds": limits.seconds,
+        },
+    )
+
+
+def compact(
+    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, ready: ModelSetup
+) -> tuple[int, int]:
+    """Have the model sum up what was said so far: about how many tokens the turns took before, and take now.
+
+    Where it can't be asked, or gives nothing usable, the checkpoint is made of what the program knows. Raises
+    NothingDone where the conversation is short, Busy where a turn is at work, and what writing raises.
+    """
+    store = layout(worktree)
+    home = RunDirectory(store, request.name)
+    before = refreshed(Run(home, Record(name=request.name), ""), warn=talk.say).record
+    about = About("", kind=request.kind, mode=request.mode, worktree=str(worktree.top))
+    with living(home, about, warn=talk.say) as live:
+        place = confinement(worktree, store, settings, request, home.folder / "scratch")
+        desk = create_context(worktree, request, settings, talk, ready, home, place)
+        state = open_state(home.conversation)
+        took = tokens(shown_turns(state.turns))
+        try:
+            state = RunSession(desk, live, place, state).compact()
+        finally:
+            live.ended(before.state if before.state in ENDS else "stopped", before.text)  # as it was
+    return took, tokens(shown_turns(state.turns))
+
+
+@dataclass(frozen=True)
+class _Unasked:
+    """Stands for the model, which needs a key to be opened."""
+
+    spec: str
+    context_tokens: int | None = None
+    takes: frozenset[str] = frozenset()
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        raise ModelError("this model is not to be asked")
+
+
+def first_request(
+    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, spec: str
+) -> Request:
+    """What the first call of the new run `request` would send to the model `spec`; no key is needed.
+
+    What the user's `run.before_turn` says is not in it. Raises what beginning a run does.
+    """
+    store = layout(worktree)
+    takes = open_model(settings, spec=spec).takes if wants_tools(settings, spec) else frozenset[str]()
+    ready = ModelSetup(settings, _Unasked(spec, takes=takes), Meter(Limits()))
+    with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
+        base = Path(name).resolve()
+        home = RunDirectory(Layout(base / ".repoagent", base), request.name)
+        with living(home, About(request.prompt)) as live:
+            place = confinement(worktree, store, settings, request, home.folder / "scratch")
+            desk = create_context(worktree, request, settings, talk, ready, home, place)
+            desk.layout = store  # of the repository, as far as it is read
+            found = RunSession(desk, live, place, State()).first()
+            live.ended("stopped", "")
+    return found

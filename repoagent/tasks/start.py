@@ -1,0 +1,159 @@
+"""How a run begins: what is on its table, and what its conversation has to say before the first call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from repoagent.agent.loop import why_skipped
+from repoagent.agent.protocol import parse
+from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, beside, steps
+from repoagent.config.settings import Settings
+from repoagent.edit.guards.scope import gate
+from repoagent.edit.model_setup import ModelSetup, attachments
+from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.tools import ToolContext, read_limit
+from repoagent.errors import UsageError
+from repoagent.git.facts import current_branch, gather
+from repoagent.git.index import read_status
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.conversation import Turn
+from repoagent.storage.jsonl import now
+from repoagent.storage.secrets import mask
+from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.interrupted import interrupted, settle_commit
+from repoagent.tasks.context import RunContext, RunInterface, RunRequest
+from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.sandbox import Confinement
+from repoagent.tasks.toolset import approvals
+from repoagent.tasks.worktree import place_of_person
+from repoagent.uses.request_symbols import locate
+
+NAMES = "names"  # the kind of the turn that says where names are defined
+# What is not done again after a kill without a word: nobody knows how far it came.
+ACTS = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
+
+
+def create_context(  # noqa: PLR0917  (what a run is made of)
+    worktree: WorkTree,
+    request: RunRequest,
+    settings: Settings,
+    talk: RunInterface,
+    ready: ModelSetup,
+    home: RunDirectory,
+    place: Confinement,
+) -> RunContext:
+    """The desk of a run; what it has changed before is on it."""
+    edits = EditRequest(
+        request.prompt,
+        (),
+        scope="repo",
+        create=True,
+        parse_check=settings.switch("edit.parse_check"),
+        allow_sensitive=request.allow_sensitive,
+        sensitive=settings.texts("edit.sensitive"),
+        commit=request.commit,
+    )
+    form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
+    bench = ToolContext(
+        worktree, edits, Draft({}), set(), gate(worktree.top, ()),
+        form=form, read_limit=read_limit(ready.context_tokens), goes_on="",
+        conversation=home.conversation, attachments=attachments(ready, home.output), drafts=True,
+    )  # fmt: skip
+    approval = approvals(home, settings, request, place, talk.approve)
+    ledger = open_change_set(worktree, home.changes)
+    made = settle_commit(ledger)
+    commits = [made] if made is not None else []
+    return RunContext(
+        worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval,
+        commits=commits, branch=current_branch(worktree), unseen=bool(ledger.changes or commits),
+    )  # fmt: skip
+
+
+def begun(desk: RunContext, state: State, place: Confinement, adopted: str = "") -> State:
+    """The state with what the person says, and what there is to know of the repository and of `place`, where that has
+    changed; before that, what was `adopted` of children.
+
+    Raises UsageError where there is neither a conversation nor a prompt.
+    """
+    request = desk.request
+    state = _with_interrupted(state, desk.tools, anew=bool(request.prompt))
+    if request.prompt:
+        meta = {"time": now(), "run": desk.home.name}
+        state = state.with_turn(Turn("user", mask(request.prompt), meta))
+    elif not state.turns:
+        raise UsageError(f'there is nothing to go on with in {desk.home.name}: say repoagent run "PROMPT"')
+    for said in (adopted, *_meanwhile(desk, state)):
+        if not said:
+            continue
+        state = state.with_turn(beside("observation", mask(said), "notice"))
+    located = _locating(desk, state)
+    own = {name for change in desk.ledger.changes for name in (change.path, change.old_path)}
+    repository = repository_text(
+        gather(desk.worktree),
+        sorted(path for path in read_status(desk.worktree).changed if path not in own),
+        linked=bool(request.worktree),
+        inside=place_of_person(desk.worktree.top),
+    )
+    for kind, text in ((ENVIRONMENT, mask(environment_text(desk, place))), ("repository", mask(repository))):
+        told = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
+        if not told or told[-1] != text:
+            state = state.with_turn(beside("observation", text, kind))
+    if names := located():
+        state = state.with_turn(beside("observation", mask(names), NAMES))
+    return state
+
+
+def _locating(desk: RunContext, state: State) -> Callable[[], str]:
+    """Begins to look where the names of the prompt are defined, but for those of which it was said before."""
+    told = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
+    known = re.findall(r"^`(.+?)`: ", told, re.MULTILINE)
+    return locate(desk.worktree, desk.request.prompt, desk.bench.why_not, known)
+
+
+def _meanwhile(desk: RunContext, state: State) -> list[str]:
+    """What became of the files since the run was last at work, as far as it is about its own change."""
+    said = [interrupted(desk.ledger)]
+    if gone := desk.ledger.vanished():
+        said.append(
+            f"Your changes of {', '.join(gone)} are not in the files any more: somebody has taken them back. Make them "
+            "again if they are still wanted."
+        )
+    edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
+    if edited and not desk.ledger.is_kept:
+        desk.ledger.drop(())  # so that it is said once
+        said.append(
+            "This conversation goes on without the folder of its run, perhaps on another machine: what it says was "
+            "changed may not be in these files, and none of it counts as your change. Look at the files first."
+        )
+    return said
+
+
+def first_words(state: State) -> str:
+    """What the person asked for first: a recording of the run goes by it."""
+    return next((turn.text for turn in state.turns if turn.role == "user"), "")
+
+
+def _with_interrupted(state: State, tools: Sequence[Tool], *, anew: bool) -> State:
+    """The state of a run that was killed while it did something that is not to be done again unasked; or, when the
+    person speaks `anew`, that was stopped before it did what its reply says."""
+    found = steps(state.turns)
+    if not found or len(found[-1].observations) > len(found[-1].performed):
+        return state
+    step = found[-1]
+    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    actions = parse(step.reply.text, by_name.keys(), nonce=state.nonce).actions
+    waiting = actions[len(step.performed) :]
+    if not waiting or why_skipped(by_name[waiting[0].kind], waiting[0], step.performed):
+        return state
+    if waiting[0].kind in ACTS:
+        text = (
+            f"This was interrupted: the run was ended while `{waiting[0].kind}` was at work, or before. How far it "
+            "came is not known; what it printed is lost. Look, and do it again if it is still wanted."
+        )
+    elif anew and waiting[0].kind not in ENDS | QUIET:
+        text = "You were stopped before this was done. The person speaks now."
+    else:
+        return state
+    return state.with_turn(Turn("observation", text, {"kind": waiting[0].kind, "ok": "no"}))

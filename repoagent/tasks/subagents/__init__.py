@@ -1,0 +1,1 @@
+"""Sub-agents: runs that a run delegates to. Read tool.py first."""

@@ -1,0 +1,353 @@
+"""What a run is given beyond reading and editing: commands and their sandbox, skills, kinds, plug-ins, and the person's
+own commands around the loop.
+
+The action `write`: a file beside the repository, for what is tried out and thrown away.
+
+The tools of a run: which there are, and which of them this one may use.
+
+The check that has to succeed before a commit, out of the configuration; light to import where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Asker, Gate, kept_rules
+from repoagent.agent.approvals.rules import rules
+from repoagent.agent.context_window.truncate import spilling
+from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.exec.tools import command_tools
+from repoagent.agent.plan.file import task_tool
+from repoagent.agent.python_kernel import GONE, KernelSession, interpreter
+from repoagent.agent.sandbox.backends import Landlock, why_none
+from repoagent.agent.sandbox.bubblewrap import why_ended
+from repoagent.agent.sandbox.policy import scrubbed
+from repoagent.agent.state import EDIT, Tool
+from repoagent.config.settings import Settings, user_file
+from repoagent.edit.commit import new_edit_id
+from repoagent.errors import RepoagentError, UsageError, install_extra
+from repoagent.git.files import FileChange
+from repoagent.git.process import git
+from repoagent.llm.conversation import Turn
+from repoagent.storage import jsonl
+from repoagent.storage.atomic import write_whole
+from repoagent.storage.layout import Layout
+from repoagent.storage.secrets import mask
+from repoagent.tasks.changes.detect import named
+from repoagent.tasks.changes.revert import change_tools
+from repoagent.tasks.changes.snapshot import Guard, watch
+from repoagent.tasks.context import DRAFT, RunContext, RunRequest
+from repoagent.tasks.edit_tool import write, writing_tool
+from repoagent.tasks.finish import Finishing
+from repoagent.tasks.hidden_files import are_blobs, unshown
+from repoagent.tasks.plugins import plugin_tools
+from repoagent.tasks.read_tools import output_name, reading_tools
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.sandbox import Confinement, Explainer, hidden_from
+from repoagent.tasks.skills import Skill, find_skills, skill_places
+from repoagent.tasks.subagents.types import AgentType, find_kinds
+from repoagent.tasks.user_hooks import UserHooks
+
+SAID = 5  # withheld files that are named
+Say = Callable[[str], None]
+
+
+def approvals(
+    home: RunDirectory, settings: Settings, request: RunRequest, place: Confinement, asker: Asker
+) -> Gate:
+    """The gate of this run: the person's rules, its mode, and who is asked."""
+    mine = user_file(os.environ)
+    unheld = request.plan_only and not place.name  # then no sandbox keeps a command from writing
+    allowed = dict.fromkeys((*settings.texts("run.allow"), *kept_rules(mine), *request.allow))
+    denied = dict.fromkeys((*settings.texts("run.deny"), *kept_rules(mine, "run.deny")))
+    return Gate(
+        "read-only" if unheld else request.mode,
+        asker,
+        allow=rules(allowed),
+        deny=rules(denied),
+        remember=partial(keep_rules, place.policy.top),
+        audit=partial(_record, home.layout, request.name),
+        sandbox=place.name,
+        why_none="the sandbox was turned off."
+        if not request.confine
+        else why_none()
+        if not place.name
+        else "",
+        top=place.policy.top,
+        writable=(place.policy.scratch, *place.policy.also_write),
+        kept=(*place.policy.keep, *place.policy.shield),
+        path=os.environ.get("PATH"),
+        off_limits=place.withheld.why_not,
+        withheld=place.withheld,
+        blobs=partial(are_blobs, place.withheld.worktree),
+    )
+
+
+def shop_of(desk: RunContext, place: Confinement) -> CommandRunner:
+    """Where commands of this run are run."""
+    env = scrubbed(os.environ, place.policy)
+
+    @cache
+    def variables() -> dict[str, str]:
+        excluded = [path for path, known in place.withheld().items() if known == "excluded"]
+        return unshown(desk.worktree, desk.home.folder / "attributes", excluded, env)
+
+    return CommandRunner(
+        desk.worktree.top,
+        desk.home.output,
+        env,
+        desk.gate,
+        wrap=place.wrap,
+        unshown=variables,
+        why_ended=why_ended,
+        seconds_left=lambda: desk.means.meter.seconds_left,
+        watch=watch(
+            desk.worktree,
+            desk.ledger,
+            desk.talk.say,
+            partial(_record_all, desk.layout, desk.home.name),
+            _guard(desk),
+        ),
+        audit=partial(_record, desk.layout, desk.home.name),
+        shown_as=output_name,
+        explain=Explainer(place),
+        running=desk.talk.running,
+        timeout=desk.settings.number("run.timeout"),
+    )
+
+
+def keep_rules(top: Path, patterns: Sequence[str]) -> None:
+    """Add `patterns` to `run.allow` in the configuration of the git directory of `top`, which no clone brings along.
+    Raises UsageError for a pattern of several lines, GitError where it can't be written."""
+    for pattern in patterns:
+        if pattern.splitlines() != [pattern]:
+            raise UsageError(f"{pattern!r} can't be kept as a rule: it is empty, or more than one line")
+    key = "repoagent.run.allow"
+    known = git(top, "config", "--local", "-z", "--get-all", key, ok=(0, 1)).split(b"\0")
+    for pattern in dict.fromkeys(patterns):
+        if pattern.encode("utf-8", "surrogateescape") not in known:
+            git(top, "config", "--local", "--add", key, pattern, read_only=False)
+
+
+def _guard(desk: RunContext) -> Guard:
+    from repoagent.tasks.edit_tool import write
+
+    def agreed(paths: Sequence[str]) -> None:
+        for path in paths:
+            change = desk.ledger.of(path)
+            if change is not None:
+                desk.agreed[path] = change.after
+        desk.deletions.update(paths)
+
+    return Guard(
+        desk.ledger,
+        desk.talk.say,
+        desk.talk.approve,
+        lambda changes: write(desk.worktree, changes, new_edit_id()),
+        agreed,
+        sensitive=desk.request.allow_sensitive,
+    )
+
+
+def commands(desk: RunContext, place: Confinement) -> tuple[CommandRunner, tuple[Tool, ...]]:
+    """The tools `run`, `wait` and `kill`, and the shop they work in."""
+    shop = shop_of(desk, place)
+    for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
+        desk.talk.say(f"note: {sentence}")
+    if desk.gate.mode == "auto" and (hidden := hidden_from(place.withheld, "shown")):
+        desk.talk.say(
+            f"note: commands do not see {_some(hidden)}, as no model is to; those that a rule of yours allows do."
+        )
+    return shop, command_tools(shop)
+
+
+def python(
+    desk: RunContext, place: Confinement, shop: CommandRunner, turns: Sequence[Turn]
+) -> KernelSession | None:
+    """Where the kernel of `python` lives; None where nothing may be changed, the extra is missing, or the sandbox has
+    no sockets at all. `turns` tell whether there was a kernel before."""
+    if desk.request.plan_only or desk.gate.mode == "read-only":
+        return None
+    if isinstance(place.sandbox, Landlock) and not place.sandbox.mounting:
+        return None
+    found = interpreter(desk.worktree.top, shop.env, confined=place.sandbox is not None)
+    if found is None:
+        return None
+    last = next(
+        (turn for turn in reversed(turns) if turn.meta.get("kind") == "python" or GONE in turn.text), None
+    )
+    return KernelSession(
+        shop, place.policy.scratch, found, earlier=last is not None and last.meta.get("kind") == "python"
+    )
+
+
+def pages(desk: RunContext, place: Confinement) -> tuple[Tool, ...]:
+    """The tool `browse`, where the person has turned it on."""
+    if not desk.settings.switch("run.browse"):
+        return ()
+    if find_spec("trafilatura") is None:
+        desk.talk.say(f"note: run.browse is on, but the extra is missing: {install_extra('browse')}")
+        return ()
+    from repoagent.agent.web_fetch import Window, browse_tool
+
+    reader = replace(place, policy=replace(place.policy, read_only=True, network=False))
+    window = Window(
+        desk.gate,
+        wrap=reader.wrap,
+        audit=partial(_record, desk.layout, desk.home.name),
+        seconds_left=lambda: desk.means.meter.seconds_left,
+    )
+    return (browse_tool(window),)
+
+
+def around(desk: RunContext, place: Confinement) -> UserHooks:
+    """The person's own commands around the loop: confined as the check is, for they may run the changed code."""
+    settings = desk.settings
+
+    def confined(argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
+        from repoagent.tasks.commit import all_seen
+
+        return None if settings.switch("check.unconfined") or all_seen(desk) else place.program(argv)
+
+    return UserHooks(
+        desk.worktree.top,
+        desk.home.name,
+        settings.text_or_none("run.before_turn"),
+        settings.text_or_none("run.after_edit"),
+        settings.text_or_none("run.before_finish"),
+        audit=partial(_record, desk.layout, desk.home.name),
+        confined=confined,
+    )
+
+
+def skills(desk: RunContext) -> tuple[Skill, ...]:
+    """The skills there are."""
+    places = skill_places(
+        desk.worktree.top,
+        desk.layout.root,
+        user_file(os.environ).parent,
+        further=desk.settings.texts("run.skills"),
+        why_not=desk.bench.why_not,
+    )
+    return find_skills(places, desk.talk.say)
+
+
+def kinds(desk: RunContext) -> dict[str, AgentType]:
+    """The kinds of children there are; where nothing may be changed, not those that are made for changes."""
+    found = find_kinds(desk.layout, user_file(os.environ).parent, desk.talk.say, why_not=desk.bench.why_not)
+    if not (desk.request.plan_only or desk.gate.mode == "read-only"):
+        return found
+    return {name: kind for name, kind in found.items() if EDIT not in (kind.tools or ())}
+
+
+def plugins(desk: RunContext, taken: Sequence[Tool]) -> tuple[Tool, ...]:
+    """The tools that others make."""
+    return plugin_tools(
+        desk.worktree.top,
+        desk.settings.texts("run.tools"),
+        taken={tool.name for tool in taken},
+        decide=desk.gate.decide,
+        warn=desk.talk.say,
+        settings=desk.settings.names("tool"),
+        audit=partial(_record, desk.layout, desk.home.name),
+    )
+
+
+def _some(paths: Sequence[str]) -> str:
+    rest = len(paths) - SAID
+    return ", ".join(map(named, paths[:SAID])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _record_all(layout: Layout, run: str, events: Sequence[Mapping[str, object]]) -> None:
+    jsonl.record_all(layout, [{"run": run, **event} for event in events])
+
+
+def _record(layout: Layout, run: str, event: Mapping[str, object]) -> None:
+    jsonl.record(layout, {"run": run, **event})
+
+
+LONGEST = 1 << 20  # characters
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+
+
+def write_tool(folder: Path) -> Tool:
+    """The tool `write`. `folder` is what commands have as $TMPDIR."""
+
+    def perform(action: Action) -> Observation:
+        name = action.args.get("path", "").strip()
+        if not _NAME.fullmatch(name):
+            return Observation(
+                "write",
+                f"path={name!r}: it is the plain name of a file outside of the repository; what is in the repository "
+                "is changed with a patch.",
+                ok=False,
+            )
+        if len(action.body) > LONGEST:
+            return Observation("write", f"that is too long: at most {LONGEST:,} characters", ok=False)
+        try:
+            write_whole(folder / name, action.body.encode("utf-8", "replace"))
+        except RepoagentError as error:
+            return Observation("write", str(error), ok=False)
+        return Observation("write", f"Written: commands have it as $TMPDIR/{name}.")
+
+    text = '<write path="NAME">TEXT</write> writes $TMPDIR/NAME, a scratch file that is never committed.'
+    return Tool("write", text, perform)
+
+
+CHANGES = frozenset({EDIT, "keep", "restore", "write"})  # what is there only where something may be changed
+WHOLE = frozenset({EDIT, "read", "run", "python", "wait"})  # what bounds itself
+ALWAYS = frozenset({"finish", "reject", "think", "message"})  # what no kind of agent can be without
+
+
+def tools_of(
+    desk: RunContext, finishing: Finishing, after_edit: Callable[[Sequence[str]], str]
+) -> tuple[Tool, ...]:
+    """The tools that look, write and end."""
+
+    def write_now(changes: Sequence[FileChange]) -> None:
+        write(desk.worktree, changes, new_edit_id())
+
+    found = [
+        writing_tool(desk, after_edit),
+        *reading_tools(desk),
+        task_tool(desk.home.plan),
+        *change_tools(desk.ledger, write_now, lambda path: desk.withdraw_draft() if path == DRAFT else ""),
+        write_tool(desk.home.folder / "scratch"),
+        finishing.tool(),
+    ]
+    if desk.request.plan_only or desk.gate.mode == "read-only":
+        found = [tool for tool in found if tool.name not in CHANGES]
+    return tuple(found)
+
+
+def fitted(desk: RunContext, own: Sequence[Tool], further: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Those of all tools that this run may use, with what they say masked, and kept in a file where it is long."""
+    found = [*own, *further]
+    wanted = desk.request.tools
+    if wanted is not None:
+        found = [tool for tool in found if tool.name in wanted | ALWAYS]
+    if any(tool.name == "restore" for tool in found):
+        desk.bench.withdraw = f'`<restore path="{DRAFT}"/>` drops what is kept.'
+    return tuple(
+        spilling(_masked(tool), desk.home.output, output_name) if tool.name not in WHOLE else _masked(tool)
+        for tool in found
+    )
+
+
+def _masked(tool: Tool) -> Tool:
+    """The tool, with keys and tokens masked in all it says."""
+    if tool.name == EDIT:  # masked where its patch is unmasked
+        return tool
+    return replace(tool, perform=partial(_perform_masked, tool))
+
+
+def _perform_masked(tool: Tool, action: Action) -> Observation:
+    seen = tool.perform(action)
+    return replace(seen, text=mask(seen.text), once=mask(seen.once))

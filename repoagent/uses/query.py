@@ -1,0 +1,151 @@
+"""The answer as plain values: where a symbol is defined and used.
+
+What a text asks for: `NAME`, `Class.method`, `FILE:NAME`, or a FILE with all that it defines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import UsageError
+from repoagent.git.files import read_source
+from repoagent.git.similar_paths import no_such_file
+from repoagent.git.worktree import WorkTree
+from repoagent.syntax.outline.outline import find_symbols, outline
+from repoagent.syntax.outline.symbol import Symbol
+
+WhyNot = Callable[[str], "str | None"]  # why a file may not be shown; None: it may
+
+# Kinds of symbols of an outline that code uses by their name, and those of them that hold members.
+CODE = frozenset(
+    {
+        "function", "method", "class", "struct", "union", "enum", "interface", "type", "macro", "object",
+        "declaration", "constant", "variable",
+    }
+)  # fmt: skip
+HOLDERS = frozenset({"class", "struct", "union", "enum", "interface", "impl", "object"})
+FUNCTIONS = frozenset({"function", "method"})
+
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|specs?|__tests__|testing|t)/|(?:^|/)(?:test_[^/]*|conftest\.py)$"
+    r"|[._-](?:test|spec)s?\.\w+$|(?:Tests?|Spec|IT)\.\w+$"
+)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Where a symbol is defined; lines count from 1, both included. `kind` is one of an outline, or "field"."""
+
+    path: str
+    name: str
+    kind: str
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True)
+class UsesIn:
+    """The lines of a file that use a symbol, from 1. `text`: found as words, in comments and strings too. `within`: the
+    functions that the lines are in."""
+
+    path: str
+    lines: tuple[int, ...]
+    text: bool
+    test: bool
+    within: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """The uses of one symbol. `definitions` are those that were meant, `elsewhere` others of the same name; `files` the
+    most telling first, `more` the number of files that a limit left out."""
+
+    symbol: str
+    definitions: tuple[Definition, ...]
+    elsewhere: tuple[Definition, ...]
+    files: tuple[UsesIn, ...]
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The uses of a symbol; of all that `file` defines where a file was asked for. `unused` are its symbols that no
+    other file uses, `more` the number of symbols that a limit left out. `left_out` says which files were not looked
+    into, a sentence each."""
+
+    asked: str
+    file: str | None
+    symbols: tuple[Uses, ...]
+    unused: tuple[str, ...] = ()
+    more: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+def is_test(path: str) -> bool:
+    """Whether the file is one of tests, by its path."""
+    return _TEST.search(path) is not None
+
+
+LONGEST = 200  # characters of a name
+SYMBOLS = 100  # of a file
+_SEPARATOR = re.compile(r"::|#|->|\.")
+_LINE = re.compile(r"(.+):\d+")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A symbol: as it is called in the answer, its last name alone, its path of names ("" for a bare name of no file),
+    and the file that defines it ("" for any)."""
+
+    text: str
+    name: str
+    qualified: str = ""
+    file: str = ""
+
+
+def asked_symbol(text: str, file: str = "", data: bytes | None = None) -> Asked:
+    """The symbol that `text` means, of `file` with its `data` where one is named.
+
+    Raises UsageError for what is no name, and for a name that the file has not.
+    """
+    plain = text.strip().removesuffix("()")
+    if data is not None and (line := _LINE.fullmatch(plain)):
+        plain = line[1]
+    parts = [part for part in _SEPARATOR.split(plain) if part]
+    if not parts or len(plain) > LONGEST or not re.fullmatch(r"[^\s\x00-\x1f/\\]+", plain):
+        raise UsageError(f"{text[:80]!r} is not a symbol: name one, as NAME, Class.method or FILE:NAME")
+    name = parts[-1]
+    if file and not re.search(
+        rb"(?<!\w)" + re.escape(name.encode("utf-8", "surrogateescape")) + rb"(?!\w)", data or b""
+    ):
+        find_symbols(file, data or b"", text)  # says what there is
+        raise UsageError(f"{file} has no {name}")
+    return Asked(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
+
+
+def symbols_of_file(worktree: WorkTree, path: str) -> list[Asked]:
+    """What a file defines for others, each once: not what is inside of functions, nor names that Python itself calls.
+    Raises UsageError for a file that is not there, or defines nothing."""
+    data = read_source(worktree, path).data
+    if data is None:
+        raise no_such_file(path, worktree.top)
+    found = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
+    if not found:
+        raise UsageError(f"{path} defines nothing that repoagent can read: name a symbol instead")
+    return [Asked(text, name, text, path) for text, name in list(found.items())[:SYMBOLS]]
+
+
+def outer(symbols: Iterable[Symbol]) -> list[Symbol]:
+    """The definitions of code that others can use by their name."""
+    found = []
+    local_below: int | None = None
+    for symbol in symbols:
+        if local_below is not None and symbol.depth > local_below:
+            continue
+        local_below = symbol.depth if symbol.kind in ("function", "method") else None
+        special = symbol.name.startswith("__") and symbol.name.endswith("__")
+        if symbol.kind in CODE and not special and len(symbol.name) > 1:
+            found.append(symbol)
+    return found

@@ -1,0 +1,220 @@
+"""The whole question: what a text asks for, and its uses, ranked by what changes with the file that defines it.
+
+What is said of uses, the same in a terminal, in a prompt and by MCP.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from repoagent.errors import Refused, UsageError
+from repoagent.git.files import check_path, read_source
+from repoagent.git.similar_paths import no_such_file
+from repoagent.git.worktree import WorkTree
+from repoagent.history.neighbors import neighborhood
+from repoagent.history.render import plain
+from repoagent.syntax.languages import language_of
+from repoagent.syntax.occurrences import is_prose
+from repoagent.uses.find import family, find
+from repoagent.uses.query import Answer, Definition, Uses, UsesIn, WhyNot, asked_symbol, symbols_of_file
+
+NEAR = 200  # files that change with the one that defines a symbol
+COMMON = 3  # other definitions of a name that make its uses doubtful
+MANY = 30  # files that use a method's name: more will mean other methods too
+
+
+def answer(
+    worktree: WorkTree,
+    text: str,
+    why_not: WhyNot,
+    *,
+    limit: int = 20,
+    path_of: Callable[[str], str] = lambda text: text,
+) -> Answer:
+    """The uses of what `text` means: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for all that it defines
+    and other files use. At most `limit` files of a symbol, and symbols of a file.
+
+    `path_of` gives the path from the top of a file as it was written. Raises UsageError for what is no symbol and no
+    file, Refused for a file that may not be read.
+    """
+    file, name = _split(worktree, text, path_of)
+    if file:
+        check_path(file)
+        if reason := why_not(file):
+            raise Refused(reason)
+    if file and not name:
+        return _answer_of_file(worktree, file, why_not, limit)
+    head = text.partition(":")[0]
+    if not file and ("/" in head or language_of(head, b"")):
+        error = no_such_file(path_of(head), worktree.top)
+        if "/" in head or error.near:
+            raise error
+    data = read_source(worktree, file).data if file else None
+    asked = asked_symbol(name, file, data)
+    (found,), left_out = find(worktree, [asked], why_not, near=lambda path: _near(worktree, path))
+    return Answer(text, None, (_cut(found, limit),), left_out=left_out)
+
+
+def _split(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> tuple[str, str]:
+    """The file (from the top, "" for none) and the symbol ("" for none) that a text names."""
+    for end in [len(text), *(place for place, sign in enumerate(text) if sign == ":")]:
+        head, name = text[:end], text[end:].lstrip(":")
+        if head and (end == len(text) or name) and _is_file(worktree, head, path_of):
+            return path_of(head), name
+    return "", text
+
+
+def _is_file(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> bool:
+    try:
+        path = worktree.top / path_of(text)
+        if path.is_dir() and "." not in text.strip("./"):
+            raise UsageError(f"{text} is a folder: name a file, or a symbol")
+        return path.is_file()
+    except (ValueError, OSError):  # no name of a file
+        return False
+
+
+def _answer_of_file(worktree: WorkTree, file: str, why_not: WhyNot, limit: int) -> Answer:
+    asked = symbols_of_file(worktree, file)
+    found, left_out = find(worktree, asked, why_not, near=lambda path: _near(worktree, path))
+    elsewhere = [_elsewhere(one, file) for one in found]
+    used = [one for one in elsewhere if one.files]
+    used.sort(key=_doubt)
+    unused = tuple(one.symbol for one in elsewhere if not one.files)
+    shown = tuple(used[:limit])
+    return Answer(file, file, shown, unused, len(used) - len(shown), left_out)
+
+
+def _elsewhere(uses: Uses, file: str) -> Uses:
+    """Without the file itself, and what is only a word in a file of another language."""
+    definitions = tuple(one for one in uses.definitions if one.path == file)
+    rows = [
+        row for row in uses.files if row.path != file and (not row.text or family(row.path) == family(file))
+    ]
+    if not is_prose(file):
+        rows = [row for row in rows if not is_prose(row.path)]
+    return replace(uses, definitions=definitions, files=tuple(rows))
+
+
+def _doubt(uses: Uses) -> tuple[bool, int]:
+    """Sorts what surely belongs to the file before names that many things have, then by how many files use it."""
+    member = any(one.kind == "method" for one in uses.definitions)
+    return len(uses.elsewhere) > COMMON or (member and len(uses.files) > MANY), -len(uses.files)
+
+
+def _cut(uses: Uses, limit: int) -> Uses:
+    return replace(uses, files=uses.files[:limit], more=max(0, len(uses.files) - limit))
+
+
+def _near(worktree: WorkTree, path: str) -> Mapping[str, float]:
+    found = neighborhood(worktree, [path], limit=NEAR)
+    return {os.fsdecode(row.path): row.score for row in found.rows}
+
+
+BY_NAME = "Uses are matched by name: some may be of another thing that is called the same."
+LINES = 6  # of a file that are named
+NAMES = 3  # of functions, and of files
+DEFINITIONS = 5
+_WIDTH = 200
+
+
+def told(answer: Answer) -> str:
+    """The answer for a model: a line for each definition, file or symbol; "" where nothing was found."""
+    lines = list(_lines_of_file(answer) if answer.file else _of_symbol(answer.symbols[0]))
+    return "".join(f"{line}\n" for line in (*lines, *notes(answer))) if lines else ""
+
+
+def notes(answer: Answer) -> Iterator[str]:
+    """What a reader should know of the answer, a sentence each."""
+    if any(uses.files for uses in answer.symbols):
+        yield BY_NAME
+    if any(row.text for uses in answer.symbols for row in uses.files):
+        yield "text: found as a word, in comments and strings too."
+    yield from (f"Left out: {sentence}." for sentence in answer.left_out)
+
+
+def heads(uses: Uses) -> Iterator[str]:
+    """Where a symbol is defined, in a sentence or two."""
+    symbol = plain(uses.symbol, _WIDTH)
+    if uses.definitions:
+        yield f"{symbol} is defined in {_places(uses.definitions)}"
+    else:
+        yield f"no definition of {symbol} was found"
+    declared = [one for one in uses.elsewhere if one.kind == "declaration"]
+    others = [one for one in uses.elsewhere if one.kind != "declaration"]
+    if declared:
+        yield f"declared in {_places(declared)}"
+    if others:
+        yield f"also defined in {_places(others)}"
+
+
+def lines_of(row: UsesIn, most: int = LINES) -> str:
+    """The line numbers, as many as are named."""
+    shown = ", ".join(map(str, row.lines[:most]))
+    return f"{shown}, ..." if len(row.lines) > most else shown
+
+
+def marks(row: UsesIn) -> str:
+    """What is to be known of a file: "test", "text" or both."""
+    return ", ".join(word for word, holds in (("test", row.test), ("text", row.text)) if holds)
+
+
+def within(row: UsesIn, most: int = NAMES) -> str:
+    """The functions that use it, as many as are named."""
+    shown = ", ".join(plain(name, 80) for name in row.within[:most])
+    return f"{shown}, ..." if len(row.within) > most else shown
+
+
+def count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def _of_symbol(uses: Uses) -> Iterator[str]:
+    if not uses.definitions and not uses.elsewhere and not uses.files:
+        return
+    yield from heads(uses)
+    for row in uses.files:
+        mark = f" ({marks(row)})" if marks(row) else ""
+        inside = f", in {within(row)}" if row.within else ""
+        yield f"{plain(row.path, _WIDTH)}{mark}: {count(len(row.lines), 'line')}: {lines_of(row)}{inside}"
+    if uses.more:
+        yield f"({count(uses.more, 'more file')})"
+    if not uses.files:
+        yield "no use was found"
+
+
+def _lines_of_file(answer: Answer) -> Iterator[str]:
+    for uses in answer.symbols:
+        where = uses.definitions[0] if uses.definitions else None
+        place = f" ({where.kind}, {_range(where)})" if where else ""
+        total = sum(len(row.lines) for row in uses.files)
+        others = f"; {count(len(uses.elsewhere), 'other definition')}" if uses.elsewhere else ""
+        yield (
+            f"{plain(uses.symbol, _WIDTH)}{place}: {count(total, 'line')} in {count(len(uses.files), 'file')}: "
+            f"{files_in_short(uses.files)}{others}"
+        )
+    if answer.more:
+        yield f"({count(answer.more, 'more symbol')})"
+    if answer.unused:
+        yield f"used in no other file: {plain(', '.join(answer.unused), 400)}"
+
+
+def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
+    """Some files, each with how many lines."""
+    shown = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
+    return f"{shown}, ..." if len(rows) > most else shown
+
+
+def _places(definitions: Sequence[Definition]) -> str:
+    shown = ", ".join(
+        f"{plain(one.path, _WIDTH)}:{_range(one)} ({one.kind} {plain(one.name, 80)})"
+        for one in definitions[:DEFINITIONS]
+    )
+    left = len(definitions) - DEFINITIONS
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
+def _range(one: Definition) -> str:
+    return str(one.first_line) if one.last_line == one.first_line else f"{one.first_line}-{one.last_line}"

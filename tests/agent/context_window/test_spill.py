@@ -1,0 +1,142 @@
+"""Long results: what stays, what goes to a file, and what quotes something."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.context_window.truncate import (
+    Quoted,
+    cut,
+    pieces,
+    share,
+    size,
+    spilled,
+    spilled_to,
+    spilling,
+    trimmed,
+    whole,
+)
+from repoagent.agent.state import Tool
+from repoagent.errors import Refused
+from repoagent.llm.model import fence
+
+ROWS = "".join(f"row {number}\n" for number in range(1, 2001))
+
+
+def tool(text: str) -> Tool:
+    return Tool("run", "", lambda action: Observation("run", text, ok=False, data={"exit": 3}))
+
+
+def test_a_short_result_stays_as_it_is(tmp_path: Path) -> None:
+    seen = spilling(tool("short"), tmp_path / "output").perform(Action("run"))
+    assert seen == Observation("run", "short", ok=False, data={"exit": 3})
+    assert not (tmp_path / "output").exists()
+
+
+def test_a_long_one_keeps_head_and_tail_and_says_where_the_rest_is(tmp_path: Path) -> None:
+    text = f"exit 3\n{fence(ROWS, 'output')}\nIt took 2 s."
+    again = spilling(tool(text), tmp_path / "output", shown_as=lambda path: f"out/{path.name}")
+    seen = again.perform(Action("run"))
+    assert size(seen.text) <= 8192
+    (file,) = (tmp_path / "output").iterdir()
+    assert file.read_text() == ROWS
+    assert seen.data == {"exit": 3, "spilled": [f"out/{file.name}"]}
+    assert not seen.ok
+    start, head, note, tail, end = pieces(seen.text)
+    assert (start, end) == ("exit 3\n", "\nIt took 2 s.")
+    assert isinstance(head, Quoted)
+    assert isinstance(tail, Quoted)
+    found = re.search(r'Lines (\d+)-(\d+) of 2,000 .*<read path="out/\S+" lines="\1-\2"/>', str(note))
+    assert found is not None
+    left = ROWS.splitlines(keepends=True)[int(found[1]) - 1 : int(found[2])]
+    assert head.content + "".join(left) + tail.content == ROWS
+    assert spilled_to(seen.text) == [f"out/{file.name}"]
+    stamp = file.stat().st_mtime_ns
+    assert again.perform(Action("run")) == seen
+    assert file.stat().st_mtime_ns == stamp
+
+
+def test_a_line_without_end_is_cut_inside(tmp_path: Path) -> None:
+    text, (file,) = spilled(fence("é" * 50_000, "output"), tmp_path)
+    assert size(text) <= 8192
+    assert 'lines="1" characters="1-4000"' in text
+    assert file.read_text() == "é" * 50_000 + "\n"
+
+
+def test_several_pieces_share_the_room(tmp_path: Path) -> None:
+    text, files = spilled(f"{fence('small', 'a')}\n{fence(ROWS, 'b')}\n{fence(ROWS * 2, 'c')}", tmp_path)
+    assert size(text) <= 8192
+    assert len(files) == 2
+    labels = [piece.label for piece in pieces(text) if isinstance(piece, Quoted)]
+    assert labels == ["a", "b", "b", "c", "c"]
+
+
+def test_very_many_pieces_are_shown_from_the_first(tmp_path: Path) -> None:
+    whole_text = "\n".join(fence(f"{n}\n" * 60, f"p{n}") for n in range(100))
+    text, (file,) = spilled(whole_text, tmp_path)
+    assert size(text) <= 8192
+    assert file.read_text() == whole_text
+    *shown, _ = pieces(text)
+    assert whole_text.startswith("".join(map(whole, shown)))
+
+
+def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "output").write_text("")
+    with pytest.raises(Refused):
+        spilling(tool(ROWS), tmp_path / "output").perform(Action("run"))
+
+
+def test_what_only_looks_like_a_fence_is_text() -> None:
+    assert pieces('<a id="123456">\nx\n</a id="123456">') == ['<a id="123456">\nx\n</a id="123456">']
+    inner = fence("x", "inner")
+    assert pieces(fence(inner, "outer")) == [Quoted("outer", f"{inner}\n")]
+    assert pieces("<a>\n<a>\nx\n</a>\n</a>")[0] == "<a>\n"  # a fence would have an id here
+
+
+CONTENT = st.one_of(
+    st.text(max_size=60),
+    st.builds(lambda word, count: word * count, st.sampled_from(["a\n", "é", "x y\n\n", fence("in", "b"), "</a>\n"]), st.integers(0, 900)),
+)  # fmt: skip
+TEXTS = st.lists(
+    st.one_of(CONTENT, st.builds(fence, CONTENT, st.sampled_from(["output", 'file path="a"']))), max_size=10
+).map("\n".join)
+
+
+@given(TEXTS, st.integers(1_024, 6_000))
+@settings(max_examples=30, deadline=None)
+def test_what_is_shortened_is_short_and_its_fences_are_whole(
+    tmp_path_factory: pytest.TempPathFactory, text: str, limit: int
+) -> None:
+    assert "".join(map(whole, pieces(text))) == text
+    folder = tmp_path_factory.getbasetemp() / "spilled"
+    made, files = spilled(text, folder, limit=limit)
+    assert size(made) <= limit + 1_400 if files else made == text
+    assert spilled(text, folder, limit=limit) == (made, files)
+    free = "".join(piece for piece in pieces(text) if isinstance(piece, str))
+    for short in (made, trimmed(text, limit, "[left out]")):
+        for line in "".join(piece for piece in pieces(short) if isinstance(piece, str)).split("\n"):
+            assert line in free or "left out" in line  # nothing that was quoted has become free text
+    assert size(trimmed(text, limit, "[left out]")) <= limit
+
+
+@given(st.lists(st.integers(0, 5_000), max_size=8), st.integers(0, 20_000))
+def test_shares_fill_the_room(sizes: list[int], most: int) -> None:
+    one = share(sizes, most)
+    assert sum(min(size, one) for size in sizes) <= most
+    assert one >= max(sizes, default=0) or sum(min(size, one + 1) for size in sizes) > most - len(sizes)
+
+
+@given(CONTENT, st.integers(10, 500))
+def test_head_and_tail_are_the_ends(content: str, most: int) -> None:
+    if size(content) <= most:
+        return
+    found = cut(content, most)
+    assert size(found.head) + size(found.tail) <= most + 1
+    assert content.startswith(found.head)
+    assert content.endswith(found.tail)

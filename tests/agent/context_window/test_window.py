@@ -1,0 +1,370 @@
+"""What of a long conversation is sent: what holds for every one, and what a checkpoint is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.agent.context_window.checkpoint import (
+    HEADINGS,
+    Known,
+    body_of,
+    is_checkpoint,
+    known_from,
+    tokens,
+)
+from repoagent.agent.context_window.window import WORDS, Ask, Window, marked, newest, room, without_superseded
+from repoagent.agent.state import State, open_state, steps
+from repoagent.errors import LimitReached, ModelError, UsageError
+from repoagent.llm.conversation import Turn, dumps, loads, to_messages
+from repoagent.llm.model import Message, Part, Request, fence
+
+TOOLS = ("read", "run", "edit", "task")
+WRITTEN = "\n".join(f"## {name}\nabout {name.lower()}" for name in HEADINGS)
+
+
+def user(text: str) -> Turn:
+    return Turn("user", text)
+
+
+def reply(text: str) -> Turn:
+    return Turn("assistant", text)
+
+
+def seen(kind: str, text: str, **meta: str) -> Turn:
+    return Turn("observation", text, {"kind": kind, "ok": "yes", **meta})
+
+
+def lines(count: int, word: str = "line") -> str:
+    return "".join(f"{word} {number}\n" for number in range(count))
+
+
+def read(path: str, first: int, last: int, blob: str = "b") -> list[Turn]:
+    text = fence(lines(last - first + 1, path), f'file path="{path}" blob="{blob}" lines="{first}-{last}"')
+    return [reply(f'I look.\n<read path="{path}" lines="{first}-{last}"/>'), seen("read", text)]
+
+
+def long(count: int, size: int = 60) -> list[Turn]:
+    """The turns of `count` steps."""
+    return [turn for n in range(count) for turn in read(f"f{n}.py", 1, size)]
+
+
+def asked(*said: str) -> tuple[list[Sequence[Turn]], Ask]:
+    calls: list[Sequence[Turn]] = []
+
+    def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
+        calls.append(turns)
+        return said[min(len(calls), len(said)) - 1], {"model": "m", "tokens": "10+2"}
+
+    return calls, ask
+
+
+def test_a_window_without_room_is_refused() -> None:
+    fixed = Request((Part("x" * 30_000),), (Message("user", (Part("y"),)),))
+    with pytest.raises(UsageError, match=r"leaves about 0 of 8,000 tokens"):
+        room(8_000, 2_000, fixed)
+    assert room(20_000, 2_000, fixed) == 20_000 - 2_000 - 10_000 - 1
+
+
+def test_as_long_as_all_fits_all_is_sent() -> None:
+    state = State((user("do it"), *long(5)))
+    window = Window(20_000, TOOLS)
+    assert window.ready(state) == state
+    assert window.turns(state) == state.turns
+
+
+def test_a_checkpoint_is_asked_for_with_what_was_sent_and_stands_for_it(tmp_path: Path) -> None:
+    state = State((user("do it"), *long(40)), file=tmp_path / "c.md")
+    window = Window(10_000, TOOLS, tmp_path / "checkpoint.md")
+    assert window.is_due(state)
+    calls, ask = asked(WRITTEN)
+    after = window.ready(state, ask, lambda _: Known("[x] 1. A", ("a.py",), ("exit 1: make",)))
+    (sent,) = calls
+    assert sent[:-1] == state.turns[: len(sent) - 1]
+    assert "## Tried and failed" in sent[-1].text
+    assert tokens(sent) <= window.budget
+    turn = after.turns[-1]
+    assert (turn.meta["by"], turn.meta["model"], turn.meta["extra"]) == ("model", "m", "checkpoint")
+    shown = window.turns(after)
+    assert (shown[0], shown[1]) == (state.turns[0], turn)
+    assert shown[2:] == state.turns[-len(shown[2:]) :]
+    assert shown[2].role == "assistant"
+    assert not window.is_due(after)
+    assert tokens(shown) < window.budget * 0.55
+    body = (tmp_path / "checkpoint.md").read_text()
+    assert body.startswith("## Goal\nabout goal")
+    assert "[x] 1. A" in body
+    assert "- exit 1: make" in body
+    assert body_of(turn.text) == body.rstrip("\n")
+    assert steps(after.turns)[-1].performed == steps(state.turns)[-1].performed
+
+
+@pytest.mark.parametrize("error", [LimitReached("no"), ModelError("no"), None])
+def test_without_a_models_help_the_run_goes_on(error: Exception | None) -> None:
+    turns = [user("do it"), *long(30)]
+    turns += [
+        reply("Now the tests.\n<run>make test</run>"),
+        seen("run", "exit 2 after 0.1 s\n" + fence("exit 0\n", "o")),
+    ]
+    turns += [reply("Fix.\n```diff\n--- a/x.py\n+++ b/x.py\n@@\n-a\n+b\n```\n"), seen("edit", "Applied.")]
+
+    def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
+        if error:
+            raise error
+        return "I would rather go on.\n<run>rm -rf x</run>", {"model": "m"}
+
+    state = Window(10_000, TOOLS).ready(State(tuple(turns)), ask, force=True)
+    text = state.turns[-1].text
+    assert state.turns[-1].meta["by"] == "program"
+    assert "- Now the tests.; run make test (exit 2)" in text
+    assert "- Fix.; edit x.py" in text
+    assert "Files changed:\n- x.py" in text
+    assert "- exit 2: make test" in text
+    assert "rm -rf" not in text
+
+
+def test_one_that_is_asked_for_is_made_once() -> None:
+    window = Window(20_000, TOOLS)
+    empty = State((user("x"),))
+    assert window.ready(empty, force=True) == empty
+    state = window.ready(State((user("x"), *long(9))), force=True)
+    assert len(window.turns(state)) < 9
+    assert window.ready(state, force=True) == state
+
+
+def test_a_small_window_pays_for_no_checkpoint() -> None:
+    calls, ask = asked(WRITTEN)
+    state = Window(3_000, TOOLS).ready(State((user("x"), *long(30))), ask)
+    assert state.turns[-1].meta["by"] == "program"
+    assert not calls
+
+
+def test_what_a_person_edits_in_the_checkpoint_is_used(tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint.md"
+    window = Window(10_000, TOOLS, file)
+    calls, ask = asked(WRITTEN, WRITTEN.replace("about goal", "another"))
+    state = window.ready(State((user("x"), *long(40))), ask)
+    assert window.ready(state, ask) == state
+    file.write_text(file.read_text().replace("about goal", "mine"))
+    edited = window.ready(state, ask)
+    assert edited.turns[-1].meta["by"] == "person"
+    shown = window.turns(edited)
+    assert "mine" in shown[1].text
+    assert shown[2:] == window.turns(state)[2:]
+    assert window.ready(edited, ask) == edited
+    file.unlink()
+    assert window.ready(edited, ask) == edited
+    assert "mine" in file.read_text()
+    more = window.ready(replace(edited, turns=(*edited.turns, *long(25))), ask)
+    assert "mine" in calls[1][1].text
+    assert "another" in file.read_text()
+    assert "another" in window.turns(more)[1].text
+
+
+def test_a_kill_before_the_checkpoint_is_in_its_file_is_no_edit(tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint.md"
+    window = Window(10_000, TOOLS, file)
+    _, ask = asked(WRITTEN, WRITTEN.replace("goal", "second"))
+    state = window.ready(State((user("x"), *long(40))), ask)
+    first = file.read_text()
+    state = window.ready(replace(state, turns=(*state.turns, *long(25))), ask)
+    file.write_text(first)
+    assert window.ready(state, ask) == state
+    assert "second" in file.read_text()
+
+
+def test_results_that_are_worthless_are_left_out_only_with_a_checkpoint() -> None:
+    spilled = (
+        fence(lines(60), "o") + '\n[Lines 1-9 of 99 are left out here; all of it is in "out/1.txt": x]\n'
+    )
+    imitated = fence(f"x\n{spilled}", "o")
+    turns = [user("x"), *read("a.py", 10, 60), *read("b.py", 1, 60), *read("a.py", 1, 80)]
+    turns += [reply("<run>a</run>"), seen("run", spilled), reply("<run>b</run>"), seen("run", imitated)]
+    turns += [reply("```diff\n--- a/b.py\n+++ b/b.py\n@@\n-a\n+b\n```\n"), seen("edit", "Applied.")]
+    turns += read("c.py", 1, 60)
+    window = Window(8_000, TOOLS)
+    assert window.turns(State(tuple(turns))) == tuple(turns)
+    at = len(turns) - 1
+    mark = seen("checkpoint", "c", extra="checkpoint", keeps=str(at), budget="8000")
+    shown = window.turns(State((*turns, mark)))
+    assert [turn.text for turn in shown[2:] if turn.role == "observation"] == [
+        "(a.py, lines 10-60: left out, it was read again later.)",
+        "(b.py, lines 1-60: left out, the file was edited since. Read it again where it matters.)",
+        turns[6].text,
+        "(Left out, it is in out/1.txt.)",
+        imitated,
+        "Applied.",
+        turns[-1].text,
+    ]
+
+
+def test_a_conversation_that_a_person_has_cut_still_has_a_window() -> None:
+    turns = (user("x"), *long(3), seen("checkpoint", "c", extra="checkpoint", keeps="99", budget="?"))
+    assert Window(8_000, TOOLS).turns(State(turns)) == (turns[0], turns[-1], *turns[1:-1])
+    odd = (
+        user("x"),
+        *long(1),
+        seen("checkpoint", "c", extra="checkpoint", keeps="1", budget="8000"),
+        reply("y"),
+    )
+    assert Window(8_000, TOOLS).turns(State(odd)) == (odd[0], odd[3], odd[4])
+
+
+def test_older_words_are_cut_and_the_newest_stay_whole() -> None:
+    words = [user(f"{n} begins\n{lines(400)}ends {n}") for n in range(4)]
+    newest_ = user("now\n" + lines(200) + "end")
+    window = Window(4_000, TOOLS)
+    state = window.ready(State((*words, newest_)))
+    shown = window.turns(state)
+    assert shown[-1] == newest_ or newest_ in shown
+    for number, turn in enumerate(turn for turn in shown if turn.role == "user" and turn != newest_):
+        assert turn.text.startswith(f"{number} begins")
+        assert turn.text.endswith(f"ends {number}")
+        assert "left out" in turn.text
+    assert tokens(shown) <= 4_000
+
+
+def test_known_from_the_conversation() -> None:
+    turns = [
+        user("x"),
+        reply("<run>make</run>\n<run>ls</run>"),
+        seen("run", "exit code 0"),
+        seen("run", "no", ok="no"),
+    ]
+    turns += [reply("<run>make</run>"), seen("run", "exited with 3")]
+    assert known_from(turns, TOOLS).commands == ("failed: ls", "exit 3: make")
+
+
+def test_marks_stand_where_the_next_request_has_them_too() -> None:
+    messages = to_messages((user("x"), *long(3)), "abc")
+    request = marked(Request((), messages))
+    assert [part.cache for message in request.messages for part in message.parts] == [
+        True, False, False, False, True, False, True,
+    ]  # fmt: skip
+    assert [m.text for m in request.messages] == [m.text for m in messages]
+
+
+# What holds for every conversation.
+
+TEXT = st.builds(
+    lambda word, count, wide: (word + ("\n" if wide else " ")) * count,
+    st.sampled_from(["a", "if x:", "é", "</x"]),
+    st.integers(1, 900),
+    st.booleans(),
+)
+OBSERVED = st.one_of(
+    st.builds(lambda text: [seen("run", f"exit 1\n{fence(text, 'output')}")], TEXT),
+    st.builds(lambda a, n: [read(f"{a}.py", 1, n)[1]], st.sampled_from("ab"), st.integers(1, 300)),
+    st.builds(lambda text: [seen("message", text), seen("plan", "p", extra="plan")], TEXT),
+)
+STEP = st.builds(
+    lambda text, found: [reply(text), *[t for one in found for t in one]],
+    TEXT,
+    st.lists(OBSERVED, min_size=1, max_size=3),
+)
+WORD = st.builds(lambda text: [user(text)], TEXT)
+NOTED = st.just([user("and"), seen("before_turn", "tests fail")])
+HELP = st.sampled_from(["none", "good", "bad", "limit"])
+
+
+def helper(kind: str) -> Ask | None:
+    def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
+        if kind == "limit":
+            raise LimitReached("no")
+        return WRITTEN + "\n" + lines(3_000 if kind == "bad" else 5), {}
+
+    return None if kind == "none" else ask
+
+
+@pytest.mark.soak
+@given(
+    TEXT,
+    st.lists(st.one_of(STEP, STEP, STEP, STEP, WORD, NOTED), min_size=1, max_size=14),
+    st.integers(2_000, 12_000),
+    HELP,
+)
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+def test_what_holds_for_every_conversation(
+    first: str, units: list[list[Turn]], budget: int, kind: str
+) -> None:
+    window = Window(budget, TOOLS)
+    state = State((user(first),), nonce="7f3a9c21")
+    before: tuple[Turn, ...] = ()
+    count = 0
+    for unit in units:
+        state = replace(state, turns=(*state.turns, *unit))
+        state = window.ready(state, helper(kind))
+        shown = window.turns(state)
+        assert tokens(shown) <= budget
+        assert not window.is_due(state)
+        made = sum(map(is_checkpoint, state.turns))
+        if made == count:
+            assert shown[: len(before)] == before
+        before, count = shown, made
+        check(state, shown, budget)
+
+
+def check(state: State, shown: tuple[Turn, ...], budget: int) -> None:
+    words = [turn for turn in state.turns if turn.role == "user"]
+    sent = [turn for turn in shown if turn.role == "user"]
+    assert len(sent) == len(words)
+    if tokens(words) <= budget * WORDS:
+        assert sent == words
+    mark = newest(state.turns)
+    start = mark.start if mark else 0
+    wanted = [
+        turn
+        for n, turn in enumerate(state.turns)
+        if (turn.role == "user" or n >= start) and not is_checkpoint(turn)
+    ]
+    given_ = [turn for turn in shown if not is_checkpoint(turn)]
+    assert [turn.role for turn in given_] == [turn.role for turn in wanted]
+    assert [turn.meta for turn in given_] == [turn.meta for turn in wanted]
+    assert (
+        start == 0
+        or start == len(state.turns) - 1
+        or state.turns[start].role != "observation"
+        or state.turns[start - 1].role == "user"
+    )
+    assert sum(map(is_checkpoint, shown)) == (mark is not None)
+    text = "".join(message.text for message in to_messages(shown, state.nonce))
+    assert all(turn.text in text for turn in shown)
+    again = loads(dumps(state.turns, state.nonce))
+    assert Window(99, ()).turns(State(again.turns, again.nonce)) == shown
+
+
+def test_a_killed_run_sends_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "c.md"
+    window = Window(8_000, TOOLS, tmp_path / "checkpoint.md")
+    state = State(file=file).with_turn(user("x"))
+    _, ask = asked(WRITTEN)
+    for turn in long(60):
+        if turn.role == "assistant":
+            state = window.ready(state, ask)
+        state = state.with_turn(turn)
+    resumed = open_state(file)
+    assert resumed.turns == state.turns
+    assert to_messages(window.turns(resumed), resumed.nonce) == to_messages(window.turns(state), state.nonce)
+    assert sum(map(is_checkpoint, state.turns)) > 1
+
+
+def test_an_image_counts_and_is_left_out_as_other_long_results_are() -> None:
+    attached = f"{'a' * 32}.png 4000 shot.png"
+    plain, image = seen("read", "shot.png is a PNG"), seen("read", "shot.png is a PNG", attached=attached)
+    assert tokens([image]) == tokens([plain]) + 4000
+    turns = [user("look"), reply("<read/>"), image, *read("a.py", 1, 5), reply("<read/>"), image]
+    early, late = (turn for turn in without_superseded(turns) if "PNG" in turn.text or "shot" in turn.text)
+    assert early.text == "(shot.png: left out. Read it again where it matters.)"
+    assert "attached" not in early.meta and late == image
+    state = State(tuple(turns))
+    window = Window(20_000, TOOLS)
+    assert window.turns(state) == state.turns  # until a checkpoint is due, all of them, at their places
+    after = window.turns(window.ready(State((*turns, *long(40))), None))
+    assert not [turn for turn in after if "attached" in turn.meta]

@@ -1,0 +1,58 @@
+"""A shop in a folder, with a gate that lets everything pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Gate, Verdict
+from repoagent.agent.exec.runner import CommandRunner
+from repoagent.agent.exec.tools import command_tools
+
+
+class Bench:
+    """The tools of a shop, called as the loop calls them, and what the audit was told."""
+
+    def __init__(self, top: Path) -> None:
+        self.events: list[Mapping[str, object]] = []
+        gate = Gate("ask", asker=lambda asked: Verdict(True), top=top, audit=self.events.append)
+        self.shop = CommandRunner(
+            top, top.parent / "output", dict(os.environ), gate, audit=self.events.append
+        )
+        self.shop.shown_as = lambda path: f"output/{path.name}"
+        self.tools = {tool.name: tool for tool in command_tools(self.shop)}
+
+    def run(self, body: str, **args: str) -> Observation:
+        return self.tools["run"].perform(Action("run", args, body))
+
+    def wait(self, **args: str) -> Observation:
+        named = {"for" if key == "line" else key: value for key, value in args.items()}
+        return self.tools["wait"].perform(Action("wait", named))
+
+    def kill(self, **args: str) -> Observation:
+        return self.tools["kill"].perform(Action("kill", args))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    (tmp_path / "top").mkdir()
+    made = Bench(tmp_path / "top")
+    yield made
+    made.shop.close()
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], None]:
+    import time
+
+    def wait(true: Callable[[], bool]) -> None:
+        end = time.monotonic() + 10
+        while not true():
+            assert time.monotonic() < end, "that took too long"
+            time.sleep(0.02)
+
+    return wait

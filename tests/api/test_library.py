@@ -1,0 +1,355 @@
+"""The library: values and errors, nothing printed, nothing of the process changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError, asdict
+from pathlib import Path
+
+import pytest
+
+import repoagent
+from repoagent import Repository, errors
+from repoagent.agent.approvals.policy import Asked
+from repoagent.git.transaction.results import Options
+from repoagent.llm.model import OnText, Reply, Request
+from tests import program
+from tests.conftest import GitRepo
+from tests.mcp.test_tools import PATCH
+
+
+class Says:
+    """A model that says this, and keeps what it was asked."""
+
+    spec = "own/says"
+    takes: frozenset[str] = frozenset()
+    context_tokens: int | None = None
+
+    def __init__(self, *replies: str) -> None:
+        self.replies = list(replies)
+        self.asked: list[Request] = []
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        self.asked.append(request)
+        text = self.replies.pop(0)
+        on_text(text)
+        return Reply(text, "end")
+
+
+EDIT = f"<commit>Greet with a comma</commit>\n```diff\n{PATCH}```\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_the_process(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """No test here may print anything, change the folder or the environment."""
+    before = (Path.cwd(), dict(os.environ))
+    yield
+    # pytest says in a variable of its own which test runs
+    after = {**os.environ, "PYTEST_CURRENT_TEST": before[1].get("PYTEST_CURRENT_TEST", "")}
+    assert (Path.cwd(), after) == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_import_is_light_and_the_names_are_there() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import repoagent; print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["repoagent"]
+    for name in repoagent.__all__:
+        assert getattr(repoagent, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Repo'"):
+        repoagent.Repo  # noqa: B018
+    assert (Path(repoagent.__file__).parent / "py.typed").exists()
+
+
+def test_edit_commits_and_says_how(repo: GitRepo) -> None:
+    repo.write("a.txt", "mine\n")
+    said: list[str] = []
+    notes: list[str] = []
+    model = Says(EDIT)
+    done = Repository(repo.top / "src").edit(
+        "src/app.py", "greet with a comma", model=model, on_text=said.append, on_note=notes.append
+    )
+    assert (done.kind, done.commit, done.branch, done.model) == ("committed", repo.head(), "main", "own/says")
+    assert [(file.path, file.old_path) for file in done.files] == [("src/app.py", "src/app.py")]
+    assert done.message.startswith("Greet with a comma\n")
+    assert "".join(said) == EDIT
+    assert "asking own/says" in notes
+    assert repo.status() == " M a.txt\n"
+    assert repo.git("log", "-1", "--format=%an").strip() == "Ada Tester"
+    with pytest.raises(FrozenInstanceError):
+        done.kind = "written"  # type: ignore[misc]
+
+
+@pytest.mark.soak
+def test_edit_asks_whom_it_is_told_to_ask(repo: GitRepo) -> None:
+    opened = Repository(repo.top)
+    seen: list[str] = []
+
+    def decide(proposal: object) -> bool:
+        seen.append(getattr(proposal, "diff", ""))
+        return False
+
+    with pytest.raises(errors.NothingDone):
+        opened.edit("src/app.py", "comma", model=Says(EDIT), decide=decide)
+    assert "+    return 'hello, ' + name" in seen[0]
+    dry = opened.edit("src/app.py", "comma", model=Says(EDIT), dry_run=True, decide=decide)
+    assert (dry.kind, dry.commit, len(seen)) == ("proposed", None, 1)
+    assert repo.status() == ""
+    words = opened.edit("src/app.py", "what is it?", model=Says("It greets whom you name."))
+    assert (words.kind, words.answer) == ("answered", "It greets whom you name.")
+    kept = opened.edit("src/app.py", "comma", model=Says(EDIT), commit=False)
+    assert (kept.kind, repo.status()) == ("written", " M src/app.py\n")
+
+
+def test_edit_refuses_with_the_public_errors(repo: GitRepo) -> None:
+    opened = Repository(repo.top)
+    head = repo.head()
+    with pytest.raises(errors.UsageError, match="no such file: nowhere"):
+        opened.edit("nowhere.py", "x", model=Says())
+    with pytest.raises(errors.UsageError, match="instruction is empty"):
+        opened.edit("a.txt", " ", model=Says())
+    with pytest.raises(errors.UsageError, match="outside the work tree"):
+        opened.edit("../x", "x", model=Says())
+    with pytest.raises(errors.UsageError, match="manual asks a person"):
+        opened.edit("a.txt", "x", model="manual")
+    with pytest.raises(errors.ModelError, match="no model is configured"):
+        opened.edit("a.txt", "x")
+    with pytest.raises(errors.UsageError, match="max_costs is no option; did you mean max_cost"):
+        opened.edit("a.txt", "x", model=Says(), settings={"max_costs": 1})
+    with pytest.raises(errors.LimitReached):
+        opened.edit("a.txt", "x", model=Says("<read path='README.md'/>", ""), settings={"max_turns": 1})
+    with pytest.raises(errors.CheckFailed, match="exit code 3"):
+        opened.edit("src/app.py", "comma", model=Says(EDIT), check="exit 3", settings={"max_turns": 1})
+    with pytest.raises(errors.UsageError, match="opens an editor"):
+        opened.edit("a.txt", "x", model=Says(), commit=Options(edit_message=True))
+    assert repo.head() == head
+    assert repo.status() == ""
+
+
+@pytest.mark.soak
+def test_apply_undo_redo(repo: GitRepo) -> None:
+    opened = Repository(repo.top)
+    before = repo.read("src/app.py")
+    source = repo.git("hash-object", "src/app.py").strip()
+    done = opened.apply(PATCH, sources={"src/app.py": source[:8]}, message="Comma")
+    assert (done.kind, done.commit, done.usage) == ("committed", repo.head(), None)
+    back = opened.undo(done.edit_id)
+    assert (back.moved, repo.read("src/app.py")) == (True, before)
+    again = opened.redo()
+    assert again.edit.id == done.edit_id
+    with pytest.raises(errors.NothingDone, match="already"):
+        opened.apply(PATCH.encode())
+    with pytest.raises(errors.Refused) as refused:
+        opened.apply(PATCH.replace("hello", "bye"))
+    assert refused.value.details()["problems"]
+    branch = opened.apply(
+        "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n", commit=Options(branch="topic", signoff=True)
+    )
+    assert (branch.branch, branch.files[0].old_path) == ("topic", None)
+    assert "Signed-off-by" in repo.git("log", "-1", "topic")
+
+
+@pytest.mark.soak
+def test_what_it_finds_is_what_the_commands_print(repo: GitRepo) -> None:
+    for number in range(4):
+        repo.commit(f"both {number}", **{"a.txt": f"{number}\n", "README.md": f"{number}\n"})
+    opened = Repository(repo.top)
+
+    def printed(*arguments: str) -> object:
+        return json.loads(program.run([*arguments, "--json"], repo.top).stdout)
+
+    found = asdict(opened.neighbors("a.txt"))
+    found["neighbors"] = [
+        {**one, "reasons": [*one["reasons"]], "evidence": [*one["evidence"]]} for one in found["neighbors"]
+    ]
+    assert printed("neighbors", "a.txt") == {
+        "version": 1, **found, "paths": ["a.txt"], "note": found["note"] or None,
+    }  # fmt: skip
+    used = opened.uses("greet")
+    assert json.loads(json.dumps(asdict(used))) | {"version": 1} == printed("uses", "greet")
+    assert [row.path for row in used.symbols[0].files] == ["src/app.py"]
+    assert [one.symbol for one in opened.uses(repo.top / "src/app.py").symbols] == []
+    assert [step.commit.subject for step in opened.history("a.txt", limit=2).steps] == ["both 3", "both 2"]
+    assert [symbol.name for symbol in opened.outline(repo.top / "src/app.py").symbols] == ["greet", "main"]
+    split = opened.split("src/app.py", natural=True)
+    assert b"".join(map(split.text, split.segments)) == repo.read("src/app.py")
+    assert split.folder is None
+    written = opened.split("src/app.py", write=True)
+    assert written.folder is not None and (written.folder / "index.json").exists()
+    opened.edit("src/app.py", "greet with a comma for the court", model=Says(EDIT))
+    assert opened.recall("court").hits[0].file == "src/app.py"
+    repo.write("a.txt", "staged\n")
+    repo.git("add", "a.txt")
+    assert opened.review().files == 1
+    assert opened.review("HEAD~2..HEAD~1").files == 2
+    assert opened.review(diff=PATCH).files == 1
+    assert opened.review(commit="HEAD", files=["a.txt"]).files == 0
+
+
+FOUND = """\
+<finding rule="correctness" path="src/app.py" lines="2">
+title: The name is lost
+quote:
+|     return 'hello '
+why: greet('you') says hello to nobody.
+</finding>
+<finish>one</finish>
+"""
+
+
+@pytest.mark.soak
+def test_review_asks_a_model_only_when_it_is_told_to(repo: GitRepo) -> None:
+    repo.write("src/app.py", repo.read("src/app.py").replace(b" + name", b""))
+    repo.git("add", "-A")
+    opened = Repository(repo.top, settings={"review.model": "command:exit 9"})
+    assert opened.review().model == ""  # whatever is configured: a library call does not spend by itself
+    model = Says(FOUND)
+    report = opened.review(model=model)
+    assert [(one.rule, one.title) for one in report.findings] == [("correctness", "The name is lost")]
+    assert (report.model, len(model.asked)) == ("own/says", 1)
+    with pytest.raises(errors.ModelError):
+        opened.review(model=True)
+
+
+def test_a_query_or_a_limit_that_means_nothing_is_refused(repo: GitRepo) -> None:
+    opened = Repository(repo.top)
+    for wrong in (
+        lambda: opened.recall("?!"),
+        lambda: opened.neighbors("a.txt", limit=0),
+        lambda: opened.neighbors("nowhere.txt"),
+        lambda: opened.outline("nowhere.txt"),
+        lambda: opened.split("a.txt", target_bytes=1),
+        lambda: opened.review("HEAD"),
+        lambda: opened.review("HEAD~1..HEAD", base="HEAD"),
+        lambda: opened.history("nowhere.txt"),
+        lambda: Repository(repo.top, settings={"colour": "never"}),
+        lambda: Repository(repo.top.parent / "nowhere"),
+        lambda: Repository(repo.top.parent),
+        lambda: opened.apply(PATCH, check="true\0"),
+        lambda: opened.neighbors("a.txt", revision="HEAD\0"),
+        lambda: opened.apply(PATCH, path="a.txt\0"),
+    ):
+        with pytest.raises(errors.UsageError):
+            wrong()
+
+
+def test_warnings_are_logged(repo: GitRepo, caplog: pytest.LogCaptureFixture) -> None:
+    repo.write(".repoagent/config.toml", 'colour = "never"\n')
+    with caplog.at_level(logging.WARNING, "repoagent"):
+        Repository(repo.top)
+    assert "colour" in caplog.text
+
+
+def test_variables_that_name_another_repository_are_no_trap(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = GitRepo(tmp_path / "other")
+    other.top.mkdir()
+    other.git("init", "-q")
+    with monkeypatch.context() as set_here:
+        set_here.setenv("GIT_DIR", str(repo.top / ".git"))
+        with pytest.raises(errors.UsageError, match="without GIT_WORK_TREE"):
+            Repository(other.top)
+        set_here.setenv("GIT_WORK_TREE", str(repo.top))
+        assert Repository(repo.top).top == repo.top
+        with pytest.raises(errors.UsageError, match="is not in it"):
+            Repository(other.top)
+        set_here.setenv("GIT_DIR", ".git")
+        with pytest.raises(errors.UsageError, match="GIT_DIR in the environment is relative"):
+            Repository(repo.top)
+    other.git("config", "core.worktree", str(repo.top / "src"))
+    with pytest.raises(errors.UsageError, match="is inside a git directory: run repoagent in the work tree"):
+        Repository(other.top / ".git")
+    assert Repository(repo.top).top == repo.top
+
+
+@pytest.mark.soak
+def test_threads_share_one(repo: GitRepo) -> None:
+    """Four threads apply to files of their own, while two look: every change is one commit, nothing is lost."""
+    count = 8
+    for number in range(count):
+        repo.write(f"f{number}.txt", "before\n")
+    repo.commit("files")
+    opened = Repository(repo.top)
+    wrong: list[BaseException] = []
+
+    def work(numbers: range) -> None:
+        for number in numbers:
+            try:
+                name = f"f{number}.txt"
+                opened.apply(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-before\n+after {number}\n")
+                opened.outline("src/app.py")
+                opened.neighbors(name)
+            except BaseException as error:  # noqa: BLE001 - told by the test's own thread
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(range(start, count, 4),)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert repo.git("rev-list", "--count", "HEAD").strip() == str(2 + count)
+    assert repo.status() == ""
+    assert {repo.read(f"f{number}.txt").decode() for number in range(count)} == {
+        f"after {number}\n" for number in range(count)
+    }
+
+
+def test_a_run_that_can_not_be_meant_is_refused_before_a_call(repo: GitRepo) -> None:
+    from tests.tasks.bare import Model
+
+    repo.commit(**{"f.txt": "one\n"})
+    here, model = Repository(repo.top), Model([])
+    with pytest.raises(errors.UsageError, match="commit_per_edit and a commit that is not made"):
+        here.run("make it two", model=model, commit=False, commit_per_edit=True)
+    with pytest.raises(errors.UsageError, match="the prompt is empty"):
+        here.run("  ", model=model)
+    with pytest.raises(errors.UsageError, match="no name for a conversation"):
+        here.run("x", model=model, name="../x")
+    assert model.seen == []
+
+
+def test_a_run_is_committed_and_can_be_gone_on_with(repo: GitRepo) -> None:
+    from repoagent.errors import LimitReached
+    from repoagent.llm.usage import Limits
+    from tests.tasks.bare import Model, diff
+
+    repo.commit(**{"f.txt": "one\n"})
+    here = Repository(repo.top)
+    edit, done = diff("f.txt", "one", "two"), "<commit>\nTwo\n</commit>\n<finish>it is two</finish>"
+    with pytest.raises(LimitReached):
+        here.run("make it two", model=Model([edit, done]), name="mine", limits=Limits(turns=1))
+    outcome = here.run("", model=Model([done]), name="mine")
+    assert (outcome.kind, outcome.text, len(outcome.commits)) == ("done", "it is two", 1)
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
+    assert repo.status() == ""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -> None:
+    from tests.tasks.bare import Model
+
+    repo.commit(**{"f.txt": "one\n"})
+    asked: list[str] = []
+
+    def allow(what: Asked) -> bool:
+        asked.append(what.what)
+        return allowed
+
+    model = Model(["<run>echo more >> f.txt</run>", "<finish>tried</finish>"])
+    Repository(repo.top).run("try it", model=model, mode="ask", allow=allow)
+    assert asked[0] == "echo more >> f.txt"
+    assert ["+more" in what for what in asked[1:]] == [
+        True
+    ] * allowed  # and what it changed, before the commit
+    assert repo.git("show", "HEAD:f.txt") == ("one\nmore\n" if allowed else "one\n")

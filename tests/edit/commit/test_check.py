@@ -1,0 +1,202 @@
+"""The check: its limit, what it leaves behind, and the sandbox around code that nobody has seen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.sandbox.backends import find
+from repoagent.config.layers import load, set_value
+from repoagent.config.settings import user_file
+from repoagent.edit.checks import Check, run_check
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.tasks.check import check_of
+from tests.cli.applying import program
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script, diff, run, script
+
+__all__ = ["run", "script"]
+
+in_sandbox = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
+
+
+def test_a_check_that_takes_too_long_is_ended_with_its_group(repo: GitRepo) -> None:
+    stubborn = "trap '' TERM; echo begun; sleep 60 & echo $! >pid; sleep 60; sleep 60; sleep 60"
+    began = time.monotonic()
+    result = run_check(Check(stubborn, 0.5), open_worktree(repo.top), accepted=True)
+    assert time.monotonic() - began < 20
+    assert not result.passed and result.excerpt() == "begun\n"
+    assert "was stopped after 0.5 seconds" in result.how and "check.timeout" in result.how
+    assert _is_gone(int(repo.read("pid")))
+
+
+def test_a_check_that_ends_well_when_it_is_stopped_has_failed(repo: GitRepo) -> None:
+    result = run_check(
+        Check("trap 'exit 0' TERM; sleep 60 & wait", 0.5), open_worktree(repo.top), accepted=True
+    )
+    assert not result.passed and "check.timeout" in result.how
+
+
+def test_what_a_check_leaves_does_not_hold_it_up(repo: GitRepo) -> None:
+    """In its group it is ended; what made a session of its own stays, as a build server does, and is not waited for."""
+    daemon = (
+        "import os; os.setsid(); open('daemon', 'w').write(str(os.getpid())); import time; time.sleep(60)"
+    )
+    command = f'sleep 60 & echo $! >pid; "{sys.executable}" -c "{daemon}" & while ! test -s daemon; do sleep 0.02; done; echo ok'
+    began = time.monotonic()
+    result = run_check(Check(command), open_worktree(repo.top), accepted=True)
+    assert result.passed and result.excerpt() == "ok\n" and time.monotonic() - began < 30
+    assert _is_gone(int(repo.read("pid")))
+    left = int(repo.read("daemon"))
+    assert not _is_gone(left, seconds=0)
+    os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs subreapers")
+def test_a_check_dies_with_the_program(repo: GitRepo, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom repoagent.edit.checks import Check, run_check\n"
+        "from repoagent.git.worktree import open_worktree\n"
+        "run_check(Check('sleep 60 & echo $! >pid.new; mv pid.new pid; wait'), open_worktree(Path.cwd()), accepted=True)"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # its scratch folder is left there
+    with subprocess.Popen([sys.executable, "-c", code], cwd=repo.top, env=env) as process:
+        _wait((repo.top / "pid").exists)
+        process.kill()
+    assert _is_gone(int(repo.read("pid")))
+
+
+def test_the_limit_is_half_an_hour_unless_it_is_set(repo: GitRepo) -> None:
+    _set("check", "true")
+    assert _check(repo).timeout == 1800
+    _set("check.timeout", "7")
+    assert (_check(repo).command, _check(repo).timeout) == ("true", 7)
+    _set("check.timeout", "none")
+    assert _check(repo).timeout is None
+
+
+def test_a_time_out_fails_the_edit_and_names_the_key(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(_edit("x = 1"))
+    limit = {"REPOAGENT_CHECK__TIMEOUT": "0.3"}
+    done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "sleep 60", env=limit)
+    assert (done.code, repo.status()) == (6, "")
+    assert "was stopped after 0.3 seconds" in done.err and "check.timeout" in done.err
+
+
+HOSTILE = """\
+import os, socket
+for act in (
+    lambda: open(os.path.expanduser('~/owned'), 'w').close(),
+    lambda: socket.create_connection(('127.0.0.1', int(open('port').read())), 5),
+):
+    try:
+        act()
+    except OSError as error:
+        print(error)
+os.makedirs('target/.pytest_cache', exist_ok=True)
+open('target/made', 'w').close()"""
+
+
+@in_sandbox
+@pytest.mark.parametrize("how", ["edit", "run", "apply", "unconfined"])
+def test_a_check_of_code_that_nobody_saw_is_confined(
+    repo: GitRepo, run: Run, script: Script, clean_environment: Path, how: str
+) -> None:
+    """A line that the model puts into the tests neither writes to HOME nor reaches a listener; artefacts are made."""
+    repo.commit(**{".gitignore": "target/\nport\n", "tests/conftest.py": "pass\n", "target/x/y": "1\n"})
+    patch = diff("tests/conftest.py", "-pass", *(f"+{line}" for line in HOSTILE.split("\n")))
+    check = ("--check", f"'{sys.executable}' tests/conftest.py")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.2)
+        (repo.top / "port").write_text(str(listener.getsockname()[1]))
+        if how == "apply":
+            done = program(repo.top, "apply", "--yes", *check, stdin=patch.encode())
+        elif how == "run":
+            script.replies(patch, "<finish>done</finish>")
+            done = run("run", "do it", "--mode", "auto", *check)
+        else:
+            script.replies(patch)
+            more = ("--check-unconfined",) if how == "unconfined" else ()
+            done = run("edit", "tests/conftest.py", "do it", "--yes", *check, *more)
+        reached = _accepts(listener)
+    assert done.code == 0, done.err
+    assert repo.git("log", "-1", "--format=%s", "--", "tests/conftest.py") != "first commit\n"
+    assert (repo.top / "target/made").exists()
+    assert ((clean_environment / "owned").exists(), reached) == (how == "unconfined", how == "unconfined")
+
+
+@in_sandbox
+def test_a_check_that_misses_home_or_the_network_is_told_the_way_out(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies(_edit("x = 1"))
+    done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "touch ~/mine")
+    assert done.code == 6 and "--check-unconfined" in done.err
+    _set("check.unconfined", "true")
+    script.replies(_edit("x = 2"))
+    assert run("edit", "src/app.py", "x", "--yes", "--check", "touch ~/mine").code == 0
+
+
+@in_sandbox
+def test_the_repository_can_not_take_its_check_out_of_the_sandbox(repo: GitRepo) -> None:
+    repo.write(".repoagent/config.toml", "[check]\nunconfined = true\n")
+    _set("check", "true")
+    assert _check(repo).confine is not None
+
+
+@in_sandbox
+def test_who_accepted_the_change_has_its_check_run_as_ever(repo: GitRepo, clean_environment: Path) -> None:
+    _set("check", "touch ~/mine")
+    worktree = open_worktree(repo.top)
+    assert not run_check(_check(repo), worktree, accepted=False).passed
+    assert run_check(_check(repo), worktree, accepted=True).passed
+    assert (clean_environment / "mine").exists()
+
+
+def _set(key: str, value: str) -> None:
+    set_value(user_file(os.environ), key, value)
+
+
+def _check(repo: GitRepo) -> Check:
+    found = check_of(load(layout(open_worktree(repo.top)), flags={}))
+    assert found is not None
+    return found
+
+
+def _edit(line: str) -> str:
+    return diff("src/app.py", " def main():", "-    print(greet('world'))", f"+    {line}")
+
+
+def _accepts(listener: socket.socket) -> bool:
+    try:
+        listener.accept()[0].close()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _wait(until: Callable[[], bool], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while not until():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _is_gone(process: int, seconds: float = 10) -> bool:
+    def gone() -> bool:
+        try:
+            return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    return _wait(gone, seconds)

@@ -1,0 +1,171 @@
+"""A part of a change: what is taken is what git would apply of it, to the byte."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.edit.hunk_selection import Hunk, Piece, hunk_end, parse_hunks, pieces, select, split
+from repoagent.errors import Refused
+from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, FileChange
+from repoagent.patch.render import canonical_diff
+
+
+def modified(before: bytes, after: bytes, path: str = "f") -> FileChange:
+    return FileChange(path, path, before, after, REGULAR, REGULAR)
+
+
+def numbered(count: int, **changed: str) -> bytes:
+    """Lines `1` to `count`; `l5="x"` puts another text in the place of line 5."""
+    return "".join(changed.get(f"l{n}", str(n)) + "\n" for n in range(1, count + 1)).encode()
+
+
+def apply(folder: Path, change: FileChange, hunks: list[Hunk]) -> bytes:
+    """What `git apply` makes of the text before with only `hunks`.
+
+    One at a time: parts of one hunk share their context, which git does not take in a single patch.
+    """
+    target = folder / "f"
+    target.write_bytes(change.before or b"")
+    header, _ = parse_hunks(canonical_diff([change]))
+    shift = 0
+    for hunk in hunks:
+        here = Hunk(hunk.old + shift, hunk.old + shift, hunk.lines)
+        shift += sum((line[0] == "+") - (line[0] == "-") for line in hunk.lines)
+        command = ["git", "apply", "--unidiff-zero", "--whitespace=nowarn", "-"]
+        patch = (header + here.text).encode("utf-8", "surrogateescape")
+        subprocess.run(command, cwd=folder, input=patch, check=True)
+    return target.read_bytes()
+
+
+LINES = st.sampled_from(
+    [b"a", b"b", b"", b"-- x", b"++ y", b"@@ -1 +1 @@", b"\\ No", b"\xff\xfe", b"c\r", b"\t", "é".encode()]
+)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    before = draw(st.lists(LINES, min_size=1, max_size=30))
+    after = list(before)
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(after)))
+        end = min(len(after), start + draw(st.integers(0, 2)))
+        after[start:end] = draw(st.lists(LINES, max_size=2))
+    return joined(before, draw(st.booleans())), joined(after, draw(st.booleans()))
+
+
+def joined(lines: list[bytes], ended: bool) -> bytes:
+    return b"\n".join(lines) + (b"\n" if ended and lines else b"")
+
+
+@pytest.mark.soak
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(both=texts(), data=st.data())
+def test_any_part_is_what_git_applies_of_it(
+    tmp_path: Path, both: tuple[bytes, bytes], data: st.DataObject
+) -> None:
+    before, after = both
+    if before == after:
+        return
+    change = modified(before, after)
+    parts = [part for piece in pieces([change]) for part in split(piece)]
+    assert select([change], parts) == [change]
+    assert select([change], []) == []
+    taken = [part for part in parts if data.draw(st.booleans())]
+    got = select([change], taken)
+    wanted = apply(tmp_path, change, [part.hunk for part in taken if part.hunk])
+    assert (got[0].after if got else before) == wanted
+
+
+@given(both=texts())
+def test_hunks_are_read_as_they_were_written(both: tuple[bytes, bytes]) -> None:
+    diff = canonical_diff([modified(*both)])
+    header, hunks = parse_hunks(diff)
+    again = header + "".join(hunk.text for hunk in hunks)
+    assert parse_hunks(again) == (header, hunks)
+    assert len(again.split("\n")) == len(diff.split("\n"))
+
+
+def test_split_needs_context_between() -> None:
+    together = modified(numbered(9), numbered(9, l5="x", l6="y"))
+    apart = modified(numbered(9), numbered(9, l4="x", l6="y"))
+    (piece,) = pieces([together])
+    assert split(piece) == (piece,)
+    (piece,) = pieces([apart])
+    first, second = split(piece)
+    assert select([apart], [first])[0].after == numbered(9, l4="x")
+    assert select([apart], [second])[0].after == numbered(9, l6="y")
+    assert second.hunk is not None
+    assert second.hunk.text.startswith("@@ -5,5 +5,5 @@\n 5\n-6\n+y\n")
+
+
+def test_a_hunk_of_another_change_is_an_error() -> None:
+    one, other = (
+        modified(numbered(9), numbered(9, l5="x")),
+        modified(numbered(9, l4="4 "), numbered(9, l5="x")),
+    )
+    with pytest.raises(ValueError, match="not of this change"):
+        select([other], pieces([one]))
+
+
+def test_what_is_no_hunk_is_an_error() -> None:
+    with pytest.raises(ValueError, match="not the head of a hunk"):
+        parse_hunks("@@ -1 +1 @@\n-a\n+b\nprose\n")
+
+
+def test_a_hunk_ends_by_its_counts_not_by_what_it_looks_like() -> None:
+    lines = ["--- a", "+++ b", "\\ No newline at end of file", "--- c"]
+    assert hunk_end(lines, 0, 1, 1) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        FileChange(None, "new", None, b"a\n", None, REGULAR),
+        FileChange(None, "empty", None, b"", None, REGULAR),
+        FileChange("gone", None, b"a\n", None, REGULAR, None),
+        FileChange("link", "link", b"a\n", b"target", REGULAR, SYMLINK),
+        FileChange("bin", "bin", b"a\0", b"b\0", REGULAR, REGULAR),
+    ],
+)
+def test_what_is_one_piece(change: FileChange) -> None:
+    assert pieces([change]) == (Piece(0, "file"),)
+    assert split(Piece(0, "file")) == (Piece(0, "file"),)
+    assert select([change], [Piece(0, "file")]) == [change]
+    assert select([change], []) == []
+
+
+def test_rename_mode_and_text_are_taken_apart() -> None:
+    change = FileChange("old", "new", numbered(9), numbered(9, l5="x"), REGULAR, EXECUTABLE)
+    rename, mode, hunk = pieces([change])
+    assert [piece.kind for piece in (rename, mode, hunk)] == ["rename", "mode", "hunk"]
+    assert select([change], [rename]) == [
+        FileChange("old", "new", numbered(9), numbered(9), REGULAR, REGULAR)
+    ]
+    assert select([change], [mode]) == [
+        FileChange("old", "old", numbered(9), numbered(9), REGULAR, EXECUTABLE)
+    ]
+    assert select([change], [hunk]) == [
+        FileChange("old", "old", numbered(9), numbered(9, l5="x"), REGULAR, REGULAR)
+    ]
+    assert select([change], [rename, mode, hunk]) == [change]
+
+
+def test_a_file_that_takes_the_place_of_a_renamed_one_needs_the_rename() -> None:
+    moved = FileChange("a", "b", b"x\n", b"x\n", REGULAR, REGULAR)
+    new = FileChange(None, "a", None, b"y\n", None, REGULAR)
+    rename, whole = pieces([moved, new])
+    assert select([moved, new], [rename, whole]) == [moved, new]
+    with pytest.raises(Refused, match="a would still be in the way"):
+        select([moved, new], [whole])
+
+
+def test_pieces_keep_to_their_own_file() -> None:
+    changes = [modified(numbered(9), numbered(9, l5="x"), name) for name in ("one", "two")]
+    first, second = pieces(changes)
+    assert select(changes, [second]) == [changes[1]]
+    assert select(changes, [first]) == [changes[0]]

@@ -1,0 +1,59 @@
+"""`.repoagentignore`: what git would leave out, in linear time, and no more than a file of a sensible size."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.edit.guards.ignore_file import IgnoreFile
+from repoagent.edit.guards.scope import LARGEST, gate
+from repoagent.errors import Refused
+from tests.conftest import GitRepo
+
+PIECES = ["a", "b", "ab", "*", "**", "?", "/", "/", "[ab]", "[!a]", "[^b]", "[]a]", "[[:alpha:]]", "[a-c]", "\\*", "!", " ", ".", "c#", "[", "\\a", "[a/b]", "\\/"]  # fmt: skip
+NAMES = ["a", "b", "ab", "aab", "abc", "c#", "*", "a.b", "]"]
+
+
+def by_git(repo: GitRepo, lines: list[str], paths: list[str]) -> set[str]:
+    repo.write(".gitignore", "\n".join(lines) + "\n")
+    out = repo.git("check-ignore", "--no-index", "-z", "--stdin", stdin="\0".join(paths).encode(), ok=False)
+    return set(out.split("\0")[:-1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_leaves_out_what_git_would(repo: GitRepo, seed: int) -> None:
+    chosen = random.Random(seed)
+    for _ in range(25):
+        count = chosen.randint(1, 4)
+        lines = ["".join(chosen.choices(PIECES, k=chosen.randint(1, 6))) for _ in range(count)]
+        # git compares two unrelated pointers where `**` follows something else than a slash, and may take it for `*/**`;
+        # before an escaped slash it takes it for one folder at least
+        lines = [line for line in lines if not re.search(r"[^/]\*\*/|\*\*\*|\*\*\\/", line)]
+        paths = sorted({"/".join(chosen.choices(NAMES, k=chosen.randint(1, 4))) for _ in range(60)})
+        paths = [path for path in paths if not any(other.startswith(f"{path}/") for other in paths)]
+        known = IgnoreFile("\n".join(lines).encode())
+        assert {path for path in paths if known.match_file(path)} == by_git(repo, lines, paths), lines
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("a*" * 60 + "b", "a" * 4_000), ("*a" * 60 + "*b", "a" * 255), ("**/a/" * 30 + "x", "a/" * 1_000 + "a"),
+        ("**/" * 200 + "x", "a/" * 1_000 + "y"), ("a?*" * 60 + "b", "a" * 4_000),
+        ("[" * 100_000, "a"), ("[a]" * 50_000 + "[", "a"),
+    ],
+)  # fmt: skip
+def test_no_pattern_takes_long(pattern: str, path: str) -> None:
+    began = time.process_time()
+    assert not IgnoreFile(pattern.encode()).match_file(path)
+    assert time.process_time() - began < 2
+
+
+def test_a_file_of_patterns_has_a_limit(tmp_path: Path) -> None:
+    (tmp_path / ".repoagentignore").write_text("a\n" * LARGEST)
+    with pytest.raises(Refused, match="more than 256 KiB"):
+        gate(tmp_path, ())

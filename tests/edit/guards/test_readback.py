@@ -1,0 +1,67 @@
+"""The diff that is shown says exactly what is written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.edit.diff_stat import DiffStat, read_back
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.patch.render import canonical_diff
+
+LINE = st.sampled_from(
+    [
+        b"a\n",
+        b"b\n",
+        b"-- x\n",
+        b"++ y\n",
+        b"@@ -1 +1 @@\n",
+        b"\r\n",
+        b"f\x0cf\n",
+        "\u2028\n".encode(),
+        b"\xff\n",
+        b" \n",
+        b"\\ No newline at end of file\n",
+    ]
+)
+TEXT = st.tuples(st.lists(LINE, max_size=30), st.sampled_from([b"", b"end", b"-- end"])).map(
+    lambda t: b"".join(t[0]) + t[1]
+)
+
+
+def change(before: bytes, after: bytes) -> FileChange:
+    return FileChange("a b", "a b", before, after, REGULAR, REGULAR)
+
+
+@given(TEXT, TEXT)
+def test_what_a_second_parser_reads_is_what_is_written(before: bytes, after: bytes) -> None:
+    if before == after:
+        return
+    changes = [change(before, after)]
+    stat = read_back(canonical_diff(changes), changes)
+    assert stat.added + stat.removed > 0
+
+
+def test_a_diff_that_says_something_else_is_a_defect() -> None:
+    changes = [change(b"1\n2\n3\n", b"1\nzwei\n3\n")]
+    diff = canonical_diff(changes)
+    assert read_back(diff, changes) == DiffStat(1, 1, 1)
+    assert str(DiffStat(1, 1, 1)) == "1 file +1 -1"
+    for wrong in (
+        diff.replace("zwei", "drei"),
+        diff.replace("@@ -1,3 +1,3 @@", "@@ -1,2 +1,3 @@"),
+        diff.replace(" 3\n", ""),
+        "",
+    ):
+        with pytest.raises(ValueError):
+            read_back(wrong, changes)
+
+
+def test_new_deleted_and_renamed_files() -> None:
+    changes = [
+        FileChange(None, "n", None, b"x\n", None, REGULAR),
+        FileChange("d", None, b"y\n", None, REGULAR, None),
+        FileChange("o", "p", b"z\n", b"z\n", REGULAR, REGULAR),
+    ]
+    assert read_back(canonical_diff(changes), changes) == DiffStat(3, 1, 1)

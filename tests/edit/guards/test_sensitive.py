@@ -1,0 +1,223 @@
+"""Files that make git, a server or an editor do something by themselves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.edit.guards.sensitive import concerns, described, listed, unseen
+from repoagent.git.files import FileChange
+from repoagent.git.worktree import open_worktree
+from tests.cli.screens import Screen
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+
+NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"
+FILTERS = GREET + NEW.format(".gitattributes")
+APART = "You did not ask for a change of .gitattributes. Apply it anyway [y,n,?]? "
+FIRST = "Apply this change [y,n,e,p,x,q,?]? "
+
+
+def new(path: str, after: bytes = b"x\n", mode: str = "100644") -> FileChange:
+    return FileChange(None, path, None, after, None, mode)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".gitattributes", "deep/er/.gitattributes", ".GitAttributes", ".gitattributes.", ".git\u200cattributes",
+        ".gitmodules", ".gitconfig", ".lfsconfig", ".github/workflows/ci.yml", ".github/actions/a/action.yml",
+        ".gitlab-ci.yml", ".gitlab/ci/deploy.yml", ".circleci/config.yml", "Jenkinsfile", "azure-pipelines.yml",
+        "azure-pipelines-release.yaml", ".husky/pre-commit", "web/.husky/pre-push", ".githooks/post-checkout",
+        ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.toml", ".envrc", "web/.envrc", ".vscode/tasks.json",
+        ".vscode/settings.json", "x.code-workspace", ".idea/runConfigurations/x.xml", ".devcontainer/devcontainer.json",
+        ".repoagentignore", "CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".claude/settings.json", ".mcp.json",
+    ],
+)  # fmt: skip
+def test_what_is_on_the_list(path: str) -> None:
+    assert listed(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/app.py", ".gitignore", "gitattributes", "github/workflows/x.yml", ".github/README.md", "package.json",
+        "Makefile", "setup.py", "conftest.py", ".npmrc", ".vscode/extensions.json", "docs/Jenkinsfile.md", "lefthook.md",
+        ".editorconfig", "a.gitmodules", "envrc",
+    ],
+)  # fmt: skip
+def test_what_is_not(path: str) -> None:
+    assert listed(path) is None
+
+
+def found(repo: GitRepo, path: str, *, named: tuple[str, ...] = (), further: tuple[str, ...] = ()) -> str:
+    return described(concerns([new(path)], named, open_worktree(repo.top), further))
+
+
+@pytest.mark.parametrize(
+    ("settings", "path", "why"),
+    [
+        ({"core.hooksPath": "tools/git"}, "tools/git/pre-commit", "hooks"),
+        ({"core.hooksPath": "./tools/../tools/git/"}, "tools/git/pre-commit", "hooks"),
+        ({"include.path": "../team.gitcfg"}, "team.gitcfg", "any option of git"),
+        ({"core.attributesFile": "tools/attributes"}, "tools/attributes", "filters"),
+        ({"filter.x.clean": "sh 'tools/clean.sh' %f"}, "tools/clean.sh", "filter.x.clean"),
+        ({"alias.ship": "!cd x && ./tools/ship.sh"}, "tools/ship.sh", "alias.ship"),
+        ({"core.fsmonitor": "tools/watch"}, "tools/watch", "core.fsmonitor"),
+    ],
+)
+def test_what_this_git_runs_or_obeys(repo: GitRepo, settings: dict[str, str], path: str, why: str) -> None:
+    repo.write("team.gitcfg", "[user]\n")
+    for key, value in settings.items():
+        repo.git("config", key, value)
+    assert why in found(repo, path)
+    assert not found(repo, "src/app.py")
+
+
+def test_the_target_of_a_linked_hook(repo: GitRepo) -> None:
+    hooks = repo.top / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "pre-commit").symlink_to("../../tools/check.sh")
+    assert "hooks" in found(repo, "tools/check.sh")
+    assert not found(repo, "tools/other.sh")
+
+
+def test_both_names_of_a_renamed_file_count_and_a_named_one_is_asked_for(repo: GitRepo) -> None:
+    worktree = open_worktree(repo.top)
+    moved = FileChange(".gitattributes", "x.txt", b"x\n", b"x\n", "100644", "100644")
+    assert [c.path for c in concerns([moved], (), worktree)] == [".gitattributes"]
+    gone = FileChange(".gitattributes", None, b"x\n", None, "100644", None)
+    assert [c.asked for c in concerns([gone], (".gitattributes",), worktree)] == [True]
+    assert "edit.sensitive" in found(repo, "deploy/prod.yml", further=("deploy/", "!deploy/README.md"))
+    assert not found(repo, "deploy/README.md", further=("deploy/*", "!deploy/README.md"))
+
+
+def test_a_secret_of_the_environment_is_never_asked_for(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "canary-8c2e")
+    worktree = open_worktree(repo.top)
+    (concern,) = concerns([new("a.py", b"key = 'canary-8c2e'\n")], ("a.py",), worktree)
+    assert not concern.asked
+    assert "SERVICE_TOKEN" in concern.sentence and "canary" not in concern.sentence
+    kept = FileChange("a.py", "a.py", b"canary-8c2e\n", b"canary-8c2e\nx\n", "100644", "100644")
+    assert not concerns([kept], (), worktree)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (new("a.py", "x = 'a\u202eb'\n".encode()), "U+202E"),
+        (new("a.py", b"a\x1b[31m\n"), "U+001B"),
+        (new("a.py", "a\u200bb \u2066\n".encode()), "U+200B, U+2066"),
+        (new("run.sh", mode="100755"), "run.sh becomes executable"),
+        (FileChange("a", "a", b"x\n", b"x\n", "100644", "100755"), "a becomes executable"),
+        (FileChange("a", "a", "\u202e\n".encode(), "\u202e\nx\n".encode(), "100644", "100644"), ""),
+        (FileChange("a", "a", "\u202e\n".encode(), "\u202e\n\u202e\n".encode(), "100644", "100644"), "U+202E"),
+        (new("a", "\ufeffemoji \U0001f469\u200d\U0001f52c, \tpage\x0c\r\n".encode()), ""),
+        (new("a", b"caf\xe9 \x93quoted\x94\n"), ""),
+    ],
+)  # fmt: skip
+def test_what_a_diff_does_not_show_is_said(change: FileChange, words: str) -> None:
+    sentences = " ".join(unseen([change]))
+    assert words in sentences
+    assert bool(words) == bool(sentences)
+
+
+def test_yes_is_no_yes_to_them(repo: GitRepo, run: Run, script: Script) -> None:
+    before = repo.head()
+    script.replies(FILTERS)
+    command = ("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
+    done = run(*command)
+    assert done.code == 3
+    assert ".gitattributes decides which filters" in done.err and "--allow-sensitive" in done.err
+    assert done.err.count("\n") == 1
+    assert (repo.head(), repo.status()) == (before, "")
+    kept = Path(done.err.rstrip().rpartition(" ")[2])
+    assert "+++ b/.gitattributes" in kept.read_text() and "+++ b/src/app.py" in kept.read_text()
+    script.replies(FILTERS)
+    done = run(*command, "--allow-sensitive", "--json")
+    assert done.code == 0, done.err
+    assert any(".gitattributes decides" in remark for remark in done.json["remarks"])
+    assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes", "src/app.py"]
+
+
+def test_a_dry_run_shows_them_and_a_named_file_is_asked_for(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(FILTERS)
+    done = run("edit", "src/app.py", "greet with a comma", "--dry-run", "--scope", "repo")
+    assert done.code == 0 and ".gitattributes decides" in done.err
+    script.replies(NEW.format(".gitattributes"))
+    done = run("edit", ".gitattributes", "make all files text", "--yes", "--create")
+    assert done.code == 0, done.err
+    assert ".gitattributes decides" in done.err
+    assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes"]
+
+
+def test_further_patterns_are_the_persons_own(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    repo.git("config", "repoagent.edit.sensitive", "src/")
+    done = run("edit", "README.md", "say hello", "--yes", "--scope", "repo", "--read", "src/app.py")
+    assert done.code != 0  # a file to read is not changed
+    script.replies(GREET + NEW.format("src/new.py"))
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
+    assert done.code == 3 and "src/new.py is named by edit.sensitive" in done.err
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "files"), [(("y", "y"), 0, 2), (("y", "n"), 1, 0), (("y", "\x04"), 1, 0)]
+)
+def test_they_are_asked_about_apart(
+    repo: GitRepo, script: Script, keys: tuple[str, str], code: int, files: int
+) -> None:
+    script.replies(FILTERS)
+    before = repo.head()
+    command = [
+        sys.executable,
+        "-m",
+        "repoagent",
+        "edit",
+        "src/app.py",
+        "greet with a comma",
+        "--scope",
+        "repo",
+    ]
+    with Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec}) as window:
+        shown = window.expect(FIRST)
+        assert "warning:" in shown and ".gitattributes decides which filters" in " ".join(shown.split())
+        window.send(f"{keys[0]}\n")
+        window.expect(APART)
+        window.send(keys[1] if keys[1] == "\x04" else f"{keys[1]}\n")
+        assert window.end() == code
+    changed = repo.git("diff", "--name-only", before, "HEAD").split()
+    assert (len(changed), repo.status()) == (files, "")
+
+
+Open = Callable[..., Screen]
+
+
+def test_hunk_by_hunk_they_can_be_left_out(repo: GitRepo, script: Script) -> None:
+    script.replies(FILTERS)
+    command = [
+        sys.executable,
+        "-m",
+        "repoagent",
+        "edit",
+        "src/app.py",
+        "greet with a comma",
+        "--scope",
+        "repo",
+        "-p",
+    ]
+    with Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec}) as window:
+        window.expect("]? ")
+        window.send("y\n")  # the hunk of src/app.py
+        window.expect("]? ")
+        window.send("n\n")  # that of .gitattributes
+        assert window.end() == 0
+    assert "You did not ask" not in window.seen
+    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+    message = repo.git("show", "-s", "--format=%B")
+    assert message.count("Source-Blob:") == 1

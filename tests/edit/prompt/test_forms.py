@@ -1,0 +1,473 @@
+"""What a model is asked for, and what is made of what it answers, down to the slips of small ones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from repoagent.agent.protocol import parse
+from repoagent.config.layers import load
+from repoagent.edit.prompt.formats import Asked, Form, choose, fits_whole, form_after
+from repoagent.edit.prompt.gather import prepare
+from repoagent.edit.request import EditRequest, Target
+from repoagent.git.worktree import open_worktree
+from repoagent.llm.conversation import Turn
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
+from tests.edit.long_file import SHOP, answer, asked, result
+
+TOTAL = """\
+    def total_price(self):
+        total = 0
+        for _, price in self.items:
+            total += price
+        return total
+"""
+ROUNDED = TOTAL.replace("return total", "return round(total, 2)")
+EXPECTED = SHOP.replace(TOTAL, ROUNDED)
+
+
+def fenced(path: str, text: str) -> str:
+    return f"I round it.\n\n```{path}\n{text}```\n"
+
+
+# Refused, always with the reminder of what to send, and nothing is changed.
+REFUSED = {
+    "lacks the definition": ("        return round(total, 2)\n", "not the whole new Basket.total_price"),
+    "another name": (ROUNDED.replace("total_price", "sum_price"), "not the whole new Basket.total_price"),
+    "dots for the body": (
+        "    def total_price(self):\n        ...\n        return round(total, 2)\n",
+        "Write every line",
+    ),
+    "a comment for the body": (ROUNDED.replace("total = 0", "# ... existing code ..."), "Write every line"),
+    "does not parse": (ROUNDED.replace("total, 2)", "total, 2"), "no longer parse"),
+    "nothing changed": (TOTAL, "is there already"),
+    "stops at an old line": (
+        "    def total_price(self):\n        total = 1\n        for _, price in self.items:\n",
+        "no longer parse|are missing",
+    ),
+    "only the end is missing": ("    def total_price(self):\n        total = 0\n", "are missing"),
+    "twice, in two versions": (ROUNDED + "\n" + ROUNDED.replace("2", "3"), "there twice"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_whole_part_is_sent_back(repo: GitRepo, name: str) -> None:
+    text, why = REFUSED[name]
+    prepared = asked(repo, "total_price shall round to cents")
+    seen = answer(prepared, fenced("shop.py", text))
+    assert not seen.ok
+    assert re.search(why, seen.text), seen.text
+    assert seen.text.endswith(
+        "the whole new Basket.total_price between the lines ```shop.py and ```, and nothing else."
+    )
+    assert len(seen.text) < 500
+    assert result(prepared) == SHOP
+
+
+def test_an_answer_that_was_cut_is_never_applied(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents")
+    seen = answer(prepared, fenced("shop.py", ROUNDED).removesuffix("```\n"))
+    assert not seen.ok and "ends before its last line" in seen.text
+    assert result(prepared) == SHOP
+
+
+ANSWERS = {
+    "as asked": fenced("shop.py", ROUNDED),
+    "at column 0": fenced("shop.py", "".join(line[4:] + "\n" for line in ROUNDED.splitlines())),
+    "first line at column 0": fenced("shop.py", ROUNDED.lstrip()),
+    "language only": fenced("python", ROUNDED),
+    "language and path": fenced("python shop.py", ROUNDED),
+    "other folder": fenced("src/shop.py", ROUNDED),
+    "path in a comment": fenced("python", "# shop.py\n" + ROUNDED),
+    "fence in the sentence": f"I round it: ```shop.py\n{ROUNDED}```\n",
+    "blank lines around": fenced("shop.py", f"\n\n{ROUNDED}\n\n"),
+    "inside its class": fenced("shop.py", f"class Basket:\n    # ... other methods\n{ROUNDED}"),
+    "whole file": fenced("shop.py", EXPECTED),
+    "whole file, after the old one": fenced("shop.py", SHOP) + fenced("shop.py", EXPECTED),
+    "twice": fenced("shop.py", ROUNDED) * 2,
+    "example at the end": fenced(
+        "shop.py", f"{ROUNDED}\n# Example usage\nbasket = Basket(1)\nprint(basket.total_price())\n"
+    ),
+    "explained after it": fenced("shop.py", ROUNDED) + "Try it:\n\n```bash\npython -c 'import shop'\n```\n",
+    "search/replace": fenced(
+        "shop.py",
+        "<<<<<<< SEARCH\n        return total\n=======\n        return round(total, 2)\n>>>>>>> REPLACE\n",
+    ),
+    "diff": "```diff\n--- a/shop.py\n+++ b/shop.py\n@@\n-        return total\n+        return round(total, 2)\n```\n",
+    "CRLF": fenced("shop.py", ROUNDED).replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ANSWERS)
+def test_slips_of_small_models_are_understood(repo: GitRepo, name: str) -> None:
+    prepared = asked(repo, "total_price shall round to cents")
+    assert prepared.form == "function"
+    seen = answer(prepared, ANSWERS[name])
+    assert seen.ok, seen.text
+    assert result(prepared) == EXPECTED
+
+
+def test_imports_go_to_the_others(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall use fsum")
+    text = ROUNDED.replace("round(total, 2)", "math.fsum([total])")
+    seen = answer(prepared, fenced("shop.py", f"import math\nimport os\nfrom pathlib import Path\n\n{text}"))
+    assert seen.ok, seen.text
+    wanted = SHOP.replace(TOTAL, text).replace("import Path\n", "import Path\nimport math\n")
+    assert result(prepared) == wanted
+
+
+def test_what_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
+    """A model that was never shown a function makes it up."""
+    prepared = asked(repo, "total_price shall round to cents")
+    new = "def read_names(file):\n    return []\n"
+    for reply in (new, f"def helper():\n    return 1\n\n\n{new}"):
+        seen = answer(prepared, fenced("shop.py", reply))
+        assert "not the whole new Basket.total_price" in seen.text
+    assert result(prepared) == SHOP
+
+
+def test_a_second_answer_finds_the_part_where_it_is_now(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents")
+    longer = f"import math\n\n{TOTAL}\n    def pay(self):\n        return math.ceil(self.total_price())\n"
+    assert answer(prepared, fenced("shop.py", longer)).ok
+    assert answer(prepared, fenced("shop.py", ROUNDED)).ok
+    assert result(prepared) == EXPECTED.replace("import Path\n", "import Path\nimport math\n")
+
+
+def test_bytes_outside_the_part_stay(repo: GitRepo) -> None:
+    text = SHOP.replace("\n", "\r\n").replace("A shop", "Ein Geschäft").encode("latin-1").rstrip()
+    prepared = asked(repo, "in read_names skip the head", text=text)
+    new = "def read_names(file):\n    return Path(file).read_text().splitlines()[1:]  # für alle\n"
+    assert answer(prepared, fenced("shop.py", new)).ok
+    after = prepared.bench.draft.texts()["shop.py"].data
+    start = text.index(b"def read_names")
+    assert after == text[:start] + new.rstrip().replace("\n", "\r\n").encode("latin-1")
+
+
+def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: Run, script: Script) -> None:
+    old = repo.read("src/app.py").decode()
+    new = old.replace("'hello ' + name", "f'hello, {name}'")
+    script.replies(
+        fenced("src/app.py", "# ... the rest as before\n"),
+        fenced("src/app.py", new.replace("hello", "howdy")),
+        fenced("src/app.py", new),
+    )
+    check = "grep -q 'f.hello' src/app.py || { echo '===== 0 assistant ====='; exit 1; }"
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--format", "whole", "--check", check)
+    assert done.code == 0, done.err
+    assert repo.read("src/app.py").decode() == new
+    first, second, third = script.prompts
+    opening, _, _ = first.partition("Answer with the whole")
+    assert second.startswith(opening.rstrip())
+    for prompt in (second, third):
+        assert prompt.count("Answer with the whole") == 2  # in the system prompt, and at the end
+        assert "I round it" not in prompt
+    assert "An earlier answer was not good:\nNot applied: " in second and "the rest as before" not in second
+    assert (
+        "howdy" in third and "'hello ' + name" not in third
+    )  # it is shown its first try in place of the file
+    assert "is not right yet. The check says:\n<output>" in third
+    assert "An earlier answer" not in third
+
+
+def test_remarks_that_nobody_asked_to_take_out_stay(repo: GitRepo) -> None:
+    old = (
+        "# Runs the tests.  Keep it short.\non: push\n\njobs:\n  unit: 3.10   \n  # the last\n  docs: 3.12\n"
+    )
+    new = "on: push\njobs:\n  unit: 3.10\n  docs: 3.12\n  more: 3.13\n"
+    prepared = asked(repo, "Run on 3.13 too", "whole", targets=[Target(".ci/t.yml")], text=old)
+    assert answer(prepared, fenced("ci/t.yml", new)).ok  # the path is miscopied too
+    assert result(prepared, ".ci/t.yml") == old + "  more: 3.13\n"
+    prepared = asked(repo, "Remove the comments", "whole", targets=[Target(".ci/t.yml")], text=old)
+    assert answer(prepared, fenced(".ci/t.yml", new)).ok
+    assert result(prepared, ".ci/t.yml") == new
+    heading = "# One\n\ntext\n\n# Two\n\nmore\n\n# Three\n\nlast\n"
+    prepared = asked(repo, "fold Two into One", "whole", targets=[Target("n.md")], text=heading)
+    assert answer(prepared, fenced("n.md", heading.replace("# Two\n\n", ""))).ok
+    assert "# Two" not in result(prepared, "n.md")
+
+
+def test_what_shall_stay_stays(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents. read_names stays as it is.")
+    assert [window.names for window in prepared.bench.windows["shop.py"]] == [("Basket.total_price",)]
+    old = "def one():\n    return 1\n\n\ndef keep_me():\n    return 2\n"
+    new = old.replace("1", "3").replace("2", "4")
+    prepared = asked(
+        repo, "one returns 3. keep_me stays as it is.", "whole", targets=[Target("t.py")], text=old
+    )
+    assert answer(prepared, fenced("t.py", new)).ok
+    assert result(prepared, "t.py") == old.replace("1", "3")  # the other definition is put back
+    prepared = asked(repo, "one returns 3, keep_me 4.", "whole", targets=[Target("t.py")], text=old)
+    assert answer(prepared, fenced("t.py", new)).ok
+    assert result(prepared, "t.py") == new
+
+
+def test_a_new_name_is_no_new_text(repo: GitRepo) -> None:
+    old = "HEADS = ('number', 'total')\n\n\ndef total(rows):\n    return sum(rows)\n\n\ndef show(rows):\n    print('total', total(rows))\n"
+    new = old.replace("total", "net_total")
+    prepared = asked(repo, "Rename total to net_total.", "whole", targets=[Target("t.py")], text=old)
+    assert answer(prepared, fenced("t.py", new)).ok
+    assert result(prepared, "t.py") == new.replace("'net_total'", "'total'")
+    for request in (
+        "Rename total to net_total, and the heading 'total' too.",
+        "Call total net_total everywhere.",
+    ):
+        prepared = asked(repo, request, "whole", targets=[Target("t.py")], text=old)
+        assert answer(prepared, fenced("t.py", new)).ok
+        assert "'net_total'" in result(prepared, "t.py")
+
+
+def test_a_grammar_holds_the_answer_to_its_fence(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents")
+    turns = [Turn("user", "x"), Turn("assistant", "y"), Turn("observation", "Not applied", {"ok": "no"})]
+    for some in (turns[:1], turns):
+        request = prepared.prompts[0].request(some, "0", key="", max_output_tokens=9)
+        assert request.grammar.startswith(
+            'root ::= "```shop.py\\n" line+ "```"\nline ::= ([^`\\n] [^\\n]*)? "\\n"'
+        )
+    assert asked(repo, "x", "diff").prompts[0].grammar == ""
+
+
+def test_a_file_without_an_extension(repo: GitRepo) -> None:
+    old = "#!/bin/sh\nset -eu\n\nfor n in 1 2 3; do\n\techo $n\ndone\n"
+    prepared = asked(repo, "count to 4", "whole", targets=[Target("bin/wait-for")], text=old)
+    assert answer(prepared, fenced("bin/wait-for", old.replace("2 3", "2 3 4"))).ok
+    assert result(prepared, "bin/wait-for") == old.replace("2 3", "2 3 4")
+
+
+def test_javascript_methods(repo: GitRepo) -> None:
+    methods = "".join(f"  part{n}(x) {{\n    return x + {n};\n  }}\n\n" for n in range(60))
+    text = f"const fs = require('fs');\n\nclass Many {{\n{methods}}}\n"
+    prepared = asked(repo, "part7 shall double x", targets=[Target("m.js")], text=text)
+    reply = "const path = require('path');\n\npart7(x) {\n  return 2 * x + 7;\n}\n"
+    assert answer(prepared, fenced("javascript", reply)).ok
+    wanted = text.replace("return x + 7;", "return 2 * x + 7;").replace(
+        "('fs');\n", "('fs');\nconst path = require('path');\n"
+    )
+    assert result(prepared, "m.js") == wanted
+
+
+def test_whole_files(repo: GitRepo) -> None:
+    old = repo.read("src/app.py").decode()
+    new = old.replace("'hello ' + name", "f'hello, {name}'")
+    for reply in (
+        fenced("app.py", new),
+        fenced("python", new),
+        fenced("src/app.py", new.split("\n\n\n")[0] + "\n"),
+    ):
+        prepared = asked(repo, "greet with a comma", "whole", targets=[Target("src/app.py")], text=old)
+        assert prepared.form == "whole"
+        seen = answer(prepared, reply)
+        assert seen.ok, seen.text
+        assert result(prepared, "src/app.py") == new
+    twice = asked(repo, "greet", "whole", targets=[Target("src/app.py")], text=old)
+    assert answer(twice, fenced("app.py", f"{new}\n\n{new}")).ok
+    assert result(twice, "src/app.py") == new
+
+
+def test_a_markdown_file_is_asked_for_in_another_fence(repo: GitRepo) -> None:
+    old = "# Notes\n\nRun:\n\n```\nmake\n```\n\nThen:\n\n```\nmake test\n```\n\nDone.\n"
+    prepared = asked(repo, "say pytest", "whole", targets=[Target("n.md")], text=old)
+    assert prepared.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
+    new = old.replace("make test", "pytest")
+    assert answer(prepared, f"~~~n.md\n{new}~~~\n").ok
+    assert result(prepared, "n.md") == new
+
+
+def test_code_is_only_quoted_where_a_diff_was_asked_for(repo: GitRepo) -> None:
+    reply = "Do you mean this?\n\n```python\n" + ROUNDED + "```\n"
+    assert not parse(reply, {"edit"}).actions
+    assert not parse("So: ```shop.py\n" + ROUNDED + "```\n", {"edit"}).actions
+    prepared = asked(repo, "total_price shall round", "diff")
+    assert not prepared.tools[0].loose
+    assert "File shop.py (file to edit; 240 lines)" in "".join(
+        part.text for part in prepared.prompts[0].opening
+    )
+
+
+def test_tags_in_a_nameless_fence_are_code() -> None:
+    reply = "Here: ```python\ndef f():\n    pass\n<finish>x</finish>\n```\n"
+    (action,) = parse(reply, {"edit", "finish"}, loose=True).actions
+    assert action.kind == "edit"
+    assert "<finish>" in action.body
+
+
+def test_what_a_small_model_sees(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents")
+    prompt = "".join(part.text for part in (*prepared.prompts[0].system, *prepared.prompts[0].opening))
+    assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```\n" in prompt
+    assert (
+        "read_names" not in prompt and "import os" not in prompt
+    )  # what stands near is taken for code to write
+    assert prompt.endswith("and nothing else.\n")
+    assert len(prompt) < 1_200
+
+
+def test_what_the_request_likens_it_to_is_shown_to_read(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents, as task_3 does")
+    prompt = "".join(part.text for part in prepared.prompts[0].opening)
+    assert "task_3 of shop.py, only to read:\n```python\ndef task_3(" in prompt
+    assert [window.names for window in prepared.bench.windows["shop.py"]] == [("Basket.total_price",)]
+    alone = asked(repo, "as task_3 does")
+    assert [window.names for window in alone.bench.windows["shop.py"]] == [("task_3",)]
+
+
+def test_what_is_added_is_no_place(repo: GitRepo) -> None:
+    text = SHOP.replace("def task_5(", "def low(")
+    for request in ("Add a method low(limit) to Basket", "Add a new function `low` beside read_names"):
+        windows = asked(repo, request, text=text).bench.windows.get("shop.py", ())
+        assert all("low" not in window.names for window in windows)
+    assert asked(repo, "Add a test to low()", text=text).bench.windows["shop.py"][0].names == ("low",)
+
+
+def test_a_place_or_an_answer_shows_the_part(repo: GitRepo) -> None:
+    pointed = asked(repo, "round", targets=[Target("shop.py", 22, 23)])
+    assert pointed.form == "function"
+    asks = asked(repo, "make it round to cents")
+    assert (asks.form, asks.bench.short) == ("search", True)
+    assert "Basket.total_price" in asks.question
+    assert asks.located("I don't know").form == "search"
+    found = asks.located("Basket.total_price")
+    assert (found.form, found.question) == ("function", "")
+    assert answer(found, ANSWERS["as asked"]).ok
+    assert answer(asks, ANSWERS["search/replace"]).ok
+
+
+@pytest.mark.parametrize(
+    ("form", "instruction", "text", "chosen"),
+    [
+        ("whole", "total_price shall round", SHOP, "function"),
+        ("whole", "make it round", SHOP, "search"),
+        ("whole", "change f", "def f():\n    pass\n" * 20, "whole"),
+        ("function", "change task_2", SHOP[:2500], "function"),
+        ("function", "make it round", SHOP[:900], "whole"),
+        ("function", "change f", "def f():\n    pass\n", "whole"),
+        ("search", "total_price shall round", SHOP, "search"),
+        ("diff", "total_price shall round", SHOP, "diff"),
+    ],
+)
+def test_the_form_goes_by_the_file(
+    repo: GitRepo, form: Form, instruction: str, text: str, chosen: str
+) -> None:
+    assert asked(repo, instruction, form, text=text).form == chosen
+
+
+def test_other_forms_after_refusals() -> None:
+    assert [form_after("diff", n, fits=True) for n in range(6)] == ["diff"] * 2 + ["search"] * 2 + [
+        "whole"
+    ] * 2
+    assert [form_after("diff", n, fits=False) for n in range(6)] == ["diff"] * 2 + ["search"] * 4
+    assert form_after("function", 2, fits=False) == "function"
+    assert form_after("function", 2, fits=True) == "whole"
+    assert form_after("whole", 2, fits=True) == "whole"
+    assert choose("function", {"a": False, "b": True}, ["a"]) == "function"
+    assert choose("function", {"a": False, "b": False}, ["a"]) == "search"
+    assert not fits_whole(b"x\n" * 100, 200)
+    assert not fits_whole(b"\0", 16_000)
+
+
+def test_another_form_is_asked_for_after_two_refusals(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents")
+    texts = [answer(prepared, fenced("shop.py", TOTAL)).text for _ in range(3)]
+    assert not any("<<<<<<< SEARCH" in text for text in texts)  # a small model would copy the example
+    assert all(text.endswith(prepared.reminder.strip()) for text in texts)
+    assert answer(prepared, ANSWERS["language only"]).ok
+    long = asked(repo, "total_price shall round to cents", "diff")
+    wrong = ANSWERS["diff"].replace("-        return total", "-        return totals")
+    texts = [answer(long, wrong).text for _ in range(4)]
+    assert ["<<<<<<< SEARCH" in text for text in texts] == [False, True, False, False]
+
+
+def test_a_new_file_needs_no_name(repo: GitRepo) -> None:
+    prepared = prepare(
+        open_worktree(repo.top),
+        EditRequest("write it", (Target("new.py"),), create=True),
+        load(None, repo.top),
+        Asked("whole"),
+    )
+    assert answer(prepared, fenced("python", "x = 1\n")).ok
+    assert result(prepared, "new.py") == "x = 1\n"
+
+
+def test_a_new_file_beside_a_part(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round", targets=[Target("shop.py")])
+    seen = answer(prepared, fenced("shop.py", ROUNDED) + fenced("other.py", "x = 1\n"))
+    assert not seen.ok
+    assert result(prepared) == SHOP
+
+
+def test_from_the_command_line(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.write("shop.py", SHOP)
+    repo.commit("shop")
+    head = repo.head()
+    bad = fenced("shop.py", "        return round(total, 2)\n")
+    script.replies(bad, ANSWERS["at column 0"])
+    done = run("edit", "shop.py::total_price", "round to cents", "--yes", "--format", "function")
+    assert done.code == 0, done.err
+    assert repo.read("shop.py").decode() == EXPECTED
+    assert repo.git("diff", "--numstat", head, "HEAD").split() == ["1", "1", "shop.py"]
+    first, second = script.prompts
+    assert "Tags:\n" not in first and "value + 3" not in first
+    assert "Not applied:" in second
+
+
+def test_search_replace_is_asked_for(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies("```src/app.py\n<<<<<<< SEARCH\ndef nothing\n=======\nx\n>>>>>>> REPLACE\n```\n", GREET)
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--format", "search")
+    assert done.code == 0, done.err
+    assert "SEARCH/REPLACE blocks in a fence" in script.prompts[0] and "Tags:\n" in script.prompts[0]
+    assert b"f'hello, {name}'" in repo.read("src/app.py")
+
+
+def test_a_neighbour_that_was_written_over_is_put_back(repo: GitRepo) -> None:
+    old = "class Shelf:\n    def add(self, x):\n        self.items.append(x)\n\n    def _find(self, x):\n        return self.items.index(x)\n"
+    low = "    def low(self):\n        return min(self.items)\n"
+    reply = old[: old.index("    def _find")] + low
+    prepared = asked(repo, "Add a method low to Shelf.", "whole", targets=[Target("s.py")], text=old)
+    assert answer(prepared, fenced("s.py", reply)).ok
+    assert result(prepared, "s.py") == f"{old}\n{low}"
+    prepared = asked(repo, "Put low in place of _find.", "whole", targets=[Target("s.py")], text=old)
+    assert answer(prepared, fenced("s.py", reply)).ok
+    assert result(prepared, "s.py") == reply
+
+
+def test_lines_that_were_written_over_are_put_back_where_something_is_to_be_added(repo: GitRepo) -> None:
+    old = (
+        "services:\n  redis:\n    image: redis:7\n    volumes:\n      - cache:/data\n  web:\n    image: web\n"
+    )
+    new = old.replace(
+        "    volumes:\n      - cache:/data\n", '    healthcheck:\n      test: ["CMD", "redis-cli"]\n'
+    )
+    prepared = asked(repo, "Give redis a healthcheck.", "whole", targets=[Target("c.yml")], text=old)
+    assert answer(prepared, fenced("c.yml", new)).ok
+    both = "    volumes:\n      - cache:/data\n" + '    healthcheck:\n      test: ["CMD", "redis-cli"]\n'
+    assert result(prepared, "c.yml") == old.replace("    volumes:\n      - cache:/data\n", both)
+    prepared = asked(
+        repo, "Give redis a healthcheck instead of volumes.", "whole", targets=[Target("c.yml")], text=old
+    )
+    assert answer(prepared, fenced("c.yml", new)).ok
+    assert result(prepared, "c.yml") == new
+
+
+def test_a_part_may_get_the_name_that_the_request_gives_it(repo: GitRepo) -> None:
+    prepared = asked(repo, "Rename Basket.total_price to Basket.sum_price")
+    renamed = TOTAL.replace("total_price", "sum_price")
+    assert answer(prepared, fenced("shop.py", renamed)).ok
+    assert result(prepared) == SHOP.replace(TOTAL, renamed)
+    other = asked(repo, "Rename Basket.total_price to Basket.sum_price")
+    assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
+
+
+def test_a_name_is_changed_in_the_whole_file_where_that_is_short(repo: GitRepo) -> None:
+    text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
+    assert (
+        asked(repo, "step_3 shall return 4", "function", targets=[Target("t.py")], text=text).form
+        == "function"
+    )
+    assert (
+        asked(repo, "rename step_3 to last_step", "function", targets=[Target("t.py")], text=text).form
+        == "whole"
+    )

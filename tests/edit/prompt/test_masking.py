@@ -1,0 +1,116 @@
+"""Keys in files: never sent, never stored, never lost."""
+
+from __future__ import annotations
+
+import random
+import string
+from pathlib import Path
+
+import pytest
+
+from repoagent.llm.client import complete
+from repoagent.llm.model import Reply
+from repoagent.llm.usage import Meter
+from repoagent.storage.secrets import mask
+from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script, diff
+from tests.llm.ask import Scripted, ask
+
+_LETTERS = string.ascii_letters + string.digits
+
+
+def made(prefix: str, length: int, seed: int = 7) -> str:
+    """Something of a key's shape that opens nothing, made here so that no scanner of this repository finds it."""
+    chosen = random.Random(seed)
+    return prefix + "".join(chosen.choice(_LETTERS) for _ in range(length))
+
+
+@pytest.fixture
+def token() -> str:
+    return made("ghp" + "_", 36)
+
+
+def holding(secret: str, *roots: Path) -> list[str]:
+    return [
+        str(path)
+        for root in roots
+        for path in root.rglob("*")
+        if path.is_file() and secret.encode() in path.read_bytes()
+    ]
+
+
+@pytest.mark.soak
+def test_a_key_in_a_file_is_masked_and_the_line_can_be_edited_all_the_same(
+    repo: GitRepo, run: Run, script: Script, token: str
+) -> None:
+    repo.commit(
+        "settings", **{"src/conf.py": f'TOKEN = "{token}"\nRETRIES = 1\n', "b.py": f'KEY = "{token}"\n'}
+    )
+    name = mask(token)
+    assert name != token
+    script.replies(
+        '<read path="b.py"/>\n',
+        diff(
+            "src/conf.py",
+            f'-TOKEN = "{name}"',
+            f'+TOKEN = "{name}"  # of the bot',
+            "-RETRIES = 1",
+            "+RETRIES = 3",
+        ),
+    )
+    done = run("edit", "src/conf.py", f"retry three times, {token} stays", "--yes")
+    assert done.code == 0, done.err
+    assert repo.read("src/conf.py").decode() == f'TOKEN = "{token}"  # of the bot\nRETRIES = 3\n'
+    assert not any(token in prompt for prompt in script.prompts)
+    assert (
+        all(name in prompt for prompt in script.prompts) and script.prompts[1].count(f'KEY = "{name}"') == 1
+    )
+    assert holding(token, repo.top / ".repoagent") == []
+    assert token not in repo.git("log", "-1", "--format=%B")
+
+
+def test_a_placeholder_that_stands_for_nothing_is_written_into_no_file(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies(*[diff("src/app.py", " def greet(name):", "+    key = '<<secret 0a0a0a0a>>'")] * 5)
+    done = run("edit", "src/app.py", "add a key", "--yes")
+    assert done.code != 0
+    assert b"secret" not in repo.read("src/app.py")
+
+
+@pytest.mark.soak
+def test_a_private_key_keeps_its_lines(repo: GitRepo, run: Run, script: Script) -> None:
+    body = [made("", 64, seed) for seed in range(8)]
+    key = "\n".join(["-----BEGIN RSA " + "PRIVATE KEY-----", *body, "-----END RSA " + "PRIVATE KEY-----"])
+    repo.commit("key", **{"k.py": f'KEY = """\n{key}\n"""\nBITS = 1024\n'})
+    script.replies(diff("k.py", ' """', "-BITS = 1024", "+BITS = 2048"))
+    done = run("edit", "k.py", "2048 bits", "--yes")
+    assert done.code == 0, done.err
+    assert not any(line in script.prompts[0] for line in body)
+    assert "(file to edit; 13 lines)" in script.prompts[0]
+    assert key.encode() in repo.read("k.py") and b"2048" in repo.read("k.py")
+
+
+def test_no_call_of_a_model_sends_a_key_whoever_makes_it(token: str) -> None:
+    model = Scripted([Reply("done", "end")])
+    complete(model, ask(f"what is {token}?", system=f"You know {token}."), Meter())
+    (sent,) = model.seen
+    assert token not in repr(sent) and repr(sent).count("<<secret ") == 2
+
+
+@pytest.mark.soak
+def test_an_interrupted_edit_of_a_line_with_a_key_goes_on(
+    repo: GitRepo, run: Run, script: Script, token: str
+) -> None:
+    repo.commit("settings", **{"c.py": f'TOKEN = "{token}"\nRETRIES = 1\n'})
+    name = mask(token)
+    words = ("edit", "c.py", "retry", "--yes", "--check", "grep -q 3 c.py")
+    script.replies(
+        diff("c.py", f'-TOKEN = "{name}"', f'+TOKEN = "{name}"  # a', "-RETRIES = 1", "+RETRIES = 2")
+    )
+    assert run(*words).code == 4  # the model is gone when it is told that the check failed
+    assert token not in script.prompts[1]
+    script.replies(diff("c.py", f' TOKEN = "{name}"  # a', "-RETRIES = 2", "+RETRIES = 3"))
+    done = run(*words)
+    assert done.code == 0 and len(script.prompts) == 1, done.err
+    assert repo.read("c.py").decode() == f'TOKEN = "{token}"  # a\nRETRIES = 3\n'

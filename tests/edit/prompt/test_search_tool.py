@@ -1,0 +1,140 @@
+"""What `search` answers: every pattern in Perl's syntax finds its lines, and "no line matches" is true."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.edit.guards.scope import gate
+from repoagent.edit.request import Draft, EditRequest
+from repoagent.edit.tools import ToolContext, search, search_tool
+from repoagent.git.worktree import open_worktree
+from tests.conftest import GitRepo
+
+TEXT = """\
+    def if_range(self):
+    "If-Range: bytes"
+lazy <b>one</b><b>two</b>
+x = data["k"] + f(1)  # 12 Bär
+tag <word>
+aaaa aa
+
+
+end
+"""
+
+
+@pytest.fixture
+def files(repo: GitRepo) -> GitRepo:
+    repo.write(".repoagentignore", "private/\n")
+    repo.write("src/range.py", TEXT)
+    repo.write("src/dos.txt", "class Dos(A):\r\n    name = 1\r\n")
+    repo.write("private/plan.txt", "hidden Plan\nPLAN hidden\n")
+    repo.git("add", ".")
+    return repo
+
+
+def seen(repo: GitRepo, pattern: str, **args: str) -> Observation:
+    bench = ToolContext(open_worktree(repo.top), EditRequest("x", ()), Draft({}), set(), gate(repo.top, ()))
+    return search_tool(bench).perform(Action("search", {"pattern": pattern, **args}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        (r"(?i)if_?-?range", [1, 2]),
+        (r"(?i)BÄR", [4]),
+        (r"\d+ B\wr", [4]),
+        (r"\b(?:if|else)_range\b", [1]),
+        (r"^\s+def\s(?=if)", [1]),
+        (r"(?<!_)(?:r|R)ange", [2]),
+        (r"<b>.*?</b>$", [3]),
+        (r"B.r", [4]),
+        (r"(?P<letter>a)(?P=letter)a", [6]),
+        (r"\baa{,1}\b", [6]),
+        (r"\Aend\Z", [9]),
+        (r"^$", [7, 8]),
+        # as before
+        (r"lazy|end", [3, 9]),
+        (r"a{4}", [6]),
+        (r"if.range", [1]),
+        (r"\<word\>", [5]),
+        (r"data\[", [4]),
+    ],
+)
+def test_a_pattern_finds_its_lines(files: GitRepo, pattern: str, lines: list[int]) -> None:
+    found = search(files.top, pattern, gate(files.top, ()), "src/range.py")
+    assert [int(row.split(":")[1]) for row in found.rows] == lines
+    assert not found.remark
+
+
+def test_a_line_of_a_crlf_file_ends_before_it(files: GitRepo) -> None:
+    assert "src/dos.txt:1:class Dos(A):" in seen(files, r"\):$").text
+
+
+def test_what_would_match_without_regard_to_case_is_counted(files: GitRepo) -> None:
+    assert "No line matches; 2 lines match without regard to case" in seen(files, r"IF.RANGE").text
+    assert "; 1 line matches without" in seen(files, "LAZY").text
+    assert seen(files, "plan").text == "No line matches."  # what is withheld is not counted either
+    assert seen(files, "nowhere").text == "No line matches."
+    assert r"without its \n" in seen(files, r"lazy.*\nx").text
+
+
+@pytest.mark.parametrize("pattern", ["(unclosed", "*a", "x(?<n"])
+def test_an_invalid_pattern_is_refused_with_the_reason(files: GitRepo, pattern: str) -> None:
+    found = seen(files, pattern)
+    assert not found.ok
+    assert any(why in found.text for why in ("missing closing parenthesis", "quantifier", "terminator"))
+    assert "PCRE" not in found.text and "UCP" not in found.text
+
+
+@pytest.mark.parametrize(("pattern", "why"), [("f(", "missing closing"), ('data["k"]', "as plain text")])
+def test_plain_text_is_found_though_it_is_no_such_expression(files: GitRepo, pattern: str, why: str) -> None:
+    found = seen(files, pattern)
+    assert found.ok and why in found.text
+    assert 'src/range.py:4:x = data["k"] + f(1)' in found.text
+
+
+def test_a_pattern_that_takes_too_long_is_not_said_to_match_nothing(files: GitRepo) -> None:
+    files.write("long.txt", "a" * 40_000 + "!\n")
+    found = seen(files, r"(a|aa)+[bc]")
+    assert not found.ok and "takes too long" in found.text
+
+
+def test_more_lines_of_one_file_than_are_shown_are_mentioned(repo: GitRepo) -> None:
+    repo.write("many.txt", "needle\n" * 44)
+    repo.write("one.txt", "needle\n")
+    text = seen(repo, "needle").text
+    assert text.count("many.txt:") == 20 and "one.txt:1:" in text
+    assert "More matches were left out (in many.txt)" in text
+    assert seen(repo, "needle", path="many.txt").text.count("many.txt:") == 44
+
+
+def test_a_git_without_pcre_refuses_what_it_would_misread(
+    files: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = shutil.which("git")
+    shim = tmp_path / "bin/git"
+    shim.parent.mkdir()
+    shim.write_text(
+        '#!/bin/sh\ncase " $* " in *" -P "*)\n'
+        'echo "fatal: cannot use Perl-compatible regexes when not compiled with USE_LIBPCRE" >&2; exit 128;; esac\n'
+        f'exec {git} "$@"\n'
+    )
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
+    assert seen(files, r"(?i)IF_RANGE|\bno").text.count("src/range.py:") == 1
+    assert seen(files, r"lazy|\<word\>").text.count("src/range.py:") == 2
+    for pattern, what in ((r"a(?=b)", "(?=b"), (r"\d", r"\d"), (r"a.*?b", "*?")):
+        found = seen(files, pattern)
+        assert not found.ok and "not supported" in found.text and what in found.text
+
+
+def test_an_output_is_searched_the_same_way(tmp_path: Path) -> None:
+    (tmp_path / "run-1.txt").write_bytes(b"one\nERROR: 17\0 failed\nf(x)\n")
+    assert search(tmp_path, r"error: \d+", lambda path: "", "run-1.txt", output=True).rows[0].startswith("2:")
+    assert search(tmp_path, "f(x)", lambda path: "", "run-1.txt", output=True).rows == ("3:f(x)",)

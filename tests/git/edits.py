@@ -1,0 +1,73 @@
+"""What the tests of transactions share: making a change as an edit would, and seeing all that git can see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from repoagent.git.files import FileChange, look
+from repoagent.git.transaction.results import CommitResult, Options
+from repoagent.git.transaction.transaction import Transaction
+from repoagent.git.worktree import WorkTree, open_worktree
+from tests.conftest import GitRepo
+
+
+def change(repo: GitRepo, path: str, old: str | bytes, new: str | bytes) -> FileChange:
+    """The change of the file as it is on disk that puts `new` in the place of `old`."""
+    now = look(repo.top, path)
+    assert now is not None
+    old, new = (text.encode() if isinstance(text, str) else text for text in (old, new))
+    assert now.data.count(old) == 1
+    return FileChange(path, path, now.data, now.data.replace(old, new), now.mode, now.mode)
+
+
+def new_file(path: str, data: bytes, mode: str = "100644") -> FileChange:
+    return FileChange(None, path, None, data, None, mode)
+
+
+def worktree(repo: GitRepo) -> WorkTree:
+    return open_worktree(repo.top)
+
+
+def edit(repo: GitRepo, *changes: FileChange, message: str = "edit", **options: object) -> CommitResult:
+    """All of one edit: plan, write, commit."""
+    with Transaction(worktree(repo), changes, Options(**options)) as transaction:  # type: ignore[arg-type]
+        transaction.write()
+        return transaction.commit(message + "\n")
+
+
+def visible(repo: GitRepo) -> dict[str, str]:
+    """Everything of the user's that git shows, and the bytes of the work tree."""
+    files = {
+        path.relative_to(repo.top).as_posix(): path.read_bytes()
+        for path in sorted(repo.top.rglob("*"))
+        if path.is_file() and ".git" not in path.relative_to(repo.top).parts
+    }
+    return {
+        "head": repo.git("rev-parse", "HEAD", ok=False),
+        "branch": repo.git("symbolic-ref", "-q", "HEAD", ok=False),
+        "branches": repo.git("for-each-ref"),
+        "status": repo.git("status", "--porcelain=v2", "--untracked-files=all"),
+        "unstaged": repo.git("diff", "--binary"),
+        "staged": repo.git("diff", "--cached", "--binary"),
+        "bits": repo.git("ls-files", "-v"),
+        "files": repr(files),
+        "lock": str((repo.top / ".git" / "index.lock").exists()),
+        "journals": str(journals(repo)),
+    }
+
+
+def journals(repo: GitRepo) -> list[str]:
+    folder = repo.top / ".git" / "repoagent" / "journal"
+    return sorted(path.name for path in folder.glob("[!.]*")) if folder.is_dir() else []
+
+
+def committed(repo: GitRepo, path: str, commit: str = "HEAD") -> str:
+    return repo.git("show", f"{commit}:{path}")
+
+
+def staged(repo: GitRepo, path: str) -> str:
+    return repo.git("show", f":{path}")
+
+
+Script = Callable[[str, str], Path]

@@ -1,0 +1,148 @@
+"""Work-tree bytes and blobs: an edit is committed as `git add` would, filters and line endings included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.git.files import Content
+from repoagent.git.index import read_entries
+from repoagent.git.objects import from_blob, read_blobs, store, to_blob
+from tests.conftest import GitRepo
+from tests.git.edits import change, committed, edit, new_file, staged, worktree
+
+CRLF = "".join(f"line {n}\r\n" for n in range(1, 11))
+LF = CRLF.replace("\r\n", "\n")
+
+
+def as_git_adds(repo: GitRepo, path: str, data: bytes) -> str:
+    repo.write(path, data)
+    repo.git("add", path)
+    return repo.git("rev-parse", f":{path}").strip()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "attributes", ["", "* text=auto", "* text", "* text eol=crlf", "* -text", "* eol=crlf", "* ident"]
+)
+@pytest.mark.parametrize("autocrlf", ["false", "true", "input"])
+@pytest.mark.parametrize("stored", ["LF", "CRLF"])
+def test_the_same_blob_as_git_add(repo: GitRepo, attributes: str, autocrlf: str, stored: str) -> None:
+    repo.write("w.txt", CRLF if stored == "CRLF" else LF)
+    repo.commit("store")
+    repo.git("config", "core.autocrlf", autocrlf)
+    repo.write(".gitattributes", attributes + "\n")
+    entry = read_entries(worktree(repo), ["w.txt"])["w.txt"].entry
+    for data in (CRLF.replace("5", "five").encode(), LF.replace("5", "five").encode()):
+        ours = to_blob(worktree(repo), "w.txt", Content(data), entry)
+        theirs = as_git_adds(repo, "w.txt", data)
+        repo.git("update-index", "--cacheinfo", f"100644,{entry.oid},w.txt")
+        assert ours.oid == theirs
+
+
+@pytest.mark.parametrize("attributes", ["* text eol=crlf\n", "* text=auto\n"])
+def test_crlf_file_with_other_work_in_it(repo: GitRepo, attributes: str) -> None:
+    repo.git("config", "core.autocrlf", "true")
+    repo.write(".gitattributes", attributes)
+    repo.write("w.txt", CRLF)
+    repo.commit("crlf")
+    assert committed(repo, "w.txt") == LF
+    repo.write("w.txt", CRLF.replace("line 9", "mine 9"))
+    edit(repo, change(repo, "w.txt", "line 2", "LINE 2"))
+    assert committed(repo, "w.txt") == staged(repo, "w.txt") == LF.replace("line 2", "LINE 2")
+    assert repo.read("w.txt").decode() == CRLF.replace("line 2", "LINE 2").replace("line 9", "mine 9")
+    assert repo.status() == " M w.txt\n"
+
+
+def test_crlf_that_is_stored_stays_stored(repo: GitRepo) -> None:
+    repo.write("w.txt", CRLF)
+    repo.commit("crlf")
+    repo.git("config", "core.autocrlf", "true")
+    edit(repo, change(repo, "w.txt", "line 2", "LINE 2"))
+    assert repo.git("show", "--numstat", "--format=", "HEAD") == "1\t1\tw.txt\n"
+    assert repo.status() == ""
+
+
+def test_new_file_is_normalised(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "* text=auto\n")
+    repo.commit("attributes")
+    edit(repo, new_file("w.txt", CRLF.encode()))
+    assert committed(repo, "w.txt") == LF and repo.read("w.txt").decode() == CRLF and repo.status() == ""
+
+
+@pytest.fixture
+def filtered(repo: GitRepo) -> GitRepo:
+    """Upper case in the repository, lower case in the work tree."""
+    repo.git("config", "filter.case.clean", "tr a-z A-Z")
+    repo.git("config", "filter.case.smudge", "tr A-Z a-z")
+    repo.write(".gitattributes", "*.low filter=case\n")
+    repo.write("w.low", LF)
+    repo.commit("filtered")
+    return repo
+
+
+def test_clean_and_smudge(filtered: GitRepo) -> None:
+    repo = filtered
+    assert committed(repo, "w.low") == LF.upper()
+    repo.write("w.low", LF.replace("line 9", "mine 9"))
+    edit(repo, change(repo, "w.low", "line 2", "edit 2"))
+    assert committed(repo, "w.low") == LF.replace("line 2", "edit 2").upper()
+    assert repo.read("w.low").decode() == LF.replace("line 2", "edit 2").replace("line 9", "mine 9")
+    assert repo.status() == " M w.low\n"
+
+
+def test_rename_out_of_a_filter(filtered: GitRepo) -> None:
+    from repoagent.git.files import FileChange
+
+    repo = filtered
+    edit(repo, FileChange("w.low", "w.txt", LF.encode(), LF.encode(), "100644", "100644"))
+    assert committed(repo, "w.txt") == LF and repo.status() == ""
+
+
+def test_from_blob_is_what_a_checkout_writes(filtered: GitRepo) -> None:
+    entry = read_entries(worktree(filtered), ["w.low"])["w.low"].entry
+    assert from_blob(worktree(filtered), "w.low", entry) == Content(LF.encode())
+
+
+def test_utf_16(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "*.u working-tree-encoding=UTF-16 text\n")
+    text = LF.encode("utf-16")
+    repo.write("w.u", text)
+    repo.commit("utf-16")
+    repo.write("w.u", LF.replace("line 9", "mine 9").encode("utf-16"))
+    edit(repo, change(repo, "w.u", "line 2".encode("utf-16-le"), "LINE 2".encode("utf-16-le")))
+    assert committed(repo, "w.u") == LF.replace("line 2", "LINE 2")
+    assert "mine 9" in repo.read("w.u").decode("utf-16")
+
+
+def test_binary_file(repo: GitRepo) -> None:
+    repo.write("b.bin", b"\0one\0two\0")
+    repo.commit("binary")
+    edit(repo, change(repo, "b.bin", b"one", b"ONE"))
+    assert repo.status() == ""
+    repo.write("b.bin", b"\0ONE\0mine\0")
+    from repoagent.errors import Refused
+
+    with pytest.raises(Refused, match="can't be separated"):
+        edit(repo, change(repo, "b.bin", b"ONE", b"three"))
+
+
+def test_exec_bit_where_the_file_system_has_none(repo: GitRepo) -> None:
+    repo.git("update-index", "--chmod=+x", "src/app.py")
+    repo.git("commit", "-qm", "executable")
+    repo.git("config", "core.fileMode", "false")
+    edit(repo, change(repo, "src/app.py", "hello", "hi"))
+    assert repo.git("ls-tree", "HEAD", "src/app.py").startswith("100755") and repo.status() == ""
+
+
+def test_many_blobs_in_one_call(repo: GitRepo) -> None:
+    contents = [b"", b"\n", b"no newline", b"line\n" * 1000, b"\0binary\n\0"]
+    oids = [store(worktree(repo), data) for data in contents]
+    assert read_blobs(worktree(repo), oids) == dict(zip(oids, contents, strict=True))
+
+
+def test_link_outside_is_only_text(repo: GitRepo, tmp_path: Path) -> None:
+    entry = to_blob(worktree(repo), "link", Content(b"/etc/passwd", "120000"), None)
+    assert entry.mode == "120000" and read_blobs(worktree(repo), [entry.oid])[entry.oid] == b"/etc/passwd"
+    assert from_blob(worktree(repo), "link", entry) == Content(b"/etc/passwd", "120000")

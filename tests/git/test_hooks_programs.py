@@ -1,0 +1,186 @@
+"""Programs that run hooks, and hooks that are killed or never end: the real pre-commit, ^C, repoagent itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from repoagent.git.files import blob_hash
+from repoagent.git.transaction.finish import recover
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Script
+from tests.git.edits import change, committed, edit, journals, staged, worktree
+from tests.git.only import nothing_left, seen, unchanged
+
+pytestmark = pytest.mark.soak
+
+LINES = "".join(f"line {n}\n" for n in range(1, 11))
+WAIT_SECONDS = 30.0
+
+
+@pytest.fixture
+def messy(repo: GitRepo) -> GitRepo:
+    """Staged and unstaged work, in the file of the edit (src/app.py) too."""
+    repo.write("b.txt", LINES)
+    repo.commit("more")
+    repo.write("b.txt", LINES.replace("line 9", "staged 9"))
+    repo.git("add", "b.txt")
+    repo.write("b.txt", LINES.replace("line 9", "staged 9").replace("line 6", "unstaged 6"))
+    repo.write("a.txt", LINES.replace("line 6", "unstaged 6"))
+    repo.write("src/app.py", repo.read("src/app.py") + b"\n\n# mine\n")
+    repo.write("untracked.txt", "untracked\n")
+    return repo
+
+
+@pytest.fixture
+def start(repo: GitRepo, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """`repoagent ARGS` with a scripted model, in a process group of its own, as a terminal gives one."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(script: Script, *args: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "repoagent", *args],
+            cwd=repo.top,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "REPOAGENT_MODEL": script.spec},
+            start_new_session=True,
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    from tests.edit.conftest import MODEL
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.sh").write_text(MODEL)
+    made = Script(folder)
+    made.replies(GREET)
+    return made
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+EDIT = ("edit", "src/app.py", "greet with a comma", "--yes")
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.mark.parametrize("name", ["pre-commit", "commit-msg"])
+def test_hook_that_never_ends_and_is_interrupted(
+    messy: GitRepo, script: Script, start: Start, tmp_path: Path, name: str
+) -> None:
+    messy.hook(name, f"git stash -q --keep-index 2> /dev/null\ntouch {tmp_path}/began\nsleep 60\n")
+    before, head = seen(messy), messy.head()
+    process = start(script, *EDIT)
+    until((tmp_path / "began").exists)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=WAIT_SECONDS) == 130
+    before["stash"] = messy.git("stash", "list")  # what the hook has put there stays
+    unchanged(messy, before)
+    assert messy.head() == head
+    nothing_left(messy)
+
+
+CONFIGURATION = """\
+repos:
+- repo: local
+  hooks:
+  - {id: wait, name: wait, language: system, entry: sh -c 'touch BEGAN; sleep 60', pass_filenames: false}
+"""
+
+
+@pytest.mark.soak
+def test_pre_commit_killed_while_it_has_stashed(
+    messy: GitRepo, script: Script, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the user's unstaged work is in its cache alone, and the files hold only what is committed."""
+    monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "cache"))
+    (tmp_path / "hooks.yaml").write_text(CONFIGURATION.replace("BEGAN", str(tmp_path / "began")))
+    program = Path(sys.executable).with_name("pre-commit")
+    install = [str(program), "install", "-c", str(tmp_path / "hooks.yaml")]
+    subprocess.run(install, cwd=messy.top, check=True, capture_output=True)
+    before, head = seen(messy), messy.head()
+    process = start(script, *EDIT)
+    until((tmp_path / "began").exists)
+    assert b"unstaged" not in messy.read("a.txt") and b"mine" not in messy.read("src/app.py")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    until(lambda: "taken back" in "".join(recover(worktree(messy))) or not journals(messy))
+    unchanged(messy, before)
+    assert messy.head() == head
+    nothing_left(messy)
+
+
+@pytest.mark.soak
+def test_own_commands_in_a_hook_leave_the_edit_alone(
+    messy: GitRepo, script: Script, start: Start, tmp_path: Path
+) -> None:
+    """They see a journal whose owner lives, and the lock; none of them may wait for what waits for it."""
+    command = f"'{sys.executable}' -m repoagent"
+    messy.hook(
+        "pre-commit",
+        f"exec > {tmp_path}/out 2>&1\n{command} undo\n{command} edit a.txt more --yes\n{command} config\n"
+        f"{command} edit a.txt more --yes --dry-run\ntest -e .git/index.lock\n",
+    )
+    before = seen(messy, "src/app.py")
+    process = start(script, *EDIT)
+    out = process.communicate(timeout=WAIT_SECONDS)[0].decode()
+    assert process.returncode == 0, out
+    said = (tmp_path / "out").read_text()
+    assert "Traceback" not in said and "taken back" not in said
+    assert messy.git("diff", "--name-only", "HEAD^", "HEAD") == "src/app.py\n"
+    unchanged(messy, before, "src/app.py")
+    nothing_left(messy)
+
+
+def test_in_parallel_as_lefthook_does(messy: GitRepo) -> None:
+    """Several formatters at once that each stage what they have changed."""
+    messy.hook(
+        "pre-commit",
+        "stage() { until git add a.txt 2> /dev/null; do sleep 0.01; done; }\n"
+        "(sed -i 's/  */ /' a.txt; stage) &\n(sleep 0.02; sed -i 's/ *$//' a.txt; stage) &\nwait\n",
+    )
+    messy.git("checkout", "-q", "--", "a.txt")
+    before = seen(messy, "a.txt")
+    edit(messy, change(messy, "a.txt", "line 2", "LINE    2   "))
+    assert committed(messy, "a.txt") == LINES.replace("line 2", "LINE 2") == messy.read("a.txt").decode()
+    unchanged(messy, before, "a.txt")
+
+
+def test_garbage_is_not_collected_while_the_index_is_out_of_sight(messy: GitRepo, tmp_path: Path) -> None:
+    """What is only staged, and older than two weeks, is held by the index alone."""
+    for key, value in {"auto": "1", "autoDetach": "false", "pruneExpire": "now"}.items():
+        messy.git("config", f"gc.{key}", value)
+    number = made = 0
+    while made < 4:  # git looks into one of the folders of objects to tell how many there are
+        number += 1
+        data = b"%d\n" % number
+        if blob_hash(data).startswith("17"):
+            messy.git("hash-object", "-w", "--stdin", stdin=data)
+            made += 1
+    edit(messy, change(messy, "src/app.py", "hello", "hi"))
+    assert staged(messy, "b.txt") == LINES.replace("line 9", "staged 9")
+    assert list((messy.top / ".git/objects/17").glob("*")) == []  # it was done
+    nothing_left(messy)

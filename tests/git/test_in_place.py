@@ -1,0 +1,238 @@
+"""A change that is in the work tree already becomes a commit; or stays there, when the commit does not come about."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from repoagent.errors import NothingDone, Refused
+from repoagent.git.file_writer import Moved
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.transaction.finish import recover
+from repoagent.git.transaction.results import HookFailed, InPlace
+from repoagent.git.transaction.transaction import Transaction
+from repoagent.git.undo import redo, undo
+from repoagent.git.worktree import open_worktree
+from tests.conftest import GitRepo
+
+OLD = b"".join(b"line %d\n" % n for n in range(30))
+NEW = OLD.replace(b"line 15\n", b"line fifteen\n")
+
+
+def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
+    return FileChange(
+        path if before is not None else None,
+        path if after is not None else None,
+        before,
+        after,
+        REGULAR if before is not None else None,
+        REGULAR if after is not None else None,
+    )
+
+
+def _commit(repo: GitRepo, *changes: FileChange) -> str:
+    with Transaction(open_worktree(repo.top), changes, edit_id="e1", in_place=InPlace()) as edit:
+        edit.write()
+        return edit.commit("change it\n").commit
+
+
+def test_commits_what_is_there_and_nothing_else(repo: GitRepo) -> None:
+    repo.commit(f=OLD, gone=b"x\n", other=b"o\n")
+    repo.write("f", NEW)
+    repo.write("new", b"n\n")
+    (repo.top / "gone").unlink()
+    repo.write("other", b"mine\n")
+    stamp = (repo.top / "f").stat()
+    _commit(repo, _change("f", OLD, NEW), _change("new", None, b"n\n"), _change("gone", b"x\n", None))
+    assert repo.git("show", "--format=", "--name-status", "HEAD").split() == [
+        "M",
+        "f",
+        "D",
+        "gone",
+        "A",
+        "new",
+    ]
+    assert repo.status() == " M other\n"
+    now = (repo.top / "f").stat()
+    assert (now.st_ino, now.st_mtime_ns) == (stamp.st_ino, stamp.st_mtime_ns)  # no build tool sees a change
+
+
+def test_work_that_was_there_before_stays_uncommitted(repo: GitRepo) -> None:
+    repo.commit(f=OLD)
+    dirty = OLD.replace(b"line 2\n", b"line two\n")
+    both = NEW.replace(b"line 2\n", b"line two\n")
+    repo.write("f", both)
+    _commit(repo, _change("f", dirty, both))
+    assert repo.git("show", "HEAD:f").encode() == NEW
+    assert repo.read("f") == both
+    assert repo.status() == " M f\n"
+
+
+MINE = OLD.replace(b"line 2\n", b"line two\n")  # of the person
+PART = OLD.replace(b"line 15\n", b"line fifteen\n")  # the first of two places that the edit changes
+WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
+
+
+@pytest.mark.parametrize(
+    ("staged", "left"),
+    [
+        (WHOLE, OLD),
+        (PART, OLD),
+        (MINE, MINE),
+        (WHOLE.replace(b"line 2\n", b"line two\n"), MINE),
+        (PART.replace(b"line 2\n", b"line two\n"), MINE),
+    ],
+    ids=[
+        "all of it",
+        "a part of it",
+        "other work",
+        "all of it and other work",
+        "a part of it and other work",
+    ],
+)
+def test_undo_takes_out_of_the_index_what_was_staged_of_the_change(
+    repo: GitRepo, staged: bytes, left: bytes
+) -> None:
+    """What stood in the files could be staged before the commit: no more of it stays there than of other work."""
+    repo.commit(f=OLD, gone=b"x\n")
+    repo.write("f", staged)
+    repo.write("new", b"n\n")
+    (repo.top / "gone").unlink()
+    repo.git("add", "-A")
+    mine = b"line two\n" in staged
+    now, before = (data.replace(b"line 2\n", b"line two\n") if mine else data for data in (WHOLE, OLD))
+    repo.write("f", now)
+    _commit(repo, _change("f", before, now), _change("new", None, b"n\n"), _change("gone", b"x\n", None))
+    assert repo.git("show", "HEAD:f").encode() == WHOLE
+    then = repo.git("ls-files", "-s")
+    undo(open_worktree(repo.top), "e1")
+    assert repo.git("show", ":f").encode() == left
+    assert repo.git("show", "HEAD:f").encode() == OLD
+    assert repo.read("f") == before
+    assert repo.status() == ("M  f\n" if left == MINE else "")
+    redo(open_worktree(repo.top), "e1")
+    assert repo.git("ls-files", "-s") == then
+    assert repo.read("f") == now
+
+
+@pytest.mark.parametrize("staged", ["f", "."])
+def test_what_the_user_has_staged_meanwhile_is_no_obstacle(repo: GitRepo, staged: str) -> None:
+    repo.commit(f=OLD)
+    repo.write("f", NEW)
+    repo.write("new", b"n\n")
+    repo.git("add", staged)
+    _commit(repo, _change("f", OLD, NEW), _change("new", None, b"n\n"))
+    assert repo.status() == ""
+
+
+def test_what_the_user_has_committed_meanwhile_is_not_committed_again(repo: GitRepo) -> None:
+    repo.commit(f=OLD)
+    repo.commit(f=NEW)
+    with pytest.raises(NothingDone):
+        _commit(repo, _change("f", OLD, NEW))
+    assert repo.read("f") == NEW
+
+
+def test_a_file_that_is_not_as_said_is_refused(repo: GitRepo) -> None:
+    repo.commit(f=OLD)
+    repo.write("f", NEW + b"later\n")
+    with pytest.raises(Moved):
+        _commit(repo, _change("f", OLD, NEW))
+    assert repo.read("f") == NEW + b"later\n"
+
+
+def test_an_untracked_file_is_not_committed_whole(repo: GitRepo) -> None:
+    repo.commit(g=b"g\n")
+    repo.write("f", NEW)
+    with pytest.raises(Refused, match="not tracked"):
+        _commit(repo, _change("f", OLD, NEW))
+    assert repo.read("f") == NEW
+
+
+def test_a_hook_that_says_no_leaves_the_change_in_the_files(repo: GitRepo) -> None:
+    before = repo.commit(f=OLD)
+    repo.write("f", NEW)
+    repo.hook("pre-commit", "echo never; exit 1\n")
+    with pytest.raises(HookFailed, match="never"):
+        _commit(repo, _change("f", OLD, NEW))
+    assert (repo.head(), repo.read("f"), repo.status()) == (before, NEW, " M f\n")
+
+
+def test_a_formatter_in_a_hook_is_folded_in(repo: GitRepo) -> None:
+    repo.commit(f=OLD)
+    repo.write("f", NEW)
+    repo.hook("pre-commit", "grep -q FIFTEEN f && exit 0; sed -i s/fifteen/FIFTEEN/ f; exit 1\n")
+    _commit(repo, _change("f", OLD, NEW))
+    assert b"FIFTEEN" in repo.git("show", "HEAD:f").encode()
+    assert repo.status() == ""
+
+
+def test_undo_takes_it_out_of_the_files_too_and_redo_brings_it_back(repo: GitRepo) -> None:
+    before = repo.commit(f=OLD, gone=b"x\n")
+    repo.write("f", NEW)
+    repo.write("new", b"n\n")
+    (repo.top / "gone").unlink()
+    made = _commit(repo, _change("f", OLD, NEW), _change("new", None, b"n\n"), _change("gone", b"x\n", None))
+    worktree = open_worktree(repo.top)
+    assert undo(worktree).moved
+    assert (repo.head(), repo.status(), repo.read("f")) == (before, "", OLD)
+    redo(worktree)
+    assert (repo.head(), repo.status(), repo.read("f")) == (made, "", NEW)
+
+
+KILLED = """
+import os, signal, sys
+from repoagent.git.transaction.results import InPlace; from repoagent.git.transaction.transaction import Transaction; from repoagent.git.worktree import open_worktree
+from repoagent.git.files import REGULAR, FileChange
+import repoagent.git.transaction.transaction as under_test
+from pathlib import Path
+from repoagent.git.files import Content
+change = FileChange("f", "f", Path("old").read_bytes(), Path("new").read_bytes(), REGULAR, REGULAR)
+when = sys.argv[1]
+run_commit = under_test.run_commit
+def dies(*args, **kwargs):
+    if when == "after":
+        run_commit(*args, **kwargs)
+    os.kill(os.getpid(), signal.SIGKILL)
+under_test.run_commit = dies
+found = {"f": Content(Path("f").read_bytes())} if sys.argv[2] == "mine" else {}
+with Transaction(open_worktree(Path.cwd()), [change], edit_id="e1", in_place=InPlace(found)) as edit:
+    edit.write()
+    edit.commit("change it\\n")
+"""
+
+
+@pytest.mark.parametrize("mine", [False, True])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_leaves_the_files_as_they_are_and_the_commit_made_or_not(
+    repo: GitRepo, when: str, mine: bool
+) -> None:
+    """Also where somebody has worked on top of the change."""
+    before = repo.commit(f=OLD)
+    here = NEW.replace(b"line fifteen\n", b"mine\n") if mine else NEW
+    repo.write("f", here)
+    (repo.top / ".git" / "info" / "exclude").write_text("old\nnew\n")
+    repo.write("old", OLD)
+    repo.write("new", NEW)
+    arguments = [when, "mine" if mine else ""]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], cwd=repo.top, check=False, env={**os.environ}
+    )
+    assert done.returncode == -signal.SIGKILL
+    worktree = open_worktree(repo.top)
+    assert recover(worktree)
+    assert repo.read("f") == here
+    assert not (repo.top / ".git" / "index.lock").exists()
+    if when == "before":
+        assert (repo.head(), repo.status()) == (before, " M f\n")
+        repo.write("f", NEW)
+        _commit(repo, _change("f", OLD, NEW))
+    else:
+        assert (repo.git("show", "HEAD:f").encode(), repo.status()) == (NEW, " M f\n" if mine else "")
+        repo.write("f", NEW)
+    undo(worktree)
+    assert (repo.head(), repo.read("f"), repo.status()) == (before, OLD, "")

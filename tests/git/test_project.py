@@ -1,0 +1,250 @@
+"""Carrying a change over to another version of the file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.git.index import Entry
+from repoagent.git.merge import Conflict, merge, project, say_lines
+from repoagent.git.objects import read_blobs, store
+from repoagent.git.transaction.finish import recover
+from repoagent.git.worktree import WorkTree
+from tests.conftest import GitRepo
+from tests.git.edits import worktree
+
+BASE = b"".join(b"line %d\n" % n for n in range(1, 21))
+
+
+def no_repository(top: Path) -> WorkTree:
+    """Texts are merged without one."""
+    return WorkTree(top, top / "git", top / "git", main_top=top)
+
+
+def edited(base: bytes, *lines: tuple[int, bytes]) -> bytes:
+    """`base` with each of the numbered lines replaced."""
+    parts = base.splitlines(keepends=True)
+    for number, text in lines:
+        parts[number - 1] = text
+    return b"".join(parts)
+
+
+def test_changes_apart_are_merged(tmp_path: Path) -> None:
+    version, after = edited(BASE, (3, b"mine\nmore\n")), edited(BASE, (17, b"edit\n"))
+    assert merge(no_repository(tmp_path), version, BASE, after) == edited(
+        BASE, (3, b"mine\nmore\n"), (17, b"edit\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "edit", "lines"),
+    [
+        ([(7, b"mine\n")], [(7, b"edit\n")], ((7, 7),)),
+        ([(7, b"line 7\nmine\n")], [(7, b"line 7\nedit\n")], ((8, 8),)),
+        ([(7, b"")], [(8, b"")], ((8, 8),)),
+        ([(7, b"line 7\nmine\n")], [(8, b"")], ((8, 8),)),
+        ([(20, b"line 20")], [(20, b"line 20\nedit\n")], ((21, 21),)),
+        ([(7, b"mine\n")], [(2, b"edit\n"), (7, b"a\nb\n")], ((7, 7),)),
+        ([(2, b"new\n" * 9), (7, b"mine\n")], [(7, b"edit\n")], ((7, 7),)),
+        ([(4, b""), (5, b""), (6, b"")], [(5, b"edit\n")], ((5, 5),)),
+        ([(20, b"mine")], [(20, b"edit\n")], ((20, 20),)),
+    ],
+)
+def test_conflicts_name_the_lines(
+    tmp_path: Path,
+    mine: list[tuple[int, bytes]],
+    edit: list[tuple[int, bytes]],
+    lines: tuple[tuple[int, int], ...],
+) -> None:
+    for exact in (False, True):
+        found = merge(no_repository(tmp_path), edited(BASE, *mine), BASE, edited(BASE, *edit), exact=exact)
+        assert found == Conflict(lines)
+
+
+@pytest.mark.parametrize(
+    ("mine", "edit"),
+    [
+        ((7, b"mine\n"), (8, b"edit\n")),
+        ((8, b"mine"), (7, b"edit\r\nedit\r\n")),
+        ((7, b"mine\n"), (8, b"")),
+        ((7, b""), (8, b"edit\n")),
+        ((7, b"mine\n"), (8, b"edit\nline 8\n")),
+        ((20, b"mine"), (19, b"edit\redit\n")),
+    ],
+)
+def test_changes_of_neighboring_lines_are_merged(
+    tmp_path: Path, mine: tuple[int, bytes], edit: tuple[int, bytes]
+) -> None:
+    here = no_repository(tmp_path)
+    carried = merge(here, edited(BASE, mine), BASE, edited(BASE, edit), exact=True)
+    assert carried == edited(BASE, mine, edit)
+    assert isinstance(merge(here, edited(BASE, mine), BASE, edited(BASE, edit)), Conflict)  # git's answer
+    assert merge(here, carried, edited(BASE, edit), BASE, exact=True) == edited(BASE, mine)
+
+
+LINES = st.lists(  # what is done to each line, and how many lines are inserted after it
+    st.tuples(st.sampled_from(["keep", "keep", "keep", "change", "delete"]), st.sampled_from([0, 0, 0, 1])),
+    min_size=6,
+    max_size=6,
+)
+
+
+def _side(lines: list[tuple[str, int]], who: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
+    """What stands in place of each line, and after it."""
+    kept = [b"line %d" % number + end for number in range(len(lines))]
+    done = {"keep": kept, "change": [who + b" " + line for line in kept], "delete": [b""] * len(lines)}
+    return [
+        (done[what][number], (who + b" new %d" % number + end) * more)
+        for number, (what, more) in enumerate(lines)
+    ]
+
+
+def _carried_to_the_byte(mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes) -> None:
+    kept = _side([("keep", 0)] * 6, b"", end)
+    ours, theirs = _side(mine, b"mine", end), _side(edit, b"edit", end)
+    base, version, after = (b"".join(map(b"".join, side)) for side in (kept, ours, theirs))
+    sides = list(zip(ours, theirs, kept, strict=True))
+    merged = b"".join((m if e == k else e) + n + f for (m, n), (e, f), (k, _) in sides)
+    with tempfile.TemporaryDirectory() as folder:
+        here = no_repository(Path(folder))
+        carried = merge(here, version, base, after, exact=True)
+        if isinstance(carried, Conflict) or version == after:
+            return
+        assert not any(k not in (m, e) and m != e for (m, _), (e, _), (k, _) in sides)
+        if not any(n and f for (_, n), (_, f), _ in sides):
+            assert carried == merged
+        if any(m == e != k for (m, _), (e, _), (k, _) in sides):
+            return  # the same change is taken back from both
+        for one, other in ((version, after), (after, version)):
+            back = merge(here, carried, one, base, exact=True)
+            assert back == other or isinstance(back, Conflict)
+
+
+@settings(max_examples=25, deadline=None)
+@given(LINES, LINES, st.sampled_from([b"\n", b"\r\n"]))
+def test_a_line_is_merged_where_it_belongs_to_one_side(
+    mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes
+) -> None:
+    _carried_to_the_byte(mine, edit, end)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@given(LINES, LINES, st.sampled_from([b"\n", b"\r\n"]))
+def test_any_line_is_merged_where_it_belongs_to_one_side(
+    mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes
+) -> None:
+    _carried_to_the_byte(mine, edit, end)
+
+
+def test_text_that_looks_like_conflict_markers(tmp_path: Path) -> None:
+    marked = b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n" + BASE
+    assert (
+        merge(no_repository(tmp_path), marked + b"mine\n", marked, b"edit\n" + marked)
+        == b"edit\n" + marked + b"mine\n"
+    )
+
+
+def test_binary_is_a_conflict_without_lines(tmp_path: Path) -> None:
+    assert merge(no_repository(tmp_path), b"\0a", b"\0b", b"\0c") == Conflict()
+
+
+def test_the_same_change_is_there_already(tmp_path: Path) -> None:
+    assert merge(
+        no_repository(tmp_path), edited(BASE, (3, b"x\n")), BASE, edited(BASE, (3, b"x\n"))
+    ) == edited(BASE, (3, b"x\n"))
+
+
+@settings(max_examples=25, deadline=None)  # each is a few processes
+@given(st.sets(st.integers(1, 8)), st.sets(st.integers(13, 20)))
+def test_what_is_carried_can_be_carried_back(top: set[int], bottom: set[int]) -> None:
+    version = edited(BASE, *((n, b"mine\n") for n in top))
+    after = edited(BASE, *((n, b"edit\n") for n in bottom))
+    with tempfile.TemporaryDirectory() as folder:
+        here = no_repository(Path(folder))
+        carried = merge(here, version, BASE, after)
+        assert isinstance(carried, bytes)
+        assert merge(here, carried, after, BASE) == version
+
+
+def test_entries(repo: GitRepo) -> None:
+    tree = worktree(repo)
+
+    def entry(data: bytes, mode: str = "100644") -> Entry:
+        return Entry(mode, store(tree, data))
+
+    base, after, mine = entry(BASE), entry(edited(BASE, (17, b"e\n"))), entry(edited(BASE, (3, b"m\n")))
+    executable = Entry("100755", base.oid)
+    assert project(tree, base, base, after) == after
+    assert project(tree, after, base, after) == after
+    assert project(tree, base, base, None) is None
+    assert project(tree, None, None, after) == after
+    assert isinstance(project(tree, mine, base, None), Conflict)
+    assert isinstance(project(tree, None, base, after), Conflict)
+    assert isinstance(project(tree, mine, None, after), Conflict)
+    assert project(tree, mine, base, executable) == Entry("100755", mine.oid)
+    assert project(tree, executable, base, after) == Entry("100755", after.oid)
+    link = entry(b"target", "120000")
+    assert isinstance(project(tree, link, base, after), Conflict)
+    merged = project(tree, mine, base, after)
+    assert isinstance(merged, Entry)
+    assert read_blobs(tree, [merged.oid])[merged.oid] == edited(BASE, (3, b"m\n"), (17, b"e\n"))
+
+
+def test_lines_in_words() -> None:
+    assert say_lines([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("diff.interHunkContext", "30"), ("diff.context", "9"), ("diff.algorithm", "patience")]
+)
+def test_settings_of_the_user_do_not_widen_the_lines(repo: GitRepo, key: str, value: str) -> None:
+    repo.git("config", key, value)
+    mine, edit = edited(BASE, (2, b"mine\n"), (7, b"mine\n")), edited(BASE, (7, b"edit\n"), (12, b"edit\n"))
+    assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),))
+
+
+def test_attributes_of_the_user_do_not_hide_the_lines(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "* -diff\n")
+    mine, edit = edited(BASE, (7, b"mine\n")), edited(BASE, (7, b"edit\n"))
+    assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),))
+
+
+MERGE = """
+import sys
+from pathlib import Path
+from repoagent.git.merge import merge
+from repoagent.git.worktree import open_worktree
+merge(open_worktree(Path(sys.argv[1])), b"a\\nb\\nc\\n", b"b\\nb\\nc\\n", b"b\\nb\\nd\\n")
+"""
+
+
+def test_a_killed_merge_leaves_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    """Where it works, nobody else can read; and the next command removes what it left."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncase "$*" in *merge-file*) kill -9 $PPID; exit;; esac\nexec "$GIT" "$@"\n')
+    program.chmod(0o755)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    environment = {
+        **os.environ,
+        "GIT": shutil.which("git") or "",
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "TMPDIR": str(folder),
+    }
+    child = subprocess.run([sys.executable, "-c", MERGE, str(repo.top)], env=environment, check=False)
+    assert child.returncode == -signal.SIGKILL and list(folder.iterdir()) == []
+    journal = repo.top / ".git" / "repoagent" / "journal"
+    (left,) = journal.iterdir()
+    assert left.stat().st_mode & 0o077 == 0 and (left / "version").read_bytes() == b"a\nb\nc\n"
+    assert recover(worktree(repo)) == [] and list(journal.iterdir()) == []

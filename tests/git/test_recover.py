@@ -1,0 +1,308 @@
+"""A kill at any step leaves an edit that the next command completes or takes back, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.git.transaction.finish import recover
+from repoagent.git.transaction.results import Options
+from repoagent.git.transaction.transaction import Transaction
+from tests.conftest import GitRepo
+from tests.git.edits import change, committed, edit, journals, visible, worktree
+
+LINES = "".join(f"line {n}\n" for n in range(1, 11))
+ROOT = Path(__file__).parents[2]
+
+
+def prepare(repo: GitRepo) -> None:
+    repo.write("b.txt", "b\n")
+    repo.commit("more")
+    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
+    repo.write("README.md", "staged\n")
+    repo.git("add", "README.md")
+    repo.write("b.txt", "unstaged\n")
+    repo.write("untracked.txt", "untracked\n")
+
+
+def killed_at_every_step(repo: GitRepo, action: str, stride: int) -> None:
+    command = [sys.executable, "-m", "tests.git.killed", str(repo.top.parent), action, str(stride)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    steps = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert [step for step in steps if step["wrong"]] == []
+    assert {step["made"] for step in steps} == {True, False}
+    assert any("taken back" in said for step in steps for said in step["said"])
+    assert any("complete" in said for step in steps for said in step["said"])
+
+
+@pytest.fixture
+def template(make_repo) -> GitRepo:  # type: ignore[no-untyped-def]
+    repo: GitRepo = make_repo("template")
+    repo.write("a.txt", LINES)
+    repo.write("README.md", "read me\n")
+    repo.write("src/app.py", "app\n")
+    repo.commit("first")
+    return repo
+
+
+def test_killed_while_editing(template: GitRepo) -> None:
+    prepare(template)
+    killed_at_every_step(template, "edit", 11)
+
+
+@pytest.mark.soak
+def test_killed_while_taking_out_what_a_hook_swept_in(template: GitRepo) -> None:
+    prepare(template)
+    template.hook("pre-commit", "git add -u; git checkout -q b.txt\n")
+    killed_at_every_step(template, "edit", 13)
+
+
+@pytest.mark.soak
+def test_killed_while_undoing(template: GitRepo) -> None:
+    edit(template, change(template, "a.txt", "line 2", "LINE 2"))
+    prepare(template)
+    template.git("reset", "-q", "--soft", "HEAD^")
+    killed_at_every_step(template, "undo", 11)
+
+
+@pytest.mark.soak
+def test_killed_while_taking_out_of_the_index_what_was_never_committed(template: GitRepo) -> None:
+    with Transaction(
+        worktree(template), [change(template, "a.txt", "line 2", "LINE 2")], Options(no_commit=True)
+    ) as edited:
+        edited.write()
+        edited.keep()
+    template.git("add", "a.txt")
+    killed_at_every_step(template, "undo", 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("action", ["edit", "undo"])
+@pytest.mark.parametrize(
+    "hook", ["", "git add -u; git checkout -q b.txt; sed -i 's/  */ /' a.txt; git add a.txt"]
+)
+def test_killed_at_each_single_step(template: GitRepo, action: str, hook: str) -> None:
+    if action == "undo":
+        edit(template, change(template, "a.txt", "line 2", "LINE 2"))
+    prepare(template)
+    if action == "undo":
+        template.git("reset", "-q", "--soft", "HEAD^")
+    template.hook("pre-commit", hook + "\n")
+    killed_at_every_step(template, action, 1)
+
+
+def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
+    """Make the edit of line 5 in a process of its own; `code` is run between writing and committing."""
+    program = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from tests.conftest import GitRepo\n"
+        "from tests.git.edits import change, worktree\n"
+        "from repoagent.git.transaction.transaction import Transaction\n"
+        f"repo = GitRepo(Path({str(repo.top)!r}))\n"
+        "with Transaction(worktree(repo), [change(repo, 'a.txt', 'line 5', 'LINE 5')]) as transaction:\n"
+        "    transaction.write()\n"
+        f"    {code}\n"
+        "    transaction.commit('edit')\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def recovered(repo: GitRepo) -> list[str]:
+    """What `recover` says once git and its hook, which outlive the process that was killed, have ended too."""
+    deadline = time.monotonic() + 20
+    while not (said := recover(worktree(repo))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return said
+
+
+def test_nothing_to_recover(repo: GitRepo) -> None:
+    assert recover(worktree(repo)) == []
+    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    assert recover(worktree(repo)) == []
+
+
+def test_a_living_owner_is_left_alone(repo: GitRepo) -> None:
+    with Transaction(worktree(repo), [change(repo, "a.txt", "line 5", "LINE 5")]) as transaction:
+        transaction.write()
+        done = subprocess.run(
+            [sys.executable, "-c", RECOVER, str(repo.top)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == "[]\n"
+        transaction.commit("edit\n")
+
+
+RECOVER = """
+import sys
+from pathlib import Path
+from repoagent.git.transaction.finish import recover
+from repoagent.git.worktree import open_worktree
+print(recover(open_worktree(Path(sys.argv[1]))))
+"""
+
+
+def test_a_file_saved_after_the_kill_is_left(repo: GitRepo) -> None:
+    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
+    child.communicate()
+    repo.write("a.txt", "saved since\n")
+    (said,) = recover(worktree(repo))
+    assert "a.txt changed" in said
+    assert repo.read("a.txt") == b"saved since\n" and not (repo.top / ".git/index.lock").exists()
+    (kept,) = (repo.top / ".git/repoagent/kept").iterdir()
+    assert (kept / "old-0").read_text() == LINES and (kept / "new-0").read_text() == LINES.replace(
+        "line 5", "LINE 5"
+    )
+    assert journals(repo) == []
+
+
+def test_a_file_torn_in_place_is_put_back(repo: GitRepo) -> None:
+    os.link(repo.top / "a.txt", repo.top / "b.txt")
+    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
+    child.communicate()
+    half = LINES.replace("line 5", "LINE 5").encode()[:30] + LINES.encode()[30:]
+    (repo.top / "a.txt").write_bytes(half)
+    recover(worktree(repo))
+    assert repo.read("a.txt").decode() == repo.read("b.txt").decode() == LINES
+
+
+def test_somebody_removed_the_lock_and_went_on(repo: GitRepo) -> None:
+    repo.hook("post-commit", "kill -9 $(cat pid)\n")
+    child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
+    child.communicate()
+    (repo.top / ".git/hooks/post-commit").unlink()
+    (repo.top / ".git/index.lock").unlink()
+    repo.write("README.md", "mine\n")
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 9", b"mine 9"))
+    repo.git("add", "README.md", "a.txt")
+    repo.git("commit", "-qm", "mine")
+    (said,) = recovered(repo)
+    assert "is complete" in said
+    assert repo.status() == "?? pid\n"
+    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5").replace("line 9", "mine 9")
+
+
+def test_somebody_else_holds_the_lock_now(repo: GitRepo) -> None:
+    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
+    child.communicate()
+    lock = repo.top / ".git/index.lock"
+    lock.unlink()
+    lock.write_bytes(b"another git")
+    (said,) = recover(worktree(repo))
+    assert "taken back" in said and lock.read_bytes() == b"another git"
+    assert repo.read("a.txt").decode() == LINES
+
+
+@pytest.mark.parametrize("hook", ["pre-commit", "post-commit"])
+def test_killed_by_a_hook_while_git_goes_on(repo: GitRepo, hook: str) -> None:
+    repo.write("README.md", "mine\n")
+    repo.hook(hook, "kill -9 $(cat pid); sleep 0.5\n")
+    child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
+    child.wait()
+    assert recover(worktree(repo)) == []  # git is still at it
+    said = recovered(repo)
+    child.communicate()
+    assert "was committed as" in said[0]
+    assert repo.status() == " M README.md\n?? pid\n"
+    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5")
+
+
+@pytest.mark.parametrize("where", ["body", "hook", "hook, twice"])
+def test_interrupted(repo: GitRepo, where: str) -> None:
+    before = visible(repo)
+    repo.hook("pre-commit", "touch .git/started; sleep 5\n")
+    child = run_in_child(
+        repo, "(repo.top / '.git/started').touch(); time.sleep(5)" if where == "body" else "pass"
+    )
+    deadline = time.monotonic() + 20
+    while not (repo.top / ".git/started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for _ in range(1 + where.count("twice")):
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    _, errors = child.communicate(timeout=30)
+    assert b"KeyboardInterrupt" in errors
+    assert recover(worktree(repo)) == []
+    assert visible(repo) == before
+
+
+def test_interrupted_after_the_commit(repo: GitRepo) -> None:
+    repo.hook("post-commit", "touch .git/started; sleep 1\n")
+    child = run_in_child(repo, "pass")
+    deadline = time.monotonic() + 20
+    while not (repo.top / ".git/started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=30)
+    assert b"KeyboardInterrupt" in errors
+    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5") and repo.status() == ""
+    assert journals(repo) == [] and recover(worktree(repo)) == []
+
+
+def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
+    child = run_in_child(repo, "os.kill(os.getpid(), 9)")
+    child.communicate()
+    (folder,) = (repo.top / ".git/repoagent/journal").iterdir()
+    (folder / "journal.json").write_text("{")
+    (said,) = recover(worktree(repo))
+    assert "no readable journal" in said and str(repo.top / ".git/repoagent/kept") in said
+    assert journals(repo) == []
+
+
+def test_other_files_saved_since_are_left_and_lost_ones_are_put_right(repo: GitRepo) -> None:
+    repo.write("README.md", "mine\n")
+    repo.write("src/app.py", "mine too\n")
+    repo.hook("pre-commit", "git checkout -q -- README.md src/app.py; kill -9 $(cat pid)\nexit 1\n")
+    child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
+    child.communicate()
+    repo.write("src/app.py", "saved hours later\n")
+    (said,) = recovered(repo)
+    assert "src/app.py changed" in said
+    assert repo.read("README.md") == b"mine\n" and repo.read("src/app.py") == b"saved hours later\n"
+    (kept,) = (repo.top / ".git/repoagent/kept").iterdir()
+    assert b"mine too\n" in {path.read_bytes() for path in kept.glob("found-*")}
+    assert repo.read("a.txt").decode() == LINES
+
+
+@pytest.mark.parametrize("on_top", [0, 2])
+@pytest.mark.parametrize("moved", [True, False])
+def test_killed_while_the_branch_moves_and_somebody_commits(repo: GitRepo, moved: bool, on_top: int) -> None:
+    """An undo that had moved the branch, and whose lock was gone, is complete though HEAD has moved on."""
+    before = repo.head()
+    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"))
+    child = subprocess.Popen(
+        [sys.executable, "-c", MOVING.format(at="archive" if moved else "git"), str(repo.top)], cwd=ROOT
+    )
+    assert child.wait() == -9
+    (repo.top / ".git/index.lock").unlink(missing_ok=True)
+    for number in range(on_top):
+        repo.git("commit", "-q", "--allow-empty", "--only", "-m", f"mine {number}")
+    (said,) = recover(worktree(repo))
+    assert ("complete" in said) == moved
+    assert repo.status() == "" and journals(repo) == []
+    assert (b"LINE 5" in repo.read("a.txt")) == (not moved)
+    assert repo.git("rev-list", "--count", "HEAD").strip() == str(on_top + (1 if moved else 2))
+    assert repo.git("merge-base", "HEAD", before).strip() == before
+
+
+MOVING = """
+import os, sys
+from pathlib import Path
+from repoagent.git import undo as move; from repoagent.git.undo import undo
+from repoagent.git.worktree import open_worktree
+move.{at} = lambda *_, **__: os.kill(os.getpid(), 9)
+undo(open_worktree(Path(sys.argv[1])))
+"""

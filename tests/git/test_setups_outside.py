@@ -1,0 +1,283 @@
+"""What comes from outside: git's own options and variables, identities, signatures; the whole program is run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from repoagent.git.transaction.results import HookFailed
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, MODEL, Done, Script, diff
+from tests.git.edits import change, edit
+from tests.git.only import nothing_left, only, seen, unchanged
+
+pytestmark = pytest.mark.soak
+
+Run = Callable[..., Done]
+
+
+def rarely(*values: object) -> Iterator[object]:
+    """Parameters that only `make soak` tries."""
+    return (pytest.param(value, marks=pytest.mark.soak) for value in values)
+
+
+EDIT = ("edit", "src/app.py", "greet with a comma", "--yes")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.sh").write_text(MODEL)
+    made = Script(folder)
+    made.replies(GREET)
+    return made
+
+
+@pytest.fixture
+def git(script: Script) -> Run:
+    """`git ARGS`, which finds git-repoagent, with the scripted model."""
+
+    def run(*args: str, cwd: Path, **env: str) -> Done:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["git", *args],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "PATH": path, "REPOAGENT_MODEL": script.spec, **env},
+        )
+        return Done(
+            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        )
+
+    return run
+
+
+def made(repo: GitRepo, before: dict[str, object], done: Done) -> None:
+    assert done.code == 0, done.err
+    assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\tsrc/app.py\n"
+    unchanged(repo, before, "src/app.py")
+    nothing_left(repo)
+
+
+def test_from_anywhere(repo: GitRepo, git: Run, tmp_path: Path) -> None:
+    repo.write("a.txt", "mine\n")
+    before = seen(repo, "src/app.py")
+    made(repo, before, git("-C", str(repo.top), "repoagent", *EDIT, cwd=tmp_path))
+
+
+def test_with_git_dir_and_work_tree(repo: GitRepo, git: Run, tmp_path: Path) -> None:
+    before = seen(repo, "src/app.py")
+    options = (f"--git-dir={repo.top}/.git", f"--work-tree={repo.top}")
+    made(repo, before, git(*options, "-C", "src", "repoagent", *EDIT[:1], "app.py", *EDIT[2:], cwd=repo.top))
+
+
+def test_dotfiles_in_a_bare_repository(repo: GitRepo, git: Run, tmp_path: Path) -> None:
+    repo.git("clone", "-q", "--bare", ".", str(tmp_path / "dots"))
+    shutil.rmtree(repo.top / ".git")
+    options = ("--git-dir=../dots", "--work-tree=.")
+    assert git(*options, "reset", "-q", cwd=repo.top).code == 0
+    done = git(*options, "repoagent", *EDIT, cwd=repo.top)
+    assert done.code == 0, done.err
+    assert git(*options, "show", "--format=", "--name-only", cwd=repo.top).out == "src/app.py\n"
+    assert git(*options, "status", "--porcelain", "-uno", cwd=repo.top).out == ""
+
+
+@pytest.mark.parametrize("how", ["-c", *rarely("alias", "count", "author", "shell alias")])
+def test_identity_dates_and_aliases(repo: GitRepo, git: Run, how: str) -> None:
+    repo.write("a.txt", "mine\n")
+    repo.git("config", "alias.ra", "repoagent" if how == "alias" else "!git-repoagent")
+    repo.git("config", "alias.repoagent", "!false")  # a program comes first
+    before = seen(repo, "src/app.py")
+    env = {"GIT_AUTHOR_DATE": "2001-02-03T04:05:06+0100", "GIT_COMMITTER_DATE": "@1000000000 +0000"}
+    who = ["-c", "user.name=Somebody Else", "-c", "user.email=else@example.com"]
+    if how == "count":
+        env |= {
+            "GIT_CONFIG_COUNT": "2",
+            "GIT_CONFIG_KEY_0": "user.name",
+            "GIT_CONFIG_VALUE_0": "Somebody Else",
+        }
+        env |= {"GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": "else@example.com"}
+    if how == "author":
+        env |= {"GIT_AUTHOR_NAME": "Somebody Else", "GIT_AUTHOR_EMAIL": "else@example.com"}
+    options = [] if how in ("count", "author") else who
+    command = "ra" if "alias" in how else "repoagent"
+    made(repo, before, git(*options, command, *EDIT, cwd=repo.top, **env))
+    shown = repo.git("log", "-1", "--format=%an <%ae> %ad|%ct", "--date=iso")
+    assert shown == "Somebody Else <else@example.com> 2001-02-03 04:05:06 +0100|1000000000\n"
+
+
+@pytest.mark.parametrize("name", ["post-commit", *rarely("pre-push", "post-checkout", "post-merge")])
+def test_inside_of_a_hook(repo: GitRepo, git: Run, name: str, tmp_path: Path) -> None:
+    """git gives the hook GIT_DIR and, some, GIT_INDEX_FILE; it is run in the top."""
+    command = f"test -e {tmp_path}/once && exit; touch {tmp_path}/once\ngit-repoagent edit src/app.py x --yes"
+    repo.hook(name, f"{command} > {tmp_path}/out 2>&1\n")
+    repo.write("README.md", "mine\n")
+    if name == "post-commit":
+        repo.write("a.txt", "theirs\n")
+        assert git("commit", "-qm", "theirs", "a.txt", cwd=repo.top).code == 0
+    elif name == "pre-push":
+        repo.git("init", "-q", "--bare", str(tmp_path / "there"))
+        assert git("push", "-q", str(tmp_path / "there"), "main", cwd=repo.top).code == 0
+    elif name == "post-checkout":
+        assert git("checkout", "-q", "-b", "topic", cwd=repo.top).code == 0
+    else:
+        repo.git("branch", "side")
+        repo.git("-c", "core.hooksPath=/nowhere", "commit", "-q", "--allow-empty", "-m", "more")
+        repo.git("checkout", "-q", "side")
+        assert git("merge", "-q", "main", cwd=repo.top).code == 0
+    assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\tsrc/app.py\n", (
+        tmp_path / "out"
+    ).read_text()
+    assert repo.status() == " M README.md\n"
+    nothing_left(repo)
+
+
+@pytest.mark.parametrize("options", [["-a"], *rarely(["--", "a.txt"], [])])
+def test_inside_of_a_commit_that_is_not_ours(
+    repo: GitRepo, git: Run, options: list[str], tmp_path: Path
+) -> None:
+    """One of the two commits would be lost: refused at once, and the user's is made."""
+    repo.hook(
+        "pre-commit",
+        f"git-repoagent edit src/app.py x --yes > {tmp_path}/out 2>&1; echo $? >> {tmp_path}/out; true\n",
+    )
+    repo.write("a.txt", "theirs\n")
+    repo.git("add", "a.txt")
+    git("commit", "-qm", "theirs", *options, cwd=repo.top)
+    said = (tmp_path / "out").read_text()
+    assert "Traceback" not in said
+    if options:
+        assert "git hook" in said and said.endswith("3\n")
+        assert repo.git("log", "-1", "--format=%s", "--name-only") == "theirs\n\na.txt\n"
+        assert repo.status() == ""
+    nothing_left(repo)
+
+
+def test_another_index(repo: GitRepo, git: Run, tmp_path: Path) -> None:
+    shutil.copy(repo.top / ".git/index", tmp_path / "index")
+    before = seen(repo)
+    done = git("repoagent", *EDIT, cwd=repo.top, GIT_INDEX_FILE=str(tmp_path / "index"))
+    assert done.code == 3 and "GIT_INDEX_FILE" in done.err and "unset" in done.err
+    unchanged(repo, before)
+    made(repo, seen(repo, "src/app.py"), git("repoagent", *EDIT, cwd=repo.top, GIT_INDEX_FILE=".git/index"))
+
+
+@pytest.mark.parametrize("setting", ["useConfigOnly", *rarely("nobody")])
+def test_without_an_identity(repo: GitRepo, git: Run, setting: str, clean_environment: Path) -> None:
+    text = "[user]\n\tuseConfigOnly = true\n" if setting == "useConfigOnly" else "[user]\n\tname =\n"
+    (clean_environment / ".gitconfig").write_text(text)
+    before = seen(repo)
+    done = git("repoagent", *EDIT, cwd=repo.top)
+    assert done.code == 2 and "user.name" in done.err and "user.email" in done.err
+    unchanged(repo, before)
+
+
+@pytest.fixture
+def gpg(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A throw-away key; its home has a short path, for the agent's socket stands in it."""
+    if shutil.which("gpg") is None or shutil.which("gpgconf") is None:
+        pytest.skip("no gpg")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="g", dir="/tmp") as home:
+        monkeypatch.setenv("GNUPGHOME", home)
+        who = "Ada Tester <ada@example.com>"
+        command = ["gpg", "--batch", "--passphrase", "", "--quick-gen-key", who, "ed25519", "sign", "1d"]
+        subprocess.run(command, check=True, capture_output=True)
+        yield who
+        subprocess.run(["gpgconf", "--kill", "gpg-agent"], check=False, capture_output=True)
+
+
+def test_signed_with_gpg(repo: GitRepo, gpg: str, git: Run) -> None:
+    repo.git("config", "commit.gpgSign", "true")
+    repo.git("config", "user.signingKey", gpg)
+    repo.write("README.md", "mine\n")
+    only(repo, "a.txt", "line 2", "LINE 2")
+    assert repo.git("log", "-1", "--format=%G?") in ("G\n", "U\n")
+    repo.hook("pre-commit", "git add -u\n")  # then it has to be made, and signed, again
+    result = edit(repo, change(repo, "a.txt", "line 4", "LINE 4"))
+    assert result.taken_out == ("README.md",)
+    repo.git("verify-commit", "HEAD")
+    repo.git("config", "gpg.program", "false")
+    (repo.top / ".git/hooks/pre-commit").unlink()
+    before = seen(repo)
+    done = git("repoagent", *EDIT, cwd=repo.top)
+    assert done.code == 6 and "sign" in done.err
+    unchanged(repo, before)
+
+
+def test_signature_that_fails_only_the_second_time(repo: GitRepo, gpg: str, tmp_path: Path) -> None:
+    """What a hook swept in can't be taken out of the commit then: there is none, and nothing hangs."""
+    program = tmp_path / "once"
+    program.write_text(
+        f'#!/bin/sh\ntest -e {tmp_path}/used && exit 1\ntouch {tmp_path}/used\nexec gpg "$@"\n'
+    )
+    program.chmod(0o755)
+    for key, value in {"commit.gpgSign": "true", "user.signingKey": gpg, "gpg.program": str(program)}.items():
+        repo.git("config", key, value)
+    repo.hook("pre-commit", "git add -u\n")
+    repo.write("README.md", "mine\n")
+    before, head = seen(repo), repo.head()
+    with pytest.raises(HookFailed, match=r"README\.md"):
+        edit(repo, change(repo, "a.txt", "line 4", "LINE 4"))
+    assert repo.head() == head
+    unchanged(repo, before)
+    nothing_left(repo)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--filter=blob:none"],
+        ["--filter=tree:0"],
+        *rarely(["--depth=1"], ["--filter=blob:none", "--depth=1"]),
+    ],
+)
+def test_a_clone_that_has_not_all_fetches_nothing(
+    repo: GitRepo, git: Run, tmp_path: Path, options: list[str]
+) -> None:
+    for n in range(4):
+        repo.write("src/app.py", repo.read("src/app.py") + f"# {n}\n".encode())
+        repo.write(f"other/{n}.txt", "x\n")
+        repo.commit(f"commit {n}")
+    repo.git("config", "uploadpack.allowFilter", "true")
+    repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
+    repo.git("clone", "-q", *options, f"file://{repo.top}", str(tmp_path / "clone"))
+    clone = GitRepo(tmp_path / "clone")
+    clone.write("a.txt", "mine\n")
+    before = seen(clone, "src/app.py")
+    trace = tmp_path / "trace"
+    done = git("repoagent", *EDIT, cwd=clone.top, GIT_TRACE=str(trace))
+    assert done.code == 0, done.err
+    assert "upload-pack" not in trace.read_text()  # the remote is never asked
+    made(clone, before, done)
+
+
+@pytest.mark.parametrize(
+    "name", ["HEAD", *rarely(":(top)x.py", "-x.py", "*[a].py", "new\nline.py", "größe.py")]
+)
+def test_odd_names_on_the_command_line(repo: GitRepo, git: Run, script: Script, name: str) -> None:
+    repo.write(name, "one\ntwo\nthree\n")
+    repo.git("--literal-pathspecs", "add", "--", name)
+    repo.git("commit", "-qm", "odd")
+    quoted = name.replace("\n", "\\n")
+    shown = f'"b/{quoted}"' if quoted != name else f"b/{name}"
+    script.replies(
+        diff("x", " one", "-two", "+2")
+        .replace("b/x", shown)
+        .replace("--- a/x", "--- " + shown.replace("b/", "a/"))
+    )
+    before = seen(repo, name)
+    done = git("repoagent", "edit", "--yes", "--", name, "count", cwd=repo.top)
+    assert done.code == 0, done.err
+    assert repo.git("diff", "--numstat", "-z", "HEAD^", "HEAD", "--") == f"1\t1\t{name}\0"
+    unchanged(repo, before, name)

@@ -1,0 +1,197 @@
+"""The message of a commit is the one that was planned, to the line, whatever git is configured to do to messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.edit.commit import with_trailers
+from repoagent.git.transaction.results import HookFailed, Options
+from repoagent.git.transaction.transaction import Transaction
+from repoagent.git.undo import redo, undo
+from repoagent.git.undo_log import list_edits
+from tests.conftest import GitRepo
+from tests.git.edits import change, edit, visible, worktree
+
+SCISSORS = "# ------------------------ >8 ------------------------"
+BODY = f"""Explain the format
+
+---
+# not a comment
+; neither this
+> quoted
+diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1 +1 @@
+{SCISSORS}
+Do not touch this line, it is no comment.
+{"long " * 60}end
+    indented, and the last.
+"""
+SETTINGS = [
+    ("commit.cleanup", "scissors"),
+    ("core.commentChar", "auto"),
+    ("commit.verbose", "2"),
+    ("core.commentChar", ";"),
+    ("commit.template", "template"),
+    ("trailer.ifMissing", "doNothing"),
+]
+SOAKED = [
+    pytest.param(setting, marks=pytest.mark.soak)
+    for setting in (
+        ("commit.cleanup", "strip"),
+        ("commit.cleanup", "verbatim"),
+        ("commit.verbose", "true"),
+        ("commit.status", "false"),
+        ("format.signoff", "true"),
+        ("notes.rewriteRef", "refs/notes/commits"),
+        ("log.showSignature", "true"),
+    )
+]
+
+
+def message(repo: GitRepo, commit: str = "HEAD") -> str:
+    return repo.git("cat-file", "commit", commit).partition("\n\n")[2]
+
+
+def one(repo: GitRepo, text: str | bytes, **options: object) -> str:
+    with Transaction(
+        worktree(repo),
+        [change(repo, "a.txt", "line 5", "LINE 5")],
+        Options(**options),  # type: ignore[arg-type]
+    ) as transaction:
+        transaction.write()
+        transaction.commit(text)
+    return message(repo)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("setting", [*SETTINGS, *SOAKED], ids=repr)
+def test_no_line_is_lost(repo: GitRepo, setting: tuple[str, str]) -> None:
+    repo.write("template", "Template\n# fill in\n")
+    repo.commit("template")
+    repo.git("config", *setting)
+    trailers = [("Assisted-by", "repoagent:test/model"), ("Repoagent-Edit", "0a1b2c")]
+    text = with_trailers(BODY, trailers, repo.top)
+    assert text == BODY + "\nAssisted-by: repoagent:test/model\nRepoagent-Edit: 0a1b2c\n"
+    assert one(repo, text) == text
+    assert undo(worktree(repo)).moved
+
+
+@pytest.mark.parametrize("setting", SETTINGS[:3], ids=repr)
+def test_no_line_is_lost_in_an_editor(
+    repo: GitRepo, setting: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/^Explain/Say/' \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("GIT_EDITOR", str(editor))
+    repo.git("config", *setting)
+    assert one(repo, BODY, edit_message=True) == BODY.replace("Explain", "Say")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["trailer.sign.command=echo ran >> RAN"],
+        [
+            "trailer.sign.key=Signed-off-by: ",
+            "trailer.sign.cmd=echo ran >> RAN",
+            "trailer.sign.ifmissing=add",
+        ],
+        ["trailer.where=start"],
+        ["trailer.separators==%"],
+        ["trailer.ifexists=doNothing", "trailer.ifmissing=doNothing"],
+        ["trailer.repoagent-edit.key=Edit #"],
+        ["trailer.repoagent-edit.ifmissing=doNothing"],
+        ["core.commentChar=R"],
+    ],
+    ids="; ".join,
+)
+@pytest.mark.parametrize("scope", ["--local", "--global", "environment"])
+def test_the_trailers_are_ours_whatever_is_configured(
+    repo: GitRepo, settings: list[str], scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's own trailers belong to what the user commits with `--trailer`, and nobody asked to run them."""
+    for number, setting in enumerate(settings):
+        name, _, value = setting.partition("=")
+        if scope != "environment":
+            repo.git("config", scope, name, value)
+        monkeypatch.setenv("GIT_CONFIG_COUNT", str(number + 1) if scope == "environment" else "0")
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", name)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+    monkeypatch.chdir(repo.top)
+    text = with_trailers("Subject\n\nBody.\n\nFixes: #1\n", [("Repoagent-Edit", "0a1b2c")], repo.top)
+    assert text == "Subject\n\nBody.\n\nFixes: #1\nRepoagent-Edit: 0a1b2c\n"
+    assert not (repo.top / "RAN").exists()
+
+
+def test_trailers_with_the_git_directory_in_the_environment(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.git("config", "trailer.ifmissing", "doNothing")
+    monkeypatch.setenv("GIT_DIR", str(repo.top / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(repo.top))
+    assert with_trailers("Subject\n", [("A", "b")], repo.top) == "Subject\n\nA: b\n"
+
+
+def test_signoff_goes_with_the_trailers(repo: GitRepo) -> None:
+    text = with_trailers("Subject\n\nBody.\n", [("Repoagent-Edit", "0a1b2c")], repo.top)
+    assert one(repo, text, signoff=True) == text + "Signed-off-by: Ada Tester <ada@example.com>\n"
+
+
+@pytest.mark.parametrize("verbose", ["true", "false"])
+def test_fixup(repo: GitRepo, verbose: str) -> None:
+    repo.git("config", "commit.verbose", verbose)
+    text = with_trailers(BODY, [("Repoagent-Edit", "0a1b2c")], repo.top)
+    assert one(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("subject", ["Größe 漢字", "Größe"])
+def test_a_revert_is_encoded_as_configured(repo: GitRepo, subject: str) -> None:
+    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message=subject)
+    repo.git("branch", "other")
+    repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
+    undo(worktree(repo))
+    raw = repo.git("log", "-1", "--format=%s", "--encoding=UTF-8")
+    assert raw == f'Revert "{subject.replace("漢字", "??")}"\n'
+    redo(worktree(repo))
+    assert repo.git("log", "-1", "--format=%s", "--encoding=UTF-8") == subject.replace("漢字", "??") + "\n"
+
+
+def test_redo_keeps_the_message_that_the_commit_had_in_the_end(repo: GitRepo) -> None:
+    repo.hook("commit-msg", 'echo "Change-Id: I0" >> "$1"\n')
+    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message="edit\n\nRepoagent-Edit: 0a1b2c")
+    said = message(repo)
+    undo(worktree(repo))
+    (repo.top / ".git/hooks/commit-msg").unlink()
+    repo.commit("later", **{"b.txt": "b\n"})
+    redo(worktree(repo))
+    assert message(repo) == said and "Change-Id" in said
+
+
+def test_a_message_that_a_hook_empties_is_no_commit(repo: GitRepo) -> None:
+    repo.hook("commit-msg", ': > "$1"\n')
+    before = visible(repo)
+    with pytest.raises(HookFailed):
+        one(repo, "edit\n")
+    assert visible(repo) == before and list_edits(worktree(repo)) == []
+
+
+@pytest.mark.parametrize("text", ["", "why " * 50_000, "word\n\n" * 40_000])
+def test_a_fixup_of_any_length(repo: GitRepo, text: str) -> None:
+    """An argument of a program can't be longer than 128 KiB."""
+    text = f"{text.strip()}\n".lstrip()
+    assert one(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}".rstrip() + "\n"
+
+
+def test_a_fixup_is_encoded_as_configured(repo: GitRepo) -> None:
+    edit(repo, change(repo, "a.txt", "line 5", "LINE 5"), message="Größe")
+    repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
+    repo.git("config", "i18n.logOutputEncoding", "UTF-16")
+    edit(repo, change(repo, "a.txt", "line 6", "LINE 6"), message="Maß", fixup="HEAD")
+    assert repo.git("log", "-1", "--format=%B", "--encoding=UTF-8") == "fixup! Größe\n\nMaß\n\n"

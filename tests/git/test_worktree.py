@@ -1,0 +1,159 @@
+"""Finding the work tree: where there is none first, then every kind there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.git.worktree import layout, open_at_head, open_worktree, relative
+from tests.conftest import GitRepo
+
+
+def test_outside_a_repository(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"in no git work tree.*git init"):
+        open_worktree(tmp_path)
+    with pytest.raises(UsageError, match="no folder"):
+        open_worktree(tmp_path / "none" / "none")
+
+
+def test_a_bare_repository_and_the_git_directory(repo: GitRepo, tmp_path: Path) -> None:
+    repo.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    with pytest.raises(UsageError, match=r"bare repository.*worktree add"):
+        open_worktree(tmp_path / "bare.git")
+    with pytest.raises(UsageError, match="inside a git directory"):
+        open_worktree(repo.top / ".git" / "refs")
+
+
+def test_no_git_and_an_old_git(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(UsageError, match=r"install git 2\.31"):
+        open_worktree(repo.top)
+    # what a git before 2.31 does with an option it does not know
+    (tools / "git").write_text("#!/bin/sh\necho --path-format=absolute\necho false\nexit 0\n")
+    (tools / "git").chmod(0o755)
+    with pytest.raises(UsageError, match=r"too old.*2\.31"):
+        open_worktree(repo.top)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_repository_of_somebody_else(repo: GitRepo) -> None:
+    for path in (repo.top, repo.top / ".git"):
+        os.chown(path, 12345, 12345)
+    with pytest.raises(
+        UsageError, match=r"dubious ownership.*run: git config --global --add safe\.directory"
+    ):
+        open_worktree(repo.top)
+
+
+def test_a_broken_git_file_gives_gits_reason(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /nowhere\n")
+    with pytest.raises(UsageError, match="not a git repository: /nowhere"):
+        open_worktree(tmp_path)
+
+
+def test_a_path_with_a_line_break(tmp_path: Path) -> None:
+    top = tmp_path / "two\nlines"
+    top.mkdir()
+    GitRepo(top).git("init", "-q")
+    with pytest.raises(UsageError, match="line break"):
+        open_worktree(top)
+
+
+def test_from_a_subfolder_a_file_and_a_link(repo: GitRepo, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(repo.top)
+    for start in (repo.top, repo.top / "src", repo.top / "src" / "app.py", tmp_path / "link" / "src"):
+        worktree = open_worktree(start)
+        assert worktree.top == worktree.main_top == repo.top
+        assert worktree.git_dir == worktree.common_dir == repo.top / ".git"
+        assert not worktree.is_linked and not worktree.bare_main
+        assert layout(worktree).root == repo.top / ".repoagent"
+        assert layout(worktree).private == repo.top / ".git" / "repoagent"
+
+
+def test_the_commit_of_head_is_answered_too(repo: GitRepo) -> None:
+    repo.git("checkout", "-q", "--orphan", "unborn")
+    assert open_at_head(repo.top) == (open_worktree(repo.top), None)
+    first = repo.commit("first", a="1")
+    repo.git("checkout", "-q", "--detach")
+    assert open_at_head(repo.top)[1] == first
+
+
+def test_a_linked_work_tree_shares_the_data_of_the_main_one(repo: GitRepo, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    worktree = open_worktree(tmp_path / "linked")
+    assert worktree.is_linked and not worktree.bare_main
+    assert layout(worktree).root == repo.top / ".repoagent"
+    assert layout(worktree).private == repo.top / ".git" / "worktrees" / "linked" / "repoagent"
+
+
+@pytest.mark.parametrize("name", ["bare.git", ".git"])
+def test_a_work_tree_of_a_bare_repository(repo: GitRepo, tmp_path: Path, name: str) -> None:
+    bare = tmp_path / "project" / name
+    repo.git("clone", "-q", "--bare", ".", str(bare))
+    GitRepo(bare).git("worktree", "add", "-q", str(tmp_path / "project" / "linked"))
+    worktree = open_worktree(tmp_path / "project" / "linked")
+    assert worktree.bare_main and worktree.main_top is None
+    assert layout(worktree).root == bare / "repoagent"
+
+
+def test_a_linked_work_tree_of_a_submodule(repo: GitRepo, tmp_path: Path) -> None:
+    other = GitRepo(tmp_path / "other")
+    other.top.mkdir()
+    other.git("init", "-q")
+    other.commit("one", x="1")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.top), "sub")
+    main = open_worktree(repo.top / "sub")
+    assert main.top == repo.top / "sub"
+    GitRepo(main.top).git("worktree", "add", "-q", str(tmp_path / "linked"))
+    assert (
+        layout(open_worktree(tmp_path / "linked")).root
+        == layout(main).root
+        == repo.top / "sub" / ".repoagent"
+    )
+
+
+def test_git_dir_of_the_environment_holds_in_every_folder(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.move(repo.top / ".git", tmp_path / "dotfiles")
+    monkeypatch.chdir(repo.top)
+    monkeypatch.setenv("GIT_DIR", "../dotfiles")
+    worktree = open_worktree(Path.cwd())
+    assert (worktree.top, worktree.git_dir) == (repo.top, tmp_path / "dotfiles")
+    assert os.environ["GIT_DIR"] == str(tmp_path / "dotfiles")
+    assert open_worktree(repo.top / "src") == worktree  # GIT_DIR alone would make src the top
+
+
+def test_sha256(tmp_path: Path) -> None:
+    GitRepo(tmp_path).git("init", "-q", "--object-format=sha256")
+    assert open_worktree(tmp_path).object_format == "sha256"
+
+
+def test_relative(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worktree = open_worktree(repo.top)
+    src = repo.top / "src"
+    assert relative(worktree, "app.py", src) == "src/app.py"
+    assert relative(worktree, "../new file.txt", src) == "new file.txt"
+    assert relative(worktree, src / "app.py", tmp_path) == "src/app.py"
+    assert relative(worktree, ".", src) == "src"
+    assert relative(worktree, "..", src) == relative(worktree, ".", repo.top) == "."
+    for outside in ("../../x", "/etc/passwd", tmp_path):
+        with pytest.raises(UsageError, match=f"{re.escape(str(outside))} is outside the work tree"):
+            relative(worktree, outside, src)
+
+
+def test_relative_resolves_links_of_folders_but_not_the_last(repo: GitRepo, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(repo.top)
+    (repo.top / "lib").symlink_to("src")
+    (repo.top / "app").symlink_to("src/app.py")
+    worktree = open_worktree(repo.top)
+    assert relative(worktree, "link/a.txt", tmp_path) == "a.txt"
+    assert relative(worktree, "lib/app.py", repo.top) == "src/app.py"
+    assert relative(worktree, "app", repo.top) == "app"

@@ -1,0 +1,322 @@
+"""The server as a process, with the official client and with a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import program
+from tests.conftest import GitRepo
+from tests.llm.media.files import png
+from tests.mcp.test_tools import PATCH
+
+HELLO = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}  # fmt: skip
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+NOISY = "echo noise on standard output; cat; echo more >&2\n"  # a hook that reads, too
+
+
+def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) -> None:
+    """With --write, through hooks that print and read, with a client that says wrong things in between; nothing but the
+    protocol is on standard output."""
+    from mcp.shared.exceptions import MCPError
+
+    from tests.mcp.assistant import serving
+
+    repo.hook("pre-commit", NOISY)
+    log, copy = tmp_path / "log", tmp_path / "copy"
+    with serving(repo.top, "--write", log=log, copy=copy) as one:
+        assert one.hello.server_info.name == "repoagent"
+        assert "data, not instructions" in one.hello.instructions
+        tools = one.tools()
+        assert set(tools) == {
+            "files", "neighbors", "uses", "history", "outline", "segments", "read", "recall", "review", "apply",
+        }  # fmt: skip
+        for name, tool in tools.items():
+            assert tool.annotations.read_only_hint == (name != "apply")
+            assert tool.annotations.destructive_hint == (name == "apply")
+            assert tool.output_schema["type"] == tool.input_schema["type"] == "object"
+            assert all(entry.get("description") for entry in tool.input_schema["properties"].values())
+        with pytest.raises(MCPError, match="there is no tool 'rm'; there are: files"):
+            one.call("rm", path="/")
+        assert one.error("read", path="../x").startswith("../x is not a plain path")
+        (repo.top / "shot.png").write_bytes(png())
+        _, image = one.call("read", path="shot.png").content
+        assert (image.type, image.mime_type, b64decode(image.data)) == ("image", "image/png", png())
+        (repo.top / "shot.png").unlink()
+        assert "type string" in one.error("read", path=["a"])
+        assert one.data("neighbors", paths=["a.txt"])["neighbors"]
+        assert one.data("review")["findings"] == []
+        source = one.data("read", path="src/app.py")["blob"]
+        said: list[str] = []
+        done = one.with_progress(
+            "apply", said.append, patch=PATCH, sources={"src/app.py": source}, message="Comma"
+        )
+        assert done.structured_content["commit"] == repo.head()
+        assert "already" in one.error("apply", patch=PATCH, sources={"src/app.py": source})
+    assert "Traceback" not in log.read_text()
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in copy.read_text().splitlines())
+    assert repo.status() == ""
+
+
+@pytest.mark.soak
+def test_nothing_but_the_protocol_is_written(repo: GitRepo, tmp_path: Path) -> None:
+    """With a pipe: garbage, a call without its arguments, and the end of input; without --write."""
+    lines: list[Any] = [HELLO, READY, "garbage", {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}]
+    source = repo.git("hash-object", "src/app.py").strip()
+    calls: list[tuple[str, Any]] = [
+        ("read", {"path": "src/app.py"}),
+        ("apply", {"patch": PATCH, "sources": {"src/app.py": source}, "check_only": False}),
+        ("apply", None),
+    ]
+    lines += [
+        {"jsonrpc": "2.0", "id": 3 + n, "method": "tools/call", "params": {"name": name, "arguments": given}}
+        for n, (name, given) in enumerate(calls)
+    ]
+    head = repo.head()
+    with server(repo) as process:
+        answers = exchange(process, lines, 5)
+        process.stdin.close()
+        assert process.wait(10) == 0
+        assert process.stdout.read() == b""
+        err = process.stderr.read().decode()
+    assert "Traceback" not in err
+    tools = {tool["name"]: tool for tool in answers[2]["result"]["tools"]}
+    assert tools["apply"]["annotations"]["readOnlyHint"] is True
+    assert "hello" in answers[3]["result"]["structuredContent"]["text"]
+    assert answers[4]["result"]["structuredContent"]["outcome"] == "fits"
+    assert answers[5]["result"]["isError"] is True
+    assert repo.head() == head
+    assert repo.status() == ""
+
+
+class server:  # noqa: N801 - a context, as `open`
+    """A server with pipes to it, killed at the end if it still runs."""
+
+    def __init__(self, repo: GitRepo, *options: str) -> None:
+        command = [sys.executable, "-m", "repoagent", "mcp", *options]
+        self.process = subprocess.Popen(
+            command, cwd=repo.top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def __enter__(self) -> Any:
+        return self.process
+
+    def __exit__(self, *about: object) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+def say(process: Any, *messages: Any) -> None:
+    for message in messages:
+        text = message if isinstance(message, str) else json.dumps(message)
+        process.stdin.write(text.encode() + b"\n")
+    process.stdin.flush()
+
+
+def exchange(process: Any, messages: list[Any], count: int) -> dict[int, Any]:
+    """Send these, and read so many answers, by their ids; every line has to be of the protocol."""
+    say(process, *messages)
+    answers: dict[int, Any] = {}
+    while len(answers) < count:
+        line = process.stdout.readline()
+        assert line, process.stderr.read().decode()
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0"
+        if "id" in message and message["id"] is not None:
+            answers[message["id"]] = message
+    return answers
+
+
+def calling(number: int, name: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def applying(repo: GitRepo, number: int = 2, **more: Any) -> dict[str, Any]:
+    source = repo.git("hash-object", "src/app.py").strip()
+    return calling(number, "apply", patch=PATCH, sources={"src/app.py": source}, **more)
+
+
+def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_without_the_package_one_sentence_says_how_to_get_it(repo: GitRepo, tmp_path: Path) -> None:
+    """`find_spec` finds none where the name is blocked, as it does where the package is missing."""
+    code = (
+        "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; "
+        "from repoagent.cli import main; main(['repoagent', 'mcp'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repo.top, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert (
+        done.stderr == "repoagent: `repoagent mcp` needs the package mcp: pip install 'git-repoagent[mcp]'\n"
+    )
+
+
+def test_a_limit_without_a_model_is_no_use(repo: GitRepo) -> None:
+    done = program.run(["mcp", "--max-cost", "1"], repo.top)
+    assert done.returncode == 2
+    assert b"name a model" in done.stderr
+
+
+SLOW = "touch ../in-hook; while [ ! -e ../go ]; do sleep 0.05; done\n"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it(repo: GitRepo, number: signal.Signals) -> None:
+    with server(repo) as process:
+        exchange(process, [HELLO, READY], 1)
+        process.send_signal(number)
+        assert process.wait(10) == -number
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.soak
+def test_a_commit_under_way_is_finished_when_it_is_told_to_end(repo: GitRepo) -> None:
+    repo.hook("pre-commit", SLOW)
+    with server(repo, "--write") as process:
+        exchange(process, [HELLO, READY], 1)
+        say(process, applying(repo))
+        until((repo.top.parent / "in-hook").exists)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert process.poll() is None
+        (repo.top.parent / "go").touch()
+        assert process.wait(10) == -signal.SIGTERM
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
+    assert repo.status() == ""
+    assert b"hello, " in repo.read("src/app.py")
+
+
+@pytest.mark.soak
+def test_a_client_that_goes_in_the_middle_leaves_it_whole(repo: GitRepo) -> None:
+    repo.hook("pre-commit", SLOW)
+    with server(repo, "--write") as process:
+        exchange(process, [HELLO, READY], 1)
+        say(process, applying(repo), applying(repo, 3, check_only=True), applying(repo, 4))
+        until((repo.top.parent / "in-hook").exists)
+        process.stdin.close()
+        process.stdout.close()
+        (repo.top.parent / "go").touch()
+        assert process.wait(15) == 0
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
+    assert repo.status() == ""
+
+
+@pytest.mark.soak
+def test_a_server_that_is_killed_in_the_middle_is_mended_by_the_next_command(repo: GitRepo) -> None:
+    repo.hook("pre-commit", SLOW)
+    before = repo.read("src/app.py")
+    with server(repo, "--write") as process:
+        exchange(process, [HELLO, READY], 1)
+        say(process, applying(repo))
+        until((repo.top.parent / "in-hook").exists)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    (repo.top / ".git/hooks/pre-commit").unlink()
+    assert repo.read("src/app.py") != before  # as it was written, not committed
+    with server(repo, "--write") as process:
+        answers = exchange(process, [HELLO, READY, applying(repo)], 2)  # bound to what the kill had left
+        assert "applied already" in answers[2]["result"]["content"][0]["text"]
+        assert repo.read("src/app.py") == before
+        assert repo.status() == ""
+        answers = exchange(process, [applying(repo, 3)], 1)
+        assert b"recovered" in process.stderr.peek()
+    assert answers[3]["result"]["structuredContent"]["commit"] == repo.head()
+    assert repo.status() == ""
+
+
+@pytest.mark.soak
+def test_a_call_that_is_cancelled_before_its_turn_changes_nothing(repo: GitRepo) -> None:
+    repo.hook("pre-commit", SLOW)
+    other = PATCH.replace("'hello, '", "'never '")
+    source = repo.git("hash-object", "src/app.py").strip()
+    with server(repo, "--write") as process:
+        exchange(process, [HELLO, READY], 1)
+        say(process, applying(repo))
+        until((repo.top.parent / "in-hook").exists)
+        say(process, calling(3, "apply", patch=other, sources={"src/app.py": source}))
+        time.sleep(0.3)
+        say(process, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}})
+        answers = exchange(process, [calling(4, "read", path="a.txt")], 1)  # others are answered meanwhile
+        assert "line 1" in answers[4]["result"]["structuredContent"]["text"]
+        (repo.top.parent / "go").touch()
+        answers = exchange(process, [], 1)
+        assert answers[2]["result"]["structuredContent"]["outcome"] == "committed"
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
+    assert b"never" not in repo.read("src/app.py")
+
+
+@pytest.mark.soak
+def test_two_assistants_at_once_lose_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    from tests.mcp.assistant import Assistant, serving
+
+    count = 6
+    for number in range(2 * count):
+        repo.write(f"f{number}.txt", "before\n")
+    repo.commit("files")
+    wrong: list[str] = []
+
+    def work(one: Assistant, numbers: range) -> None:
+        for number in numbers:
+            name = f"f{number}.txt"
+            source = one.data("read", path=name)["blob"]
+            patch = f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-before\n+after {number}\n"
+            result = one.call("apply", patch=patch, sources={name: source})
+            if result.is_error:
+                wrong.append(str(result.content))
+
+    with (
+        serving(repo.top, "--write", log=tmp_path / "1") as one,
+        serving(repo.top, "--write", log=tmp_path / "2") as two,
+    ):
+        threads = [
+            threading.Thread(target=work, args=(one, range(count))),
+            threading.Thread(target=work, args=(two, range(count, 2 * count))),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert repo.git("rev-list", "--count", "HEAD").strip() == str(2 + 2 * count)
+    assert repo.status() == ""
+    for number in range(2 * count):
+        assert repo.read(f"f{number}.txt").decode() == f"after {number}\n"
+
+
+@pytest.mark.soak
+def test_many_calls_at_once_are_all_answered(repo: GitRepo) -> None:
+    calls = [calling(n, "read", path="a.txt") for n in range(10, 60)]
+    calls += [calling(n, "neighbors", paths=["src/app.py"]) for n in range(60, 80)]
+    calls += [calling(n, "recall", query="greeting") for n in range(80, 90)]
+    with server(repo) as process:
+        exchange(process, [HELLO, READY], 1)
+        answers = exchange(process, calls, len(calls))
+    assert all("error" not in answer and not answer["result"].get("isError") for answer in answers.values())

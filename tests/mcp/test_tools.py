@@ -1,0 +1,446 @@
+"""What each tool gives and refuses, as the server uses it; the protocol around it is tested in test_server.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Busy, CheckFailed, NothingDone, Refused, RepoagentError, UsageError
+from repoagent.mcp.schema import Service
+from repoagent.mcp.server import offers
+from tests.conftest import GitRepo
+from tests.llm.media.files import pdf, png
+from tests.mcp.conftest import Use
+
+PATCH = """\
+--- a/src/app.py
++++ b/src/app.py
+@@ -1,2 +1,2 @@
+ def greet(name):
+-    return 'hello ' + name
++    return 'hello, ' + name
+"""
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
+
+
+def snapshot(top: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file, of git and of ours too, with its time; the index of the history, which is derived, apart."""
+    return {
+        str(path.relative_to(top)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in top.rglob("*")
+        if path.is_file() and ".repoagent" not in path.relative_to(top).parts
+    }
+
+
+def blob(use: Use, path: str) -> str:
+    return str(use().data("read", path=path)["blob"])
+
+
+def test_what_looks_gives_what_is_there(repo: GitRepo, use: Use) -> None:
+    repo.commit("greet louder", a="1")
+    found = use()
+    near = found.data("neighbors", paths=["src/app.py", "README.md"])
+    assert {row["path"] for row in near["neighbors"]} >= {"a.txt"}
+    past = found.data("history", path="src/app.py")
+    assert [one["subject"] for one in past["commits"]] == ["first commit"]
+    assert found.data("history", path=".", limit=1)["commits"][0]["subject"] == "greet louder"
+    told = found.told("outline", path="src/app.py")
+    assert "def greet(name)" in told.text
+    assert [one["name"] for one in told.data["symbols"]] == ["greet", "main"]
+    assert found.data("outline", path="src/app.py", limit=1)["left_out"] == 1
+    text = found.data("read", path="src/app.py", first_line=5, last_line=6)
+    assert text["text"].splitlines()[0] == "def main():"
+    assert (text["first_line"], text["last_line"], text["lines"]) == (5, 6, 6)
+    assert text["blob"] == repo.git("hash-object", "src/app.py").strip()
+
+
+def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
+    repo.write("cli.py", "from src.app import greet\n\n\ndef hello():\n    greet('x')\n")
+    repo.write("secret.py", "from src.app import greet\n")
+    repo.write(".repoagentignore", "secret.py\n")
+    found = use()
+    told = found.told("uses", symbol="greet")
+    assert "cli.py: 2 lines: 1, 5, in hello" in told.text and "secret.py" not in told.text
+    assert {row["path"]: row["lines"] for row in told.data["symbols"][0]["files"]} == {
+        "src/app.py": [6],
+        "cli.py": [1, 5],
+    }
+    whole = found.data("uses", path="src/app.py", limit=1)
+    assert [one["symbol"] for one in whole["symbols"]] == ["greet"] and whole["unused"] == ["main"]
+    with pytest.raises(Refused, match="repoagentignore"):
+        found.told("uses", path="secret.py", symbol="greet")
+    with pytest.raises(UsageError, match="name a symbol"):
+        found.told("uses")
+
+
+def test_files_lists_what_there_is(repo: GitRepo, use: Use) -> None:
+    repo.write("src/new.py", "x = 1\n")
+    repo.write("src/.env", "KEY=1\n")
+    found = use().data("files")
+    assert {"path": "src", "files": 2} in found["folders"] and found["left_out"] == 0
+    told = use().told("files", path="src", pattern="*.py")
+    assert [(row["path"], row["bytes"], row["tracked"]) for row in told.data["files"]] == [
+        ("src/app.py", len(repo.read("src/app.py")), True),
+        ("src/new.py", 6, False),
+    ]
+    assert "1 file withheld" in use().told("files", path="src").text
+    assert use().data("files", limit=1)["left_out"] > 0
+    with pytest.raises(UsageError, match="there is no folder nowhere"):
+        use().told("files", path="nowhere")
+
+
+def test_an_image_is_given_as_one(repo: GitRepo, use: Use) -> None:
+    for name, data in {"shot.png": png(), "large.png": png(noise=4_000_000), "paper.pdf": pdf()}.items():
+        repo.write(name, data)
+    told = use().told("read", path="shot.png")
+    assert told.text == "shot.png is a PNG of 30x20, 1 KB; it follows."
+    assert told.image is not None and told.image.data == png()
+    assert told.data["blob"] == repo.git("hash-object", "shot.png").strip()
+    with pytest.raises(UsageError, match=r"large\.png has .* make it smaller"):
+        use().told("read", path="large.png")
+    with pytest.raises(UsageError, match=r"paper\.pdf can't be sent .*pdftotext"):
+        use().told("read", path="paper.pdf")
+
+
+def test_segments_are_the_file(repo: GitRepo, use: Use) -> None:
+    text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
+    repo.write("long.py", text)
+    found = use()
+    listed = found.data("segments", path="long.py", target_bytes=512)
+    assert listed["count"] == len(listed["segments"]) > 3
+    parts = [
+        found.data("segments", path="long.py", target_bytes=512, segment=n + 1)["text"]
+        for n in range(listed["count"])
+    ]
+    assert "\n".join(parts).split() == text.split()
+    with pytest.raises(UsageError, match="there is no segment 99"):
+        found.told("segments", path="long.py", segment=99)
+
+
+def test_a_long_file_comes_in_parts(repo: GitRepo, use: Use) -> None:
+    lines = [f"line {n} {'x' * 90}" for n in range(1000)]
+    repo.write("long.txt", "\n".join(lines) + "\n")
+    found = use()
+    seen: list[str] = []
+    first = 1
+    while len(seen) < len(lines):
+        part = found.data("read", path="long.txt", first_line=first)
+        assert len(part["text"]) <= 24 * 1024
+        seen += part["text"].split("\n")
+        first = part["last_line"] + 1
+        assert bool(part["rest"]) == (len(seen) < len(lines))
+    assert seen == lines
+
+
+@pytest.mark.soak
+def test_recall_and_review(repo: GitRepo, use: Use) -> None:
+    found = use()
+    assert found.data("recall", query="why is the greeting so")["hits"] == []
+    with pytest.raises(UsageError, match="no word"):
+        found.told("recall", query="...")
+    for number in range(8):
+        repo.commit(f"both {number}", **{"a.txt": f"{number}\n", "README.md": f"{number}\n"})
+    repo.write("a.txt", "staged\n")
+    repo.git("add", "a.txt")
+    report = found.data("review")
+    assert [(one["rule"], one["path"]) for one in report["findings"]] == [("partner-missing", "a.txt")]
+    assert found.data("review", paths=["README.md"])["findings"] == []
+    repo.write(".repoagentignore", "a.txt\n")
+    assert found.data("review")["findings"] == []
+    with pytest.raises(UsageError, match="two changes"):
+        found.told("review", base="HEAD~1", commit="HEAD")
+    with pytest.raises(UsageError, match="nowhere"):
+        found.told("review", commit="nowhere")
+    assert "ask" not in offers(Service(repo.top))["review"].takes["properties"]
+    assert "ask" in offers(Service(repo.top, model="manual"))["review"].takes["properties"]
+
+
+def test_review_asks_the_model_that_the_server_was_started_with(
+    repo: GitRepo, use: Use, tmp_path: Path
+) -> None:
+    (tmp_path / "model.sh").write_text(f"cat > {tmp_path}/asked; echo '<finish>nothing found</finish>'\n")
+    repo.write("a.txt", "changed\n")
+    repo.git("add", "-A")
+    tools = use(model=f"command:sh {tmp_path / 'model.sh'}")
+    assert tools.data("review")["model"] is None
+    assert not (tmp_path / "asked").exists()
+    assert str(tools.data("review", ask=True)["model"]).startswith("command:")
+    assert "changed" in (tmp_path / "asked").read_text()
+    with pytest.raises(UsageError, match="'ask' was unexpected"):
+        use().told("review", ask=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside.txt",
+        "/etc/passwd",
+        ".git/config",
+        ".GIT/config",
+        "src/../../x",
+        "link",
+        "linked/x",
+        "a\0b",
+        ".env",
+        "hidden.txt",
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(repo: GitRepo, use: Use, path: str) -> None:
+    (repo.top.parent / "outside.txt").write_text("secret of the house\n")
+    (repo.top / "link").symlink_to("../outside.txt")
+    (repo.top / "linked").symlink_to("..")
+    repo.write(".env", "KEY=secret of the house\n")
+    repo.write("hidden.txt", "secret of the house\n")
+    repo.write(".repoagentignore", "hidden.txt\n")
+    before = snapshot(repo.top)
+    for name in ("read", "outline", "segments"):
+        with pytest.raises(RepoagentError) as error:
+            use().told(name, path=path)
+        assert "secret of the house" not in str(error.value)
+    new = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+owned\n"
+    for sources in ({}, {path: "0" * 40}):
+        with pytest.raises(RepoagentError):
+            use(write=True).told("apply", patch=new, sources=sources)
+    assert snapshot(repo.top) == before
+    assert (repo.top.parent / "outside.txt").read_text() == "secret of the house\n"
+
+
+def test_keys_are_masked_and_come_back_in_a_patch(repo: GitRepo, use: Use) -> None:
+    repo.commit(**{"conf.py": f'TOKEN = "{TOKEN}"\nlimit = 1\n'})
+    tools = use(write=True)
+    shown = tools.told("read", path="conf.py")
+    assert TOKEN not in json.dumps(shown.data) + shown.text
+    line = shown.data["text"].split("\n")[0]
+    assert "<<secret " in line
+    patch = f"--- a/conf.py\n+++ b/conf.py\n@@ -1,2 +1,2 @@\n {line}\n-limit = 1\n+limit = 2\n"
+    done = tools.told("apply", patch=patch, sources={"conf.py": shown.data["blob"]})
+    assert done.data["outcome"] == "committed"
+    assert repo.read("conf.py").decode() == f'TOKEN = "{TOKEN}"\nlimit = 2\n'
+    assert TOKEN not in json.dumps(done.data) + done.text
+    for other in ("segments", "outline"):
+        assert TOKEN not in json.dumps(tools.data(other, path="conf.py"))
+    made_up = patch.replace("limit = 1", "limit = 2").replace("+limit = 2", "+limit = '<<secret 0123abcd>>'")
+    with pytest.raises(Refused, match="there is no <<secret 0123abcd>>"):
+        tools.told("apply", patch=made_up, sources={"conf.py": blob(use, "conf.py")})
+
+
+def test_a_check_writes_nothing(repo: GitRepo, use: Use) -> None:
+    source = blob(use, "src/app.py")
+    before = snapshot(repo.top)
+    for tools in (use(), use(write=True)):
+        told = tools.told("apply", patch=PATCH, sources={"src/app.py": source}, check_only=True)
+        assert told.data["outcome"] == "fits"
+        assert told.data["placements"][0]["line"] == 1
+        assert "+    return 'hello, ' + name" in told.data["diff"]
+    # without --write there is no argument that makes it write
+    assert (
+        use().data("apply", patch=PATCH, sources={"src/app.py": source}, check_only=False)["outcome"]
+        == "fits"
+    )
+    assert snapshot(repo.top) == before
+
+
+def test_a_patch_is_bound_to_what_was_read(repo: GitRepo, use: Use) -> None:
+    tools = use(write=True)
+    head = repo.head()
+    with pytest.raises(UsageError, match=r"changes src/app\.py, and sources does not say"):
+        tools.told("apply", patch=PATCH, sources={})
+    with pytest.raises(Refused, match="git does not have that text"):
+        tools.told("apply", patch=PATCH, sources={"src/app.py": "0" * 40})
+    with pytest.raises(UsageError, match="does not change that file"):
+        source = {"src/app.py": blob(use, "src/app.py"), "a.txt": blob(use, "a.txt")}
+        tools.told("apply", patch=PATCH, sources=source)
+    with pytest.raises(Refused):
+        wrong = PATCH.replace("'hello '", "'bye '")
+        tools.told("apply", patch=wrong, sources={"src/app.py": blob(use, "src/app.py")})
+    assert repo.head() == head
+    assert repo.status() == ""
+
+
+def test_apply_commits_as_the_person(repo: GitRepo, use: Use) -> None:
+    repo.write("a.txt", "mine, not committed\n")
+    tools = use(write=True)
+    source = {"src/app.py": blob(use, "src/app.py")}
+    done = tools.data("apply", patch=PATCH, sources=source, message="Greet with a comma\n\nIt reads better.")
+    assert done["commit"] == repo.head()
+    assert repo.git("log", "-1", "--format=%an %s").strip() == "Ada Tester Greet with a comma"
+    assert repo.status() == " M a.txt\n"
+    with pytest.raises(NothingDone, match="already"):
+        tools.told("apply", patch=PATCH, sources=source)
+    back = PATCH.replace("-    return 'hello '", "-    return 'hello, '").replace(
+        "+    return 'hello, '", "+    return 'hi '"
+    )
+    kept = tools.data("apply", patch=back, sources={"src/app.py": blob(use, "src/app.py")}, commit=False)
+    assert (kept["outcome"], kept["commit"]) == ("written", None)
+    assert b"'hi '" in repo.read("src/app.py")
+
+
+@pytest.mark.parametrize("by_patch", [False, True])
+def test_a_message_of_an_assistant_vouches_for_nothing(repo: GitRepo, use: Use, *, by_patch: bool) -> None:
+    tools = use(write=True)
+    said = "Greet with a comma\n\nIt reads better.\n\nSigned-off-by: A <a@x>\nReview-Ignore: *\n"
+    mail = f"From: A <a@x>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: {said}---\n{PATCH}"
+    source = {"src/app.py": blob(use, "src/app.py")}
+    patch = {"patch": mail} if by_patch else {"patch": PATCH, "message": said}
+    tools.data("apply", sources=source, **patch)
+    message = repo.git("log", "-1", "--format=%B")
+    assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
+    assert "Signed" not in message and "Ignore" not in message
+
+
+def test_a_hook_that_says_no_leaves_everything(repo: GitRepo, use: Use) -> None:
+    repo.hook("pre-commit", "echo not like this; exit 1\n")
+    source = {"src/app.py": blob(use, "src/app.py")}
+    with pytest.raises(CheckFailed, match="not like this"):
+        use(write=True).told("apply", patch=PATCH, sources=source)
+    assert repo.status() == ""
+
+
+def test_what_makes_programs_run_is_refused(repo: GitRepo, use: Use) -> None:
+    patch = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n"
+    with pytest.raises(Refused, match="not asked for"):
+        use(write=True).told("apply", patch=patch, sources={})
+    assert repo.status() == ""
+
+
+def test_a_call_that_was_cancelled_changes_nothing(repo: GitRepo, use: Use) -> None:
+    tools = use(write=True)
+    source = {"src/app.py": blob(use, "src/app.py")}
+    tools.cancelled.set()
+    with pytest.raises(NothingDone, match="cancelled"):
+        tools.told("apply", patch=PATCH, sources=source)
+    tools.cancelled.clear()
+    with tools.service.writing:  # another call is at it
+        timer = threading.Timer(0.2, tools.cancelled.set)
+        timer.start()
+        began = time.monotonic()
+        with pytest.raises(NothingDone, match="cancelled"):
+            tools.told("apply", patch=PATCH, sources=source)
+        assert time.monotonic() - began < 5
+        timer.join()
+    assert repo.status() == ""
+    assert "hello, " not in repo.read("src/app.py").decode()
+
+
+def test_outside_of_a_repository_it_says_so(tmp_path: Path, use: Use) -> None:
+    from dataclasses import replace
+
+    tools = use()
+    tools.service = replace(tools.service, cwd=tmp_path)
+    with pytest.raises(UsageError, match="in no git work tree"):
+        tools.told("neighbors", paths=["a"])
+
+
+def test_bytes_that_are_no_utf8_can_be_sent(repo: GitRepo, use: Use) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    repo.write(name, b"na\xefve\n")
+    repo.write("latin.txt", b"na\xefve\n")
+    repo.git("add", "-A")
+    repo.git("commit", "-qm", "latin")
+    for told in (use().told("neighbors", paths=["latin.txt"]), use().told("read", path="latin.txt")):
+        assert json.dumps(told.data, ensure_ascii=False).encode()
+        assert told.text.encode()
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("read", {}, "'path' is a required property"),
+    ("read", {"path": 3}, "path: it has to keep to type string"),
+    ("read", {"path": "a.txt", "mode": "w"}, "'mode' was unexpected"),
+    ("read", {"path": ""}, "minLength"),
+    ("read", {"path": "x" * 5000}, "maxLength"),
+    ("read", {"path": "a.txt", "first_line": 0}, "minimum 1"),
+    ("read", {"path": "a.txt", "first_line": 99}, "outside the file"),
+    ("neighbors", {"paths": []}, "minItems"),
+    ("neighbors", {"paths": "a.txt"}, "type array"),
+    ("neighbors", {"paths": ["nowhere.txt"]}, "nowhere.txt"),
+    ("neighbors", {"paths": ["a.txt"], "revision": "--output=x"}, "--output=x"),
+    ("history", {"path": "a.txt", "limit": 10**9}, "maximum 100"),
+    ("history", {"path": "a.txt", "revision": "\0"}, "there is no commit"),
+    ("review", {"range": "a\0..b"}, "there is no commit"),
+    ("history", {"path": "nowhere.txt"}, "no such file: nowhere.txt"),
+    ("outline", {"path": "src"}, "src is a folder"),
+    ("outline", {"path": "a.txt", "language": "klingon"}, "there is no language 'klingon'"),
+    ("recall", {"query": "x", "kinds": ["secrets"]}, "enum"),
+    ("apply", {"patch": "no patch", "sources": {}}, "holds no patch"),
+    ("apply", {"patch": PATCH}, "'sources' is a required property"),
+    ("apply", {"patch": PATCH, "sources": {"src/app.py": "HEAD"}}, "pattern"),
+    ("apply", {"patch": "x" * 4_000_001, "sources": {}}, "maxLength"),
+]  # fmt: skip
+
+
+def test_wrong_arguments_are_told_in_a_sentence(use: Use) -> None:
+    for name, arguments, words in WRONG:
+        with pytest.raises(RepoagentError) as error:
+            use(write=True).told(name, **arguments)
+        assert words in str(error.value), (name, arguments, str(error.value))
+        assert len(str(error.value)) < 700
+
+
+_VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text(max_size=20), st.lists(st.text(max_size=5), max_size=3),
+    st.sampled_from(["a.txt", "src/app.py", "..", "src", ".", "HEAD", "-x", "a.txt\0", "::", "*", ":(top)a.txt"]),
+)  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_is_given_there_is_an_answer_or_a_sentence(
+    repo: GitRepo, use: Use, data: st.DataObject
+) -> None:
+    tools = use()
+    offer = data.draw(st.sampled_from(sorted(offers(tools.service).values(), key=lambda one: one.name)))
+    names = st.sampled_from([*offer.takes["properties"], "other"])
+    arguments = data.draw(st.dictionaries(names, _VALUES, max_size=3))
+    for name in offer.takes["required"]:
+        arguments.setdefault(name, data.draw(_VALUES))
+    try:
+        tools.told(offer.name, **arguments)
+    except RepoagentError as error:
+        assert not isinstance(error, Busy)
+        assert str(error)
+
+
+@pytest.mark.soak
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_is_given_in_earnest(repo: GitRepo, use: Use, data: st.DataObject) -> None:
+    """Arguments of the right kinds, mostly: what gets past the schema."""
+    tools = use(write=True)
+    before = snapshot(repo.top)
+    path = st.sampled_from(["a.txt", "src/app.py", "src", "README.md"]) | st.text(min_size=1, max_size=12)
+    number = st.integers(1, 60)
+    drawn: dict[str, dict[str, Any]] = {
+        "neighbors": {"paths": st.lists(path, min_size=1, max_size=3), "revision": path | st.just("HEAD"), "limit": number},
+        "history": {"path": path, "revision": path | st.just("HEAD"), "limit": number},
+        "outline": {"path": path, "depth": st.integers(1, 50), "limit": number},
+        "segments": {"path": path, "segment": number, "target_bytes": st.integers(256, 9999), "natural": st.booleans()},
+        "read": {"path": path, "first_line": number, "last_line": number, "characters": path | st.just("1-5")},
+        "recall": {"query": st.text(min_size=1, max_size=30), "paths": st.lists(path, max_size=2)},
+        "review": {"range": path | st.just("HEAD..HEAD"), "paths": st.lists(path, max_size=2)},
+        "apply": {
+            "patch": st.text(max_size=80) | st.sampled_from([PATCH, PATCH.replace("src/app.py", "a.txt")]),
+            "sources": st.dictionaries(path, st.text("0123456789abcdef", min_size=7, max_size=40), max_size=2),
+        },
+    }  # fmt: skip
+    name = data.draw(st.sampled_from(sorted(drawn)))
+    required = offers(tools.service)[name].takes["required"]
+    arguments = {
+        key: data.draw(kind)
+        for key, kind in drawn[name].items()
+        if key in required or data.draw(st.booleans())
+    }
+    try:
+        tools.told(name, **arguments)
+    except RepoagentError as error:
+        assert str(error)
+    assert snapshot(repo.top).keys() == before.keys()
+    assert repo.status() == ""

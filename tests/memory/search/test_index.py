@@ -1,0 +1,279 @@
+"""The index on disk: lost, broken, foreign, newer, not to be written; kept right through edits, kills and crowds."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Busy
+from repoagent.llm.conversation import Turn
+from repoagent.memory.search.search import search
+from repoagent.storage.atomic import read_regular
+from repoagent.storage.locks import locked
+from tests.memory.search.shelf import Shelf, layout_at
+
+
+def damage_of(kind: str, data: bytes) -> bytes:
+    half = len(data) // 2 // 4096 * 4096
+    return {
+        "empty": b"",
+        "foreign": b"not a database at all\n" * 100,
+        "cut": data[: half + 100],
+        "torn": data[:4096] + os.urandom(len(data) - 4096),
+        "zeros": data[:8192] + bytes(len(data) - 8192),
+    }[kind]
+
+
+@pytest.mark.parametrize("damage", ["empty", "foreign", "cut", "torn", "zeros"])
+def test_a_broken_index_is_made_again(shelf: Shelf, damage: str) -> None:
+    shelf.notes("a.py", *(f"the cache number {number} is shared with {number * 7}" for number in range(200)))
+    shelf.notes("b.py", "one parser")
+    assert shelf.files("parser") == ["b.py"]
+    place = shelf.root / "recall.db"
+    broken = damage_of(damage, place.read_bytes())
+    place.write_bytes(broken)
+    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
+    assert shelf.rows() == shelf.rebuilt()
+    assert bool(shelf.warnings) == (damage != "empty")
+    if damage != "empty":
+        assert (shelf.root / "recall.db.broken-1").read_bytes() == broken
+        assert "recall.db.broken-1" in shelf.warnings[0] and len(shelf.warnings) == 1
+
+
+def test_another_programs_database_is_set_aside(shelf: Shelf) -> None:
+    shelf.notes("b.py", "one parser")
+    with closing(sqlite3.connect(shelf.root / "recall.db")) as connection:
+        connection.execute("CREATE TABLE words (mine)")
+    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
+    assert (shelf.root / "recall.db.broken-1").exists()
+
+
+def test_a_lost_index_and_one_of_an_older_make(shelf: Shelf) -> None:
+    shelf.notes("b.py", "one parser")
+    assert shelf.files("parser") == ["b.py"]
+    (shelf.root / "recall.db").unlink()
+    assert shelf.files("parser") == ["b.py"]
+    with closing(sqlite3.connect(shelf.root / "recall.db")) as connection:
+        connection.execute("UPDATE meta SET value = 'older' WHERE key = 'made by'")
+        connection.execute("DELETE FROM words")
+        connection.commit()
+    assert shelf.files("parser") == ["b.py"]
+    assert shelf.rows() == shelf.rebuilt()
+
+
+def test_a_newer_index_is_left_alone(shelf: Shelf) -> None:
+    shelf.notes("b.py", "one parser")
+    shelf.search("parser")
+    with closing(sqlite3.connect(shelf.root / "recall.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    before = (shelf.root / "recall.db").read_bytes()
+    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
+    assert (shelf.root / "recall.db").read_bytes() == before
+    assert len(shelf.warnings) == 1 and "version 99" in shelf.warnings[0]
+
+
+@pytest.mark.parametrize("name", ["recall.db", "recall.db-wal", "recall.lock"])
+def test_a_link_is_not_followed(shelf: Shelf, tmp_path: Path, name: str) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"")
+    (shelf.root / name).symlink_to(other)
+    shelf.notes("b.py", "one parser")
+    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
+    assert other.read_bytes() == b"" and len(shelf.warnings) == 1 and name in shelf.warnings[0]
+
+
+def test_memories_that_are_links_or_no_files_are_left_out(shelf: Shelf, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("- the parser of a stranger\n")
+    for folder in ("one", "two"):
+        shelf.memory(f"{folder}.py", folder)
+    (shelf.root / "memory/one/notes.md").symlink_to(tmp_path / "secret")
+    os.mkfifo(shelf.root / "memory/two/notes.md")
+    (shelf.root / "memory/three").symlink_to(tmp_path)
+    (shelf.root / "conversations").symlink_to(tmp_path)
+    assert shelf.files("parser") == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_where_nothing_may_be_written(shelf: Shelf) -> None:
+    shelf.notes("b.py", "one parser")
+    shelf.root.chmod(0o500)
+    try:
+        assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
+    finally:
+        shelf.root.chmod(0o700)
+    assert len(shelf.warnings) == 1
+
+
+def test_it_is_readable_by_the_owner_only(shelf: Shelf) -> None:
+    shelf.notes("b.py", "one parser")
+    assert shelf.files("parser") == ["b.py"]
+    for place in shelf.root.glob("recall.*"):
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+def test_while_another_process_is_at_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.notes("b.py", "one parser")
+    monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
+    with (
+        locked(shelf.root / "recall.lock", what="the index"),
+        pytest.raises(Busy, match="the index of the memory is locked"),
+    ):
+        shelf.search("parser")
+    assert shelf.files("parser") == ["b.py"]
+    with locked(shelf.root / "recall.lock", what="the index"):
+        time.sleep(0.06)  # the first look was too near to the writing to be sure of
+    assert shelf.files("parser") == ["b.py"]
+
+
+# -- what people do to the files --
+
+
+def test_a_persons_edits_are_seen_at_once(shelf: Shelf) -> None:
+    notes = shelf.notes("a.py", "the parser is slow")
+    for word in ("alpha", "gamma", "delta", "sigma", "omega"):  # of one length, within one tick of the clock
+        with notes.open("r+b") as file:
+            file.write(f"- the parser is {word}".encode())
+        assert shelf.files(f"{word}") == ["a.py"]
+        assert all(word in str(row) for row in shelf.rows() if "parser" in str(row))
+
+
+def test_only_what_has_changed_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        shelf.notes(f"{name}.py", f"the parser {name}")
+        shelf.conversation(f"memory/{name}-py-1a2b/conversation.md", Turn("user", "parser"))
+    for place in shelf.root.rglob("*.*"):
+        os.utime(place, (1_700_000_000.5, 1_700_000_000.5))
+    assert shelf.files("parser")
+    read: list[str] = []
+    from repoagent.memory.search import index
+
+    plain = read_regular
+
+    def counted(path: Path) -> bytes | None:
+        read.append(path.name)
+        return plain(path)
+
+    monkeypatch.setattr(index, "read_regular", counted)
+    assert shelf.files("parser") and read == []
+    with (shelf.root / "memory/b-py-1a2b/notes.md").open("a") as file:
+        file.write("- and the lexer\n")
+    assert shelf.files("lexer") == ["b.py"] and read == ["notes.md"]
+
+
+def test_a_file_that_is_renamed_keeps_what_is_said_of_it(shelf: Shelf) -> None:
+    shelf.notes("old.py", "the parser is slow")
+    assert shelf.files("parser") == ["old.py"]
+    shelf.memory("src/new.py", "old-py-1a2b")
+    assert shelf.files("parser") == ["src/new.py"]
+    shelf.write("memory/old-py-1a2b/identity.json", "broken")
+    assert [hit.name for hit in shelf.search("parser")] == ["old-py-1a2b"]
+    assert shelf.rows() == shelf.rebuilt()
+
+
+_FILES = [
+    f"memory/{name}/{file}"
+    for name in "ab"
+    for file in ("notes.md", "edits.jsonl", "conversation.md", "identity.json")
+]
+_FILES += ["conversations/x.md", f"summaries/ab/{'c' * 38}.json", "summaries/files/ab/cd.md"]
+_TEXTS = st.sampled_from(
+    [
+        b"", b"\0\xff\xfe", b"- one note\n- two\n  lines\n", b'{"id": "1", "request": "do it", "state": "x"}\n' * 2,
+        b'{"version": 1, "path": "a.py"}', b'{"version": 1, "path": "\\ud800"}', b'{"version": 99}', b"[" * 5000,
+        b'{"version": 1, "summary": "did it", "files": {"a.py": "well", "b": 3}}', b"version: 1\nabout: a.py\n\nIt is.",
+        b"# repoagent conversation, version 1, nonce 7f3a9c21\n\n## [7f3a9c21] user\nhello\nyou\n",
+        b"# repoagent conversation, version 9, nonce 7f3a9c21\n", b"long " * 3000,
+    ]
+) | st.binary(max_size=30)  # fmt: skip
+_STEPS = st.lists(st.tuples(st.sampled_from(_FILES), st.none() | _TEXTS), min_size=1, max_size=8)
+
+
+@pytest.mark.soak
+@settings(max_examples=25, deadline=None)
+@given(st.lists(_STEPS, min_size=1, max_size=3))
+def test_an_updated_index_is_one_that_is_made_anew(rounds: list[list[tuple[str, bytes | None]]]) -> None:
+    with tempfile.TemporaryDirectory() as top:
+        shelf = Shelf(Path(top))
+        shelf.write("conversations/always.md", "there is something")
+        for steps in rounds:
+            for path, data in steps:
+                if data is None:
+                    (shelf.root / path).unlink(missing_ok=True)
+                else:
+                    shelf.write(path, data)
+            shelf.search("note it hello")
+            assert shelf.rows() == shelf.rebuilt()
+
+
+# -- processes --
+
+_SEARCH = """
+import sys
+from repoagent.memory.search.search import search
+from tests.memory.search.shelf import layout_at
+from pathlib import Path
+for word in sys.argv[2:]:
+    print(len(search(layout_at(Path(sys.argv[1])), word)), flush=True)
+"""
+
+
+def searching(top: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _SEARCH, str(top), *words]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd()
+    )
+
+
+@pytest.mark.soak
+def test_several_processes_make_one_index(shelf: Shelf, tmp_path: Path) -> None:
+    for number in range(60):
+        shelf.notes(f"f{number}.py", *(f"the parser of part {part} in {number}" for part in range(10)))
+    crowd = [searching(tmp_path, "parser", "lexer", "parser") for _ in range(4)]
+    for each in crowd:
+        out, err = each.communicate(timeout=60)
+        assert (out.split(), err) == (["10", "0", "10"], "")
+    assert shelf.rows() == shelf.rebuilt()
+
+
+@pytest.mark.soak
+def test_a_kill_at_any_moment_leaves_an_index(shelf: Shelf, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    for number in range(150):
+        shelf.notes(f"f{number}.py", *(f"the parser of part {part} in {number}" for part in range(20)))
+    for turn in range(25):
+        shelf.notes(f"f{turn}.py", f"a lexer in turn {turn}")
+        if turn % 5 == 0:
+            (shelf.root / "recall.db").unlink(missing_ok=True)
+        process = searching(tmp_path, "parser")
+        time.sleep(chance.uniform(0.1, 0.9))
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert search(layout_at(tmp_path), f'"lexer in turn {turn}"', warn=shelf.warnings.append)
+    assert shelf.rows() == shelf.rebuilt() and not shelf.warnings
+
+
+@pytest.mark.soak
+def test_writers_and_searchers_at_once(shelf: Shelf, tmp_path: Path) -> None:
+    for number in range(40):
+        shelf.notes(f"f{number}.py", "the parser")
+    crowd = [searching(tmp_path, *["parser"] * 60) for _ in range(4)]
+    for turn in range(200):
+        shelf.edits(f"f{turn % 40}.py", *(f"parser {number}" for number in range(turn % 7)))
+    for each in crowd:
+        out, err = each.communicate(timeout=120)
+        assert (len(out.split()), err) == (60, "")
+    shelf.search("parser")
+    assert shelf.rows() == shelf.rebuilt() and not shelf.warnings

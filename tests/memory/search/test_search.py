@@ -1,0 +1,151 @@
+"""What is found, and in which order."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.llm.conversation import Turn
+from repoagent.memory.edit_records import append_edit
+from repoagent.memory.notes import add_note
+from repoagent.memory.search.search import Search
+from repoagent.memory.search.search import search as door
+from repoagent.memory.search.search import search_memory as lines
+from tests.memory.conftest import Desk, text
+from tests.memory.search.shelf import Shelf
+from tests.memory.test_files import record
+
+
+def test_nothing_is_remembered_and_nothing_is_made(desk: Desk, shelf: Shelf) -> None:
+    assert lines(desk.layout, "anything") == []
+    assert shelf.search("anything") == [] and list(shelf.root.iterdir()) == []
+    shelf.root.rmdir()
+    assert shelf.search("anything") == [] and not shelf.root.exists()
+
+
+def test_words_that_are_nowhere_and_no_words(shelf: Shelf) -> None:
+    shelf.notes("a.py", "the parser")
+    assert shelf.search("zzzzqqqq") == shelf.search(" ?! ") == shelf.search("") == []
+
+
+def test_rare_words_and_parts_of_names(desk: Desk) -> None:
+    a, b = desk.resolve("a.py"), desk.resolve("b.py")
+    assert a is not None and b is not None
+    add_note(a.notes, "the parser is called by the loader", day=date(2026, 11, 1))
+    add_note(a.notes, "the cache is shared", day=date(2026, 11, 1))
+    add_note(b.notes, "the loader calls readConfig twice", day=date(2026, 11, 1))
+    append_edit(b.edits, record(1, request="speed up the loader cache"))
+    warnings: list[str] = []
+    found = lines(desk.layout, "the CONFIG loader", warn=warnings.append)
+    assert found[0] == "b.py: 2026-11-01: the loader calls readConfig twice"
+    assert len(found) == 3
+    assert lines(desk.layout, "cache", limit=1, warn=warnings.append) == [
+        "a.py: 2026-11-01: the cache is shared"
+    ]
+    assert lines(desk.layout, "speed up", warn=warnings.append)[0].startswith(
+        "b.py: 2026-11-01: speed up the loader"
+    )
+    assert warnings == []
+
+
+def test_without_fts5_it_says_what_is_missing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repoagent.memory.search.search.has_fts5", lambda: False)
+    assert shelf.search("cache") == []
+    shelf.notes("a.py", "the cache is shared")
+    with pytest.raises(UsageError, match="FTS5"):
+        shelf.search("cache")
+
+
+@pytest.mark.parametrize(
+    "query", ["readConfig", "read_config", "read config", "READ-CONFIG", "config.read readConfig"]
+)
+def test_a_name_is_found_in_any_style_and_itself_comes_first(shelf: Shelf, query: str) -> None:
+    shelf.notes("a.py", "read it, then config it: a config that is read twice", "config read")
+    shelf.notes(
+        "b.py", "long words about other things, and among them also one readConfig somewhere in between all"
+    )
+    assert shelf.files(query)[0] == "b.py"
+
+
+def test_words_of_the_path_count(shelf: Shelf) -> None:
+    shelf.notes("src/net/http_server.py", "be careful with time-outs")
+    shelf.notes("src/other.py", "be careful with time-outs")
+    assert shelf.files("time-outs of HTTPServer") == ["src/net/http_server.py"]
+    assert shelf.search("time-outs of HTTPServer")[0].also == ("src/other.py",)
+
+
+def test_what_is_new_comes_first_of_equals_and_much_in_a_file_counts(shelf: Shelf) -> None:
+    shelf.notes("old.py", "2020-01-01: the cache is cold")
+    shelf.notes("new.py", "2026-11-01: the cache is warm")
+    assert shelf.files("cache", Search(today=date(2026, 11, 22))) == ["new.py", "old.py"]
+    shelf.notes("many.py", "2020-01-01: cache one", "2020-01-01: cache two", "2020-01-01: cache six")
+    assert shelf.files("cache", Search(limit=1, today=date(2026, 11, 22))) == ["many.py"]
+
+
+def test_phrases_kinds_files_and_limit(shelf: Shelf) -> None:
+    shelf.notes("src/a.py", "the order of results matters")
+    shelf.edits("src/b.py", "results in another order")
+    shelf.conversation("conversations/plan.md", Turn("user", "which order?"))
+    shelf.conversation("conversations/edit-1234.md", Turn("user", "which order in flight?"))
+    shelf.write(f"summaries/ab/{'c' * 38}.json", json.dumps({"version": 1, "summary": "Keep the order"}))
+    shelf.write("summaries/files/ab/cd.md", "version: 1\nabout: src/s.py\n\nKeeps order.\n")
+    assert set(shelf.files("order")) == {"src/a.py", "src/b.py", "plan", f"commit ab{'c' * 10}", "src/s.py"}
+    assert shelf.files('"order of results"') == ["src/a.py"]
+    assert shelf.files('"results of order"') == []
+    assert set(shelf.files("order", Search(kinds=("edit", "summary")))) == {"src/b.py", "src/s.py"}
+    assert set(shelf.files("order", Search(files=["src"]))) == {"src/a.py", "src/b.py", "src/s.py"}
+    assert shelf.files("order", Search(files=["src/b.py"])) == ["src/b.py"]
+    assert shelf.files("order", Search(files=["sr"])) == []
+    assert len(shelf.files("order", Search(limit=2))) == 2
+
+
+def test_a_find_says_where_it_stands(shelf: Shelf) -> None:
+    notes = shelf.notes("a.py", "2026-11-01: first", "2026-11-02: the Cache is shared")
+    (hit,) = shelf.search("caches")
+    assert (hit.path, hit.line, hit.date, hit.kind, hit.file) == (notes, 4, "2026-11-02", "note", "a.py")
+    assert [hit.snippet[start:end] for start, end in hit.marks] == ["Cache"]
+    assert "Cache" in notes.read_text().split("\n")[hit.line - 1]
+
+
+def test_one_edit_of_several_files_is_one_find(shelf: Shelf) -> None:
+    for file in ("a.py", "b.py", "c.py"):
+        shelf.edits(file, "share the cache")
+    (hit,) = shelf.search("cache")
+    assert sorted([hit.file, *hit.also]) == ["a.py", "b.py", "c.py"]
+    assert lines(shelf.layout, "cache")[0].startswith(
+        f"{hit.file} (and {hit.also[0]}, {hit.also[1]}): 2026-11-01: share"
+    )
+
+
+def test_a_note_on_an_older_text_says_so(desk: Desk) -> None:
+    memory = desk.resolve("a.py")
+    assert memory is not None
+    add_note(memory.notes, "about the old", blob=memory.identity.blob)
+    (desk.worktree.top / "a.py").write_bytes(text("all new"))
+    desk.resolve("a.py")
+    (hit,) = door(desk.layout, "old")
+    assert hit.stale and lines(desk.layout, "old")[0].endswith(
+        "about the old (about an older text of this file)"
+    )
+
+
+def test_the_passage_that_fits_best_stands_for_its_file(shelf: Shelf) -> None:
+    shelf.notes("a.py", "three retries", "the retry waits for the lock of the queue", "the lock is old")
+    shelf.notes("b.py", "something else of a queue")
+    first, *_ = shelf.search("which retry waits for a queue, and does closing the socket end that early")
+    assert (first.file, first.snippet) == ("a.py", "the retry waits for the lock of the queue")
+
+
+def test_the_conversation_that_asks_is_left_out(shelf: Shelf) -> None:
+    asking = shelf.conversation(
+        "conversations/run-1.md",
+        Turn("assistant", 'the cache is shared <recall query="is the cache shared"/>'),
+    )
+    shelf.conversation("conversations/run-2.md", Turn("user", "the cache is shared"))
+    how = Search(without=asking)
+    assert [hit.name for hit in shelf.search("why is the cache shared", how)] == ["run-2"]
+    assert len(shelf.search("why is the cache shared", Search(without=asking, kinds=["conversation"]))) == 1
+    assert len(shelf.search("why is the cache shared")) == 2

@@ -1,0 +1,110 @@
+"""Texts as words, queries as words; any text at all."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.memory.search.index import in_memory
+from repoagent.memory.search.ranking import Only, match, parse, ranked
+from repoagent.memory.search.search import snippet
+from repoagent.memory.search.tokenize import stem, words_of
+
+ANY = st.text() | st.text(alphabet="\"'*()-:^+{}ANDORNEAnot \n\0\ud800éß日本_.", max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "names"),
+    [
+        ("readConfig", "read config", "readconfig"),
+        ("ReadConfig", "read config", "readconfig"),
+        ("read_config", "read config", "readconfig"),
+        ("READ_CONFIG", "read config", "readconfig"),
+        ("read-config", "read config", "readconfig"),
+        ("__read_config__", "read config", "readconfig"),
+        ("HTTPServer2", "http server 2", "httpserver2"),
+        ("utf8", "utf 8", "utf8"),
+        ("a.b.c", "a b c", "abc"),
+        ("std::vector", "std vector", "stdvector"),
+        ("self->buffer", "self buffer", "selfbuffer"),
+        ("src/foo/barBaz.py", "src foo bar baz py", "barbaz srcfoobarbazpy"),
+        ("3f2a9c1be04d7710", "3f2a9c1be04d7710", ""),
+        ("the caches, running. Queries stopped!", "the cach run query stop", ""),
+        ("Füße naïve", "fuss naive", ""),
+        ("日本語 か", "日本 本語 か", ""),
+        ("", "", ""),
+        ("?! -- ...", "", ""),
+    ],
+)
+def test_names_are_words_and_a_whole(text: str, parts: str, names: str) -> None:
+    found = words_of(text)
+    assert (" ".join(map(stem, parts.split())), names) == (" ".join(found.parts), " ".join(found.names))
+
+
+@given(ANY)
+def test_words_hold_nothing_that_means_something_to_sqlite(text: str) -> None:
+    for words in words_of(text):
+        assert all(word and not set(word) & set("\"' \t\n\0*") and len(word) <= 64 for word in words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "phrases"),
+    [
+        ("the cache", "cach", ()),
+        ("what is this", "what is this", ()),
+        ('"order of results" now', "order result now", (("order", "of", "result"),)),
+        ('a " cache', "cach", ()),
+        ('"cache"', "cach", ()),
+        ("cache AND NOT disk*", "cach disk", ()),
+    ],
+)
+def test_a_query_is_words_and_phrases(text: str, words: str, phrases: tuple[tuple[str, ...], ...]) -> None:
+    assert (parse(text).words, parse(text).phrases) == (tuple(words.split()), phrases)
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[sqlite3.Connection]:
+    connection = in_memory()
+    connection.execute("INSERT INTO words VALUES ('a not near', 'b or', 'ab', 'x py')")
+    yield connection
+    connection.close()
+
+
+@given(text=ANY)
+def test_any_text_is_a_query(index: sqlite3.Connection, text: str) -> None:
+    query = parse(text)
+    assert query.words or not words_of(text).parts
+    ranked(index, query, Only(("note",), (text,)), date(2026, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "text", ['"', "a OR", "NEAR(a b)", "a*", "-a", "title:a", "^a", "{a b}:c", "a + b", "(", "'"]
+)
+def test_what_means_something_to_fts5_is_harmless(index: sqlite3.Connection, text: str) -> None:
+    query = parse(text)
+    if query.words:
+        index.execute("SELECT * FROM words WHERE words MATCH ?", (match(query),)).fetchall()
+
+
+@given(ANY, ANY, st.integers(20, 200))
+def test_a_snippet_is_one_line_that_fits_and_its_marks_are_words(text: str, asked: str, width: int) -> None:
+    query = parse(asked)
+    found = snippet(text, query, width)
+    assert len(found.text) <= width + 1 and "\n" not in found.text
+    assert 0 <= found.lines <= text.count("\n")
+    assert list(found.marks) == sorted(found.marks)
+    for start, end in found.marks:
+        marked = words_of(found.text[start:end])
+        assert set(marked.parts) & set(query.words) or set(marked.names) & {*query.names, *query.joined}
+
+
+def test_a_snippet_is_where_most_of_the_query_is() -> None:
+    text = "one cache here\n" + "nothing at all\n" * 60 + "the cache of readConfig\n" + "more\n" * 60
+    found = snippet(text, parse("cache of read_config"), 80)
+    assert [found.text[start:end] for start, end in found.marks] == ["cache", "readConfig"]
+    assert found.lines == 61 and found.text.startswith("…the cache") and found.text.endswith("…")

@@ -1,0 +1,265 @@
+"""What is read as the change: every way to name one, and every kind of file that git knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.review.change import Change, ChangedFile
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import How, Wanted, open_repository
+from tests.conftest import GitRepo
+
+Make = Callable[[str], GitRepo]
+
+
+def read(top: Path, how: How = "staged", value: str = "", *pathspecs: str, diff: bytes = b"") -> Change:
+    worktree, head, bare = open_repository(top)
+    return read_change(worktree, head, Wanted(how, value, pathspecs, top, diff), bare=bare)[0]
+
+
+def only(change: Change) -> ChangedFile:
+    (file,) = change.files
+    return file
+
+
+def told(change: Change) -> dict[str, str]:
+    return {file.path: file.status for file in change.files}
+
+
+def test_the_staged_bytes_count_and_not_those_of_the_work_tree(repo: GitRepo) -> None:
+    repo.write("a.txt", "staged\n")
+    repo.git("add", "a.txt")
+    repo.write("a.txt", "not staged\n")
+    index = (repo.top / ".git/index").read_bytes()
+    change = read(repo.top)
+    assert change.read_new(only(change)) == b"staged\n"
+    assert change.read_lines(only(change))[0].added == (b"staged\n",)
+    assert only(change).new_blob == repo.git("rev-parse", ":a.txt").strip()
+    assert (repo.top / ".git/index").read_bytes() == index
+    work = read(repo.top, "worktree")
+    assert work.read_new(only(work)) == b"not staged\n"
+    assert (change.kind, work.kind, change.base, change.head) == ("staged", "worktree", repo.head(), "")
+
+
+def test_before_the_first_commit(make_repo: Make) -> None:
+    repo = make_repo("new")
+    repo.write("a", "one\n")
+    repo.git("add", "a")
+    change = read(repo.top)
+    assert told(change) == {"a": "added"}
+    assert (change.base, change.read_old(only(change)), change.read_new(only(change))) == ("", None, b"one\n")
+    ways: tuple[How, ...] = ("worktree", "base")
+    for how in ways:
+        with pytest.raises(UsageError, match="there is no commit yet"):
+            read(repo.top, how)
+
+
+def test_every_kind_of_file(repo: GitRepo) -> None:
+    body = "".join(f"a long enough line {n}\n" for n in range(30))
+    for name in ("moved", "mode", "kind", "gone"):
+        repo.write(name, name + body)
+    repo.write("binary", b"\0one")
+    repo.commit("more")
+    (repo.top / "moved").rename(repo.top / "to here")
+    repo.write("to here", "moved" + body + "changed\n")
+    (repo.top / "mode").chmod(0o755)
+    (repo.top / "kind").unlink()
+    (repo.top / "kind").symlink_to("a.txt")
+    (repo.top / "gone").unlink()
+    repo.write("binary", b"\0two")
+    (repo.top / os.fsdecode(b"\xff name")).write_bytes(b"x")
+    repo.git("add", "-A")
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},sub")
+    repo.write("intended", "later\n")
+    repo.git("add", "-N", "intended")
+    change = read(repo.top)
+    assert told(change) == {
+        "to here": "renamed", "mode": "modified", "kind": "type changed", "gone": "deleted", "binary": "modified",
+        os.fsdecode(b"\xff name"): "added", "sub": "added",
+    }  # fmt: skip
+    by = {file.path: file for file in change.files}
+    assert by["to here"].old_path == "moved"
+    assert [lines.added for lines in change.read_lines(by["to here"])] == [(b"changed\n",)]
+    assert (by["mode"].old_mode, by["mode"].new_mode, change.read_lines(by["mode"])) == (
+        "100644",
+        "100755",
+        (),
+    )
+    assert change.read_new(by["kind"]) == b"a.txt"
+    assert change.read_lines(by["kind"])[-1].added == (b"a.txt",)
+    assert (change.read_old(by["gone"]), change.read_new(by["gone"])) == (("gone" + body).encode(), None)
+    assert (change.read_lines(by["binary"]), change.read_new(by["binary"])) == ((), b"\0two")
+    assert (change.read_new(by["sub"]), change.read_lines(by["sub"])) == (None, ())
+    assert change.read_lines(by[os.fsdecode(b"\xff name")])[0].added == (b"x",)
+
+
+def test_pathspecs_are_those_of_git_and_what_they_leave_out_is_known(repo: GitRepo) -> None:
+    for name in ("src/app.py", "src/deep/x.c", "a.txt"):
+        repo.write(name, "new\n")
+    repo.git("add", "-A")
+    assert set(told(read(repo.top, "staged", "", "src"))) == {"src/app.py", "src/deep/x.c"}
+    assert set(told(read(repo.top, "staged", "", "*.c"))) == {"src/deep/x.c"}
+    assert set(told(read(repo.top / "src", "staged", "", "."))) == {"src/app.py", "src/deep/x.c"}
+    assert set(told(read(repo.top / "src", "staged", "", ":/a.txt"))) == {"a.txt"}
+    narrow = read(repo.top, "staged", "", ":(exclude)src")
+    assert set(told(narrow)) == {"a.txt"}
+    assert narrow.earlier == {"src/app.py", "src/deep/x.c"}
+    assert narrow.read_new(only(narrow)) == b"new\n"
+    with pytest.raises(UsageError, match="outside repository"):
+        read(repo.top, "staged", "", "../x")
+
+
+@pytest.mark.soak
+def test_a_range_is_what_one_side_has_added(repo: GitRepo) -> None:
+    repo.git("switch", "-qc", "topic")
+    repo.commit("one", one="1\n")
+    repo.commit("two\n\nReview-Ignore: fix-prone", two="2\n", one="3\n")
+    repo.git("switch", "-q", "main")
+    repo.commit("elsewhere", other="x\n")
+    for value in ("main..topic", "main...topic"):
+        change = read(repo.top, "range", value)
+        assert set(told(change)) == {"one", "two"}
+        assert (change.base, change.author) == (
+            repo.git("merge-base", "main", "topic").strip(),
+            b"Ada Tester <ada@example.com>",
+        )
+        assert "Review-Ignore: fix-prone" in change.message and "one" in change.message
+        assert "(2 commits)" in change.title
+    repo.git("switch", "-q", "topic")
+    assert set(told(read(repo.top, "base", "main"))) == {"one", "two"}
+    assert set(told(read(repo.top, "range", "main.."))) == {"one", "two"}
+    last = read(repo.top, "commit", "HEAD")
+    assert set(told(last)) == {"one", "two"}
+    assert last.earlier == {"one"}
+    assert told(read(repo.top, "commit", "main~1")) == {
+        "README.md": "added",
+        "a.txt": "added",
+        "src/app.py": "added",
+    }
+    wrong: tuple[tuple[How, str, str], ...] = (
+        ("range", "nope..HEAD", "there is no commit nope"),
+        ("commit", "-x", "there is no commit -x"),
+        ("range", "main", "main is no range"),
+    )
+    for how, value, sentence in wrong:
+        with pytest.raises(UsageError, match=sentence):
+            read(repo.top, how, value)
+
+
+def test_a_shallow_clone_says_what_is_missing(repo: GitRepo, tmp_path: Path) -> None:
+    repo.git("switch", "-qc", "topic")
+    repo.commit("one", one="1\n")
+    repo.git("switch", "-q", "main")
+    repo.commit("elsewhere", other="x\n")
+    clone = GitRepo(tmp_path / "shallow")
+    repo.git("clone", "-q", "--depth=1", "--no-single-branch", repo.top.as_uri(), str(clone.top))
+    with pytest.raises(UsageError, match="the clone is shallow, so fetch more"):
+        read(clone.top, "range", "origin/main..origin/topic")
+
+
+def test_a_bare_repository_has_ranges_but_nothing_staged(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit("second", one="1\n")
+    bare = tmp_path / "bare.git"
+    repo.git("clone", "-q", "--bare", str(repo.top), str(bare))
+    with pytest.raises(UsageError, match="set GIT_DIR if it is your own"):
+        read(bare, "range", "HEAD~1..HEAD")
+    monkeypatch.setenv("GIT_DIR", "bare.git")
+    assert told(read(bare.parent, "range", "HEAD~1..HEAD")) == {"one": "added"}
+    with pytest.raises(UsageError, match="nothing is staged"):
+        read(bare)
+
+
+def test_of_a_merge_only_what_neither_side_has(repo: GitRepo) -> None:
+    for name in ("clean", "both"):
+        repo.write(name, "".join(f"{n}\n" for n in range(20)))
+    repo.commit("base")
+    lines = [f"{n}\n" for n in range(20)]
+    repo.git("switch", "-qc", "topic")
+    repo.commit("theirs", both="".join(["theirs\n", *lines[1:]]), theirs="x\n")
+    repo.git("switch", "-q", "main")
+    repo.commit("ours", both="".join(["ours\n", *lines[1:]]), ours="x\n")
+    repo.git("merge", "topic", ok=False)
+    worktree, head, _ = open_repository(repo.top)
+    unsettled, unseen = read_change(worktree, head, Wanted(cwd=repo.top))
+    assert (unsettled.files, unseen) == ((), ("both has conflicts that are not settled",))
+    repo.write("both", "".join(["settled\n", *lines[1:]]))
+    repo.git("add", "both")
+    change = read(repo.top)
+    assert told(change) == {"both": "modified"}
+    assert change.earlier >= {"ours", "theirs"}
+    repo.git("commit", "-qm", "merged")
+    assert told(read(repo.top, "commit", "HEAD")) == {"both": "modified"}
+
+
+def test_what_the_branch_changed_before_counts_as_changed(repo: GitRepo) -> None:
+    repo.git("switch", "-qc", "topic")
+    repo.commit("partner first", partner="1\n")
+    repo.write("a.txt", "later\n")
+    repo.git("add", "-A")
+    assert read(repo.top).earlier == {"partner"}
+    repo.git("switch", "-q", "main")
+    assert read(repo.top).earlier == frozenset()
+
+
+def test_line_endings_are_those_that_git_stores(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "*.txt text eol=crlf\n")
+    repo.write("a.txt", b"one\r\nline 2\r\n")
+    change = read(repo.top, "worktree")
+    assert change.read_new({file.path: file for file in change.files}["a.txt"]) == b"one\nline 2\n"
+
+
+@pytest.mark.soak
+def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit("second", one="".join(f"line {n}\n" for n in range(40)))
+    (repo.top / "one").rename(repo.top / "two")
+    repo.write("two", "".join(f"line {n}\n" for n in range(41)))
+    repo.commit("third")
+    repo.git("config", "uploadpack.allowFilter", "true")
+    clone = GitRepo(tmp_path / "partial")
+    repo.git("clone", "-q", "--filter=blob:none", "--no-checkout", repo.top.as_uri(), str(clone.top))
+    missing = clone.git("rev-list", "--objects", "--all", "--missing=print", "--quiet")
+    change = read(clone.top, "commit", "HEAD")
+    assert told(change) == {"one": "deleted", "two": "added"}
+    assert [change.read_new(file) for file in change.files] == [None, None]
+    assert [change.read_lines(file) for file in change.files] == [(), ()]
+    assert clone.git("rev-list", "--objects", "--all", "--missing=print", "--quiet") == missing
+
+
+def test_the_users_own_settings_change_nothing(repo: GitRepo) -> None:
+    for setting in ("diff.noprefix=true", "diff.mnemonicPrefix=true", "diff.relative=true", "diff.external=false",
+                    "color.diff=always", "diff.context=9", "diff.interHunkContext=9", "core.quotepath=true"):  # fmt: skip
+        repo.git("config", *setting.split("=", 1))
+    repo.write("ünï.txt", "x\n")
+    repo.write("a.txt", "1\n")
+    repo.git("add", "-A")
+    change = read(repo.top / "src")
+    assert set(told(change)) == {"ünï.txt", "a.txt"}
+    assert [len(change.read_lines(file)) for file in change.files] == [1, 1]
+
+
+def test_conflicts_are_left_out_of_the_work_tree_too(repo: GitRepo) -> None:
+    repo.git("switch", "-qc", "side")
+    repo.commit("Theirs", **{"a.txt": "theirs\n"})
+    repo.git("switch", "-q", "-")
+    repo.commit("Ours", **{"a.txt": "ours\n"})
+    repo.git("merge", "side", ok=False)
+    repo.write("b.txt", "b\n")
+    repo.git("add", "b.txt")
+    worktree, head, bare = open_repository(repo.top)
+    for how in ("worktree", "staged"):
+        change, unseen = read_change(worktree, head, Wanted(how, cwd=repo.top), bare=bare)
+        assert (told(change), unseen) == ({"b.txt": "added"}, ("a.txt has conflicts that are not settled",))
+
+
+def test_a_commit_whose_parent_a_shallow_clone_lacks(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit("One more", **{"c.txt": "c\n"})
+    repo.git("clone", "-q", "--depth=1", repo.top.as_uri(), str(tmp_path / "shallow"))
+    with pytest.raises(UsageError, match="--deepen=1"):
+        read(tmp_path / "shallow", "commit", "HEAD")

@@ -1,0 +1,94 @@
+"""A review by a scripted model, in this process: a real repository, a real program behind `command:`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from repoagent.config.layers import load
+from repoagent.git.worktree import layout
+from repoagent.review.change import Change
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import Wanted, open_repository
+from repoagent.review.llm.review import model_findings
+from repoagent.review.llm.session import ModelAnswer, ReviewSession
+from tests.conftest import GitRepo
+from tests.edit.conftest import Script, script
+
+__all__ = ["script"]
+
+SHOP = """\
+def total(prices, tax):
+    result = 0
+    for price in prices:
+        result += price
+    return result * (1 + tax)
+
+
+class Store:
+    def __init__(self, db):
+        self.db = db
+
+    def find(self, name):
+        return self.db.execute("select * from t where name = ?", (name,))
+"""
+WORSE = SHOP.replace("result * (1 + tax)", "result * 1 + tax")
+
+
+def finding(
+    path: str = "shop.py", lines: str = "5", quote: str = "    return result * 1 + tax", *,
+    rule: str = "correctness", title: str = "Tax is added", why: str = "total([100], 0.2) is 100.2.", more: str = "",
+    **args: str,
+) -> str:  # fmt: skip
+    """A finding as a model writes it."""
+    given = "".join(f' {name}="{value}"' for name, value in args.items())
+    code = "".join(f"| {line}\n" for line in quote.split("\n"))
+    return (
+        f'<finding rule="{rule}" path="{path}" lines="{lines}"{given}>\n'
+        f"title: {title}\nquote:\n{code}why: {why}\n{more}</finding>\n"
+    )
+
+
+@dataclass
+class Reviewing:
+    """Reviews of one repository; `warnings` and `progress` are what was said on the way."""
+
+    repo: GitRepo
+    script: Script
+    warnings: list[str] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
+
+    def change(self, how: str = "staged", value: str = "") -> Change:
+        worktree, head, bare = open_repository(self.repo.top)
+        return read_change(worktree, head, Wanted(how, value, (), self.repo.top), bare=bare)[0]  # type: ignore[arg-type]
+
+    def desk(self, *, afresh: bool = False, record: Path | None = None, **flags: object) -> ReviewSession:
+        worktree, _, _ = open_repository(self.repo.top)
+        place = layout(worktree)
+        given = {"model": self.script.spec, **{key.replace("__", "."): value for key, value in flags.items()}}
+        settings = load(place, flags=given, cwd=self.repo.top)
+        return ReviewSession(
+            worktree,
+            place,
+            settings,
+            self.warnings.append,
+            self.progress.append,
+            record=record,
+            afresh=afresh,
+        )
+
+    def __call__(self, how: str = "staged", value: str = "", **flags: object) -> ModelAnswer:
+        return model_findings(self.change(how, value), self.desk(**flags))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def reviewing(make_repo: Callable[..., GitRepo], script: Script) -> Reviewing:
+    """A repository with a shop whose staged change adds the tax instead of multiplying with it."""
+    repo = make_repo()
+    repo.commit("shop", **{"shop.py": SHOP})
+    repo.write("shop.py", WORSE)
+    repo.git("add", "-A")
+    return Reviewing(repo, script)

@@ -1,0 +1,331 @@
+"""A review by a model: what it is shown, what of its answer counts, what is paid for, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import LimitReached, ModelError
+from repoagent.review.llm.loop import LAST, REPLIES
+from repoagent.review.llm.review import prompts
+from tests.conftest import GitRepo
+from tests.review.llm.conftest import SHOP, WORSE, Reviewing, finding
+
+NOTHING = "<finish>nothing found</finish>\n"
+OTHER = "def other(a):\n    return a[0]\n"
+
+
+def test_one_call_finds_and_says_what_it_took(reviewing: Reviewing) -> None:
+    reviewing.script.replies(
+        "I looked.\n" + finding(level="error") + finding(quote="return 1", lines="5") + NOTHING
+    )
+    answer = reviewing()
+    assert [(f.rule, f.place.start, f.level.word, f.title) for f in answer.findings] == [
+        ("correctness", 5, "warning", "Tax is added")
+    ]
+    assert (answer.dropped, answer.reasons) == (1, {"what it quotes is not in the file": 1})
+    assert (answer.calls, answer.reused, answer.error, answer.unseen) == (1, 0, None, ())
+    assert answer.tokens > 1000
+    (prompt,) = reviewing.script.prompts
+    assert "     5 -|     return result * (1 + tax)\n     5 +|     return result * 1 + tax\n" in prompt
+    assert "`security`" in prompt
+    assert len(list((reviewing.repo.top / ".repoagent/sent").glob("*.txt"))) == 1
+
+
+@pytest.mark.soak
+def test_what_is_unchanged_is_not_paid_for_again(reviewing: Reviewing) -> None:
+    repo, script = reviewing.repo, reviewing.script
+    top = "".join(f"A{n} = {n}\n" for n in range(30))
+    repo.git("reset", "-q", "--hard")
+    repo.commit("longer", **{"shop.py": top + SHOP})
+    repo.write("shop.py", top + WORSE)
+    repo.write("other.py", OTHER)
+    repo.git("add", "-A")
+    script.replies(finding(lines="35") + NOTHING)
+    first = reviewing()
+    again = reviewing()
+    assert (again.calls, again.reused, len(script.prompts)) == (0, 2, 1)
+    assert again.findings == first.findings
+    repo.write("shop.py", "import this\n" + top + WORSE)  # the lines moved
+    repo.write("other.py", OTHER.replace("[0]", "[1]"))
+    repo.git("add", "-A")
+    script.replies(finding("other.py", "2", "    return a[1]", title="Other") + NOTHING)
+    moved = reviewing()
+    assert [(f.title, f.place.start) for f in moved.findings] == [("Tax is added", 36), ("Other", 2)]
+    assert (moved.calls, moved.reused) == (1, 1)
+    (prompt,) = script.prompts
+    assert "other.py" in prompt
+    assert "result * 1" not in prompt
+    repo.git("commit", "-qm", "worse")
+    committed = reviewing("commit", "HEAD")
+    assert (committed.calls, committed.reused) == (0, 3)  # the same lines in a commit
+    script.replies(NOTHING)
+    fresh = reviewing(afresh=True)
+    assert fresh.calls == 0  # nothing is staged
+    assert reviewing("commit", "HEAD", afresh=True).calls == 1
+    assert reviewing("commit", "HEAD").findings == ()
+
+
+@pytest.mark.soak
+def test_an_answer_that_somebody_has_broken_is_asked_for_again(reviewing: Reviewing) -> None:
+    reviewing.script.replies(finding() + NOTHING, finding() + NOTHING)
+    reviewing()
+    (kept,) = (reviewing.repo.top / ".repoagent/reviews/answers").glob("??/*.json")
+    kept.write_text("{broken")
+    assert len(reviewing().findings) == 1
+    assert any("broken" in warning for warning in reviewing.warnings)
+    assert len(reviewing.script.prompts) == 2
+    value = json.loads(kept.read_text())
+    value["claims"] = [{"rule": 1}, {**value["claims"][0], "quote": ["made up"]}, value["claims"][0]]
+    kept.write_text(json.dumps(value))
+    assert [f.title for f in reviewing().findings] == ["Tax is added"]  # each is checked again
+
+
+@pytest.mark.soak
+def test_it_looks_around_in_the_version_under_review(reviewing: Reviewing) -> None:
+    repo = reviewing.repo
+    repo.write("shop.py", SHOP + "# only in the work tree\n")
+    repo.write("helper.py", "secret_of_the_worktree = 1\n")
+    reviewing.script.replies(
+        '<read path="shop.py"/>\n<search pattern="only in the work|secret_of|1 . tax"/>\n<outline path="shop.py"/>\n'
+        '<read path="helper.py"/>\n',
+        finding() + NOTHING,
+    )
+    answer = reviewing()
+    assert (len(answer.findings), answer.calls) == (1, 2)
+    seen = reviewing.script.prompts[1].rpartition("assistant =====")[0]
+    assert "return result * 1 + tax\n" in seen
+    assert "only in the work tree" not in seen.replace("only in the work|", "")
+    assert "there is no file helper.py" in seen
+    repo.git("commit", "-qm", "worse")
+    repo.write("shop.py", SHOP)
+    repo.git("add", "-A")
+    reviewing.script.replies('<search pattern="1 . tax"/>\n<read path="shop.py" lines="5"/>\n', NOTHING)
+    reviewing("commit", "HEAD", afresh=True)
+    assert "shop.py:5:    return result * 1 + tax" in reviewing.script.prompts[1]
+
+
+@pytest.mark.soak
+def test_words_alone_go_back_once_unless_they_say_that_there_is_nothing(reviewing: Reviewing) -> None:
+    reviewing.script.replies("The tax on line 5 is wrong.\n", finding() + NOTHING)
+    assert (len(reviewing().findings), len(reviewing.script.prompts)) == (1, 2)
+    reviewing.script.replies("No correctness problems were found.\n")
+    assert (reviewing(afresh=True).findings, len(reviewing.script.prompts)) == ((), 1)
+    reviewing.script.replies("Hm.\n", "Well.\n")
+    answer = reviewing(afresh=True)
+    assert (answer.findings, len(reviewing.script.prompts)) == ((), 2)
+    assert "words alone" in answer.notes[0]  # and not that nothing was found
+    assert answer.unseen
+
+
+@pytest.mark.soak
+def test_a_reply_in_which_nothing_counts_goes_back_once(reviewing: Reviewing) -> None:
+    wrong = finding(quote="return tax")
+    reviewing.script.replies(wrong + NOTHING, finding() + NOTHING)
+    answer = reviewing()
+    assert (len(answer.findings), answer.dropped) == (1, 0)
+    assert "None of your findings counts: what it quotes is not in the file" in reviewing.script.prompts[1]
+    reviewing.script.replies(wrong + NOTHING, wrong + wrong + NOTHING)
+    answer = reviewing(afresh=True)
+    assert (answer.findings, answer.dropped) == ((), 2)
+    for last in (NOTHING, "I can't put it right.\n"):
+        reviewing.script.replies(wrong + wrong + wrong + NOTHING, last)
+        answer = reviewing(afresh=True)
+        assert (answer.findings, answer.dropped, answer.error) == ((), 3, None)
+
+
+@pytest.mark.soak
+def test_rules_that_are_off_are_not_asked_for(reviewing: Reviewing) -> None:
+    reviewing.script.replies(finding(rule="security") + finding() + NOTHING)
+    answer = reviewing(review__rules__security="off", review__rules__correctness="note")
+    assert [(f.rule, f.level.word) for f in answer.findings] == [("correctness", "note")]
+    assert "`security`" not in reviewing.script.prompts[0]
+    off = {f"review__rules__{rule}": "off" for rule in ("correctness", "security", "tests", "compatibility")}
+    assert reviewing(**off).calls == 0
+
+
+@pytest.mark.soak
+def test_what_no_model_may_or_need_see_is_named(reviewing: Reviewing) -> None:
+    repo = reviewing.repo
+    token = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
+    repo.write("yarn.lock", "a\n")
+    repo.write("vendor/lib.js", "a\n")
+    repo.write("gen.py", "# Code generated by x. DO NOT EDIT.\n")
+    repo.write("marked.py", "hand = 1\n")
+    repo.write(".gitattributes", "marked.py linguist-generated\n")
+    repo.write(".env", f"TOKEN={token}\n")
+    repo.write("image.png", b"\x89PNG\0\0\1")
+    repo.write("config.py", f'TOKEN = "{token}"\n')
+    repo.git("add", "-A")
+    reviewing.script.replies(NOTHING)
+    unseen = " ".join(reviewing().unseen)
+    for sentence in (
+        "yarn.lock (a lock file; by", "vendor/lib.js (vendored; by", "gen.py, marked.py (generated; by",
+        ".env (withheld", "image.png (binary",
+    ):  # fmt: skip
+        assert sentence in unseen
+    (prompt,) = reviewing.script.prompts
+    assert token not in prompt
+    assert "TOKEN = " in prompt
+    kept = [path.read_bytes() for path in (repo.top / ".repoagent").rglob("*") if path.is_file()]
+    assert kept
+    assert token.encode() not in b"".join(kept)
+
+
+@pytest.mark.soak
+def test_many_files_are_asked_about_in_parts_source_first_and_the_rest_is_named(reviewing: Reviewing) -> None:
+    repo = reviewing.repo
+    for name in ("z.md", "b.py", "a.py", "test_a.py"):
+        repo.write(name, "".join(f"value_{n} = {n} * 1000 + {n}\n" for n in range(60)))
+    repo.git("add", "-A")
+    reviewing.script.replies(*[NOTHING] * 9)
+    answer = reviewing(review__context_limit=1000, review__max_calls=2)
+    assert isinstance(answer.error, LimitReached)
+    assert (answer.calls, len(answer.notes)) == (2, 1)
+    assert "review.max_calls" in answer.notes[0]
+    assert [p.split('<change path="')[1].split('"')[0] for p in reviewing.script.prompts] == ["a.py", "b.py"]
+    assert "test_a.py:1-60" in answer.unseen[-1]
+    assert "z.md:1-60" in answer.unseen[-1]
+    rest = reviewing(review__context_limit=1000)
+    assert (rest.reused, rest.calls, rest.error) == (3, 2, None)  # shop.py was in the second call
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [("command:exit 3", "exit"), ("nonsense", "nonsense"), ("replay:/nowhere", "/nowhere")],
+)
+def test_without_a_model_there_is_a_note_and_no_failure(reviewing: Reviewing, model: str, why: str) -> None:
+    answer = reviewing(model=model)
+    assert isinstance(answer.error, Exception)
+    assert (answer.findings, len(answer.notes)) == ((), 1)
+    assert why in answer.notes[0]
+    assert "\n" not in answer.notes[0].strip()
+    assert "shop.py:5" in answer.unseen[-1]
+
+
+@pytest.mark.soak
+def test_a_slow_model_is_not_waited_for(reviewing: Reviewing) -> None:
+    started = time.monotonic()
+    answer = reviewing(model="command:sleep 60", review__max_seconds=0.3)
+    assert time.monotonic() - started < 10
+    assert answer.error is not None
+    assert "0.3 s" in answer.notes[0]
+
+
+@pytest.mark.soak
+def test_what_was_found_before_a_failure_stands(reviewing: Reviewing) -> None:
+    reviewing.repo.write("zz.py", "".join(f"value_{n} = {n} * 1000 + {n}\n" for n in range(90)))
+    reviewing.repo.git("add", "-A")
+    reviewing.script.replies(finding() + NOTHING)  # and none for the second part
+    answer = reviewing(review__context_limit=1000)
+    assert (len(answer.findings), type(answer.error)) == (1, ModelError)
+    assert answer.unseen == ("zz.py:1-90 (by the model: see the note on it)",)
+    reviewing.script.replies(NOTHING)
+    assert reviewing(review__context_limit=1000).calls == 1
+
+
+@pytest.mark.soak
+def test_who_only_looks_around_is_told_when_it_is_the_last_reply(reviewing: Reviewing) -> None:
+    reviewing.script.replies(*(f'<read path="shop.py" lines="{n + 1}"/>\n' for n in range(REPLIES)))
+    answer = reviewing()
+    assert isinstance(answer.error, LimitReached)
+    assert len(reviewing.script.prompts) == REPLIES
+    assert [LAST.strip() in prompt for prompt in reviewing.script.prompts] == [False] * (REPLIES - 1) + [True]
+
+
+@pytest.mark.soak
+def test_a_recording_is_the_same_review_again(reviewing: Reviewing, tmp_path: Path) -> None:
+    tape = tmp_path / "tape.jsonl"
+    reviewing.script.replies('<outline path="shop.py"/>\n', finding() + NOTHING)
+    first = reviewing(record=tape)
+    again = reviewing(model=f"replay:{tape}")
+    assert again.findings == first.findings
+    assert (again.calls, again.error) == (2, None)
+
+
+@pytest.mark.soak
+def test_the_model_of_reviews_is_that_of_the_option_unless_one_is_named(reviewing: Reviewing) -> None:
+    reviewing.script.replies(NOTHING)
+    reviewing.repo.git("config", "repoagent.review.model", "command:exit 3")
+    assert reviewing().error is None
+    assert reviewing(model=None).error is not None
+
+
+def test_the_prompt_without_a_call(reviewing: Reviewing) -> None:
+    reviewing.repo.write("AGENTS.md", "Prices are in cents.\n")
+    found = prompts(reviewing.change(), reviewing.desk())
+    assert [part.name for part in found[0].system] == ["protocol", "context AGENTS.md"]
+    assert [part.name for part in found[0].opening] == ["files", "history", "file shop.py", "request"]
+    assert reviewing.script.prompts == []
+
+
+@pytest.mark.soak
+def test_a_file_in_a_hostile_form_is_reviewed(reviewing: Reviewing) -> None:
+    repo = reviewing.repo
+    repo.write("crlf.py", b"a = 1\r\nb = [\r\n    0,\r\n]\r\n")
+    repo.write("latin.py", "# Käse\nc = 3\n".encode("latin-1"))
+    repo.write("odd name.py", "d = 4")
+    repo.git("add", "-A")
+    reviewing.script.replies(
+        finding("crlf.py", "4", "0,", more="replace:\n|     1,\n") + finding("latin.py", "1", "# Käse")
+        + finding("odd name.py", "1", "d = 4", more="replace:\n| d = 5\n") + NOTHING
+    )  # fmt: skip
+    found = {f.place.path: f for f in reviewing().findings}
+    assert set(found) == {"latin.py", "odd name.py"}  # of `0,` the line must be right too
+    assert found["odd name.py"].suggestion is not None
+
+
+@pytest.mark.soak
+def test_a_part_that_the_model_makes_nothing_of_does_not_stop_the_others(reviewing: Reviewing) -> None:
+    for name in ("a.py", "z.py"):
+        reviewing.repo.write(name, "".join(f"value_{n} = {n} * 1000 + {n}\n" for n in range(90)))
+    reviewing.repo.git("add", "-A")
+    bad = "<finding>\n"
+    reviewing.script.replies(bad, bad + "1", bad + "2", bad + "3", finding() + NOTHING, NOTHING)
+    answer = reviewing(review__context_limit=1000)
+    assert ([f.title for f in answer.findings], answer.unseen) == (
+        ["Tax is added"],
+        ("a.py:1-90 (by the model: see the note on it)",),
+    )
+    assert "does not keep to the form" in answer.notes[0]
+
+
+@pytest.mark.soak
+def test_empty_files_modes_and_renames_are_nothing_to_look_at(reviewing: Reviewing) -> None:
+    repo = reviewing.repo
+    repo.commit("more", **{"a.py": SHOP, "b.sh": "x\n"})
+    repo.git("mv", "a.py", "c.py")
+    repo.write("empty.py", "")
+    repo.git("update-index", "--chmod=+x", "b.sh")
+    repo.git("add", "empty.py")
+    answer = reviewing()
+    assert (answer.unseen, answer.calls, answer.error) == ((), 0, None)
+
+
+@pytest.mark.soak
+def test_a_bare_repository(reviewing: Reviewing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from repoagent.review.llm.review import model_findings
+
+    reviewing.repo.git("commit", "-qm", "worse")
+    reviewing.repo.git("clone", "-q", "--bare", ".", str(tmp_path / "bare"))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "bare"))
+    there = Reviewing(GitRepo(tmp_path / "bare"), reviewing.script)
+    reviewing.script.replies(
+        '<read path="shop.py" lines="5"/>\n<search pattern="1 . tax"/>\n', finding() + NOTHING
+    )
+    answer = model_findings(there.change("commit", "HEAD"), there.desk())
+    assert (len(answer.findings), answer.error) == (1, None)
+    assert reviewing.script.prompts[1].count("return result * 1 + tax") == 3
+
+
+@pytest.mark.soak
+def test_where_nothing_can_be_written_the_review_goes_on(reviewing: Reviewing) -> None:
+    for name in ("sent", "reviews"):
+        reviewing.repo.write(f".repoagent/{name}", "no folder\n")
+    reviewing.script.replies(finding() + NOTHING)
+    answer = reviewing()
+    assert ([f.title for f in answer.findings], answer.error) == (["Tax is added"], None)
+    assert any("not kept" in warning for warning in reviewing.warnings)

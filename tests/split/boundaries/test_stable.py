@@ -1,0 +1,97 @@
+"""An edit changes the segments around it and no others; and how well segments are filled."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.split.pack import Candidate, packed
+from repoagent.split.splitter import segments
+
+
+def source(seed: int = 1) -> bytes:
+    chance = random.Random(seed)
+    units = []
+    for n in range(220):
+        body = "".join(f"    a{k} = call_{k}(b, {k})\n" for k in range(chance.randrange(2, 22)))
+        units.append(f"# About f{n}.\ndef f{n}(a, b):\n{body}    return a\n\n\n")
+    return "".join(units).encode()
+
+
+def cuts_of(data: bytes, kept: list[int] | None = None, target: int = 4096) -> list[int]:
+    return [one.start for one in segments("a.py", data, target=target, kept=kept or ())][1:]
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    bounds = [0, *cuts, len(data)]
+    return [data[a:b] for a, b in pairwise(bounds)]
+
+
+def test_segments_are_well_filled() -> None:
+    data = source()
+    sizes = [one.end - one.start for one in segments("a.py", data, target=4096)]
+    assert sum(sizes) / len(sizes) / 4096 > 0.85
+    assert all(size > 4096 / 8 for size in sizes)
+
+
+@pytest.mark.soak
+def test_an_edit_changes_few_segments() -> None:
+    data = source()
+    cuts = cuts_of(data)
+    old = set(pieces(data, cuts))
+    chance = random.Random(3)
+    anew = refreshed = 0
+    lines = data.splitlines(keepends=True)
+    for _ in range(25):
+        at = sum(map(len, lines[: chance.randrange(len(lines))]))
+        text = b"    # more\n" * chance.randrange(1, 12)
+        edited = data[:at] + text + data[at:]
+        carried = [cut if cut <= at else cut + len(text) for cut in cuts]
+        anew += sum(piece not in old for piece in pieces(edited, cuts_of(edited)))
+        refreshed += sum(piece not in old for piece in pieces(edited, cuts_of(edited, carried)))
+    assert anew / 25 <= 2
+    assert refreshed / 25 <= 1.3
+
+
+def test_kept_cuts_stay_and_say_so() -> None:
+    data = source()
+    places = [data.index(b"# About f%d." % n) for n in (9, 15, 22, 30)]
+    found = segments("a.py", data, target=4096, kept=places)
+    assert {one.start for one in found if one.boundary == "kept"} == set(places)
+
+
+def test_a_kept_cut_that_is_inside_of_a_unit_now_is_dropped() -> None:
+    data = source()
+    inside = data.index(b"    return a", 3000)
+    assert inside not in cuts_of(data, [inside])
+
+
+def test_a_segment_that_grew_too_large_is_cut_again_and_only_it() -> None:
+    data = source()
+    cuts = cuts_of(data)
+    at = data.index(b"# About f", cuts[3] + 1500)
+    text = b"".join(b"def new%d():\n    return %d\n\n\n" % (n, n) for n in range(120))
+    edited = data[:at] + text + data[at:]
+    carried = [cut if cut <= at else cut + len(text) for cut in cuts]
+    assert set(carried) <= set(cuts_of(edited, carried))
+
+
+@given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 60)), max_size=60), st.integers(1, 200))
+def test_packed_never_exceeds_the_limit_where_it_need_not(steps: list[tuple[int, float]], limit: int) -> None:
+    candidates: list[Candidate] = []
+    place = 0
+    for step, cost in steps:
+        place += step
+        candidates.append((place, cost, "node"))
+    end = place + 1
+    found = [cut[0] for cut in packed(candidates, 0, end, limit)]
+    assert found == sorted(set(found))
+    bounds = [0, *found, end]
+    places = [0, *(candidate[0] for candidate in candidates), end]
+    for first, last in pairwise(bounds):
+        if last - first > limit:
+            assert not [at for at in places if first < at < last], "it could have been cut"

@@ -1,0 +1,153 @@
+"""An index that was tampered with, or is broken, is one sentence, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repoagent.errors import RepoagentError
+from repoagent.split.create import create
+from repoagent.split.folder import Text, Ways
+from repoagent.split.folder_index import base_bytes, edited, read_index, segment_base, segment_bytes
+from repoagent.split.refresh import refresh
+from tests.conftest import GitRepo
+
+SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.py").write_bytes(SOURCE)
+    return create(Text(str(tmp_path / "a.py"), SOURCE), Ways(target=300), tmp_path / "out").folder
+
+
+def put(place: tuple[str | int, ...], value: object) -> Change:
+    def change(content: dict[str, Any]) -> None:
+        here: Any = content
+        for key in place[:-1]:
+            here = here[key]
+        here[place[-1]] = value
+
+    return change
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (put(("version",), 2), "has format version 2 and this repoagent knows up to 1"),
+        (put(("version",), "1"), "not JSON with a version"),
+        (lambda c: c.pop("source"), "source is missing"),
+        (put(("source", "path"), "../a.py"), "write it without '..'"),
+        (put(("source", "path"), "/etc/../etc/passwd"), "is no plain path"),
+        (put(("source", "path"), "x/.GIT/hooks/y"), "is in a git directory"),
+        (put(("source", "path"), "a\0b"), "is no path inside"),
+        (put(("source", "size"), 10**400), "is no number"),
+        (put(("source", "size"), -1), "is no number"),
+        (put(("source", "size"), True), "is no number"),
+        (put(("source", "size"), 1e300), "size is of another kind"),
+        (put(("source", "size"), len(SOURCE) + 1), "its segments end at byte"),
+        (put(("source", "sha256"), "0" * 63), "no hash"),
+        (put(("source", "blob"), "0" * 41), "no hash"),
+        (put(("source", "encoding"), "utf-7"), "encoding is none of"),
+        (put(("source", "encoding"), ["utf-8"]), "encoding is none of"),
+        (put(("target",), 0), "target is no number"),
+        (put(("segments",), {}), "segments is of another kind"),
+        (put(("segments", 1), 7), "in segment 2, there is no object"),
+        (put(("segments", 1, "file"), "../a.py"), "the file of a segment can't have"),
+        (put(("segments", 1, "file"), "/etc/passwd"), "the file of a segment can't have"),
+        (put(("segments", 1, "file"), ".."), "the file of a segment can't have"),
+        (put(("segments", 1, "file"), "sub/002.py"), "the file of a segment can't have"),
+        (put(("segments", 1, "file"), "index.json"), "the file of a segment can't have"),
+        (put(("segments", 1, "file"), "002.py\n"), "the file of a segment can't have"),
+        (put(("segments", 1, "file"), "\u0660.py"), "the file of a segment can't have"),
+        (put(("segments", 1, "file"), "001.py"), "001.py is named twice"),
+        (put(("segments", 1, "file"), "001.PY"), "001.PY is named twice"),
+        (put(("segments", 1, "start"), 5), "bytes are in the one before too"),
+        (put(("segments", 0, "start"), 5), "5 bytes are missing before it"),
+        (put(("segments", 1, "end"), 0), "the end is not after the start"),
+        (put(("segments", 1, "sha256"), "x" * 64), "no hash"),
+        (put(("segments", 1, "first_line"), 0), "first_line is no number"),
+        (put(("segments", 1, "first_line"), 10**9), "the lines are out of order"),
+        (put(("segments", 1, "boundary"), "magic"), "boundary is none of"),
+        (put(("segments", 1, "scope"), [1]), "scope is no list of texts"),
+        (put(("segments", 1, "symbols"), [{}]), "name is missing"),
+        (lambda c: c["segments"].pop(1), "bytes are missing before it"),
+        (lambda c: c["segments"].pop(), "its segments end at byte"),
+        (lambda c: c["segments"].insert(1, c["segments"][0]), "bytes are in the one before too"),
+        (put(("pending",), {"../x": ""}), "can't be pending"),
+        (put(("pending",), {"001.py": "zz"}), "no SHA-256"),
+    ],
+)
+def test_what_is_wrong_with_an_index_is_said(folder: Path, change: Change, sentence: str) -> None:
+    path = folder / "index.json"
+    content = json.loads(path.read_bytes())
+    change(content)
+    path.write_text(json.dumps(content))
+    before = {each.name: each.read_bytes() for each in folder.iterdir()}
+    for act in (read_index, lambda where: refresh(where, where)):
+        with pytest.raises(RepoagentError) as caught:
+            act(folder)
+        assert sentence in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"version": 1', b"[" * 100_000])
+def test_what_is_no_json_is_said(folder: Path, data: bytes) -> None:
+    (folder / "index.json").write_bytes(data)
+    with pytest.raises(RepoagentError, match="not JSON with a version"):
+        read_index(folder / "index.json")
+
+
+def test_an_index_in_a_repository_can_not_name_a_file_elsewhere(repo: GitRepo, tmp_path: Path) -> None:
+    made = create(Text(str(tmp_path / "a.py"), SOURCE), Ways(), repo.top / "parts")
+    with pytest.raises(RepoagentError, match="is named absolutely"):
+        read_index(made.folder)
+
+
+def test_files_that_are_missing_or_no_files_are_named(folder: Path, tmp_path: Path) -> None:
+    first = folder / "001.py"
+    kept = first.read_bytes()
+    first.unlink()
+    with pytest.raises(RepoagentError, match=r"001\.py is missing: put it back"):
+        read_index(folder)
+    (tmp_path / "elsewhere").write_bytes(kept)
+    first.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RepoagentError, match=r"001\.py is not a regular file"):
+        read_index(folder)
+    first.unlink()
+    os.mkfifo(first)
+    with pytest.raises(RepoagentError, match=r"001\.py is not a regular file"):
+        read_index(folder)
+    with pytest.raises(RepoagentError, match="there is no split at"):
+        read_index(tmp_path)
+
+
+def test_a_base_that_is_not_what_was_split_is_refused(folder: Path) -> None:
+    index = read_index(folder)
+    assert base_bytes(index) == SOURCE
+    (folder / "base").write_bytes(SOURCE.replace(b"f1", b"g1"))
+    with pytest.raises(RepoagentError, match="is not the text that was split"):
+        base_bytes(index)
+    (folder / "base").unlink()
+    with pytest.raises(RepoagentError, match="is not the text that was split"):
+        refresh(folder, folder)
+
+
+def test_edited_segments_are_told_by_their_bytes(folder: Path) -> None:
+    index = read_index(folder / "index.json")
+    assert index == read_index(folder) and edited(index) == []
+    assert b"".join((folder / one.file).read_bytes() for one in index.segments) == SOURCE
+    second = index.segments[1]
+    (folder / second.file).write_bytes(b"mine\n")
+    assert edited(index) == [second]
+    assert segment_bytes(index, second) == b"mine\n"
+    assert segment_base(index, second) == SOURCE[second.start : second.end]
+    assert segment_bytes(index, index.segments[0]) == SOURCE[: second.start]

@@ -1,0 +1,336 @@
+"""Refresh: cuts and file names stay, nothing that a person has edited is lost, and a kill leaves old or new."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused, UsageError
+from repoagent.git.file_writer import exchange
+from repoagent.split import folder_writer
+from repoagent.split.create import create
+from repoagent.split.folder import Other, Text, Ways
+from repoagent.split.folder_index import Index, base_bytes, edited, read_index, segment_base, segment_bytes
+from repoagent.split.refresh import Refreshed, refresh
+
+
+def function(name: str, lines: int = 8) -> bytes:
+    body = "".join(f"    {name}_{n} = {n}\n" for n in range(lines))
+    return f"def {name}():\n{body}    return {name}_0\n\n\n".encode()
+
+
+SOURCE = b"".join(function(name) for name in "abcdefgh")
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Index:
+    """One function in each segment: 001.py to 008.py."""
+    return make(tmp_path, SOURCE)
+
+
+def make(top: Path, source: bytes) -> Index:
+    (top / "x.py").write_bytes(source)
+    index = create(Text(str(top / "x.py"), source), Ways(target=220), top / "out")
+    assert [one.file for one in index.segments][:1] == (["001.py"] if source else [])
+    return index
+
+
+def again(index: Index, source: bytes) -> Refreshed:
+    Path(index.source.path).write_bytes(source)
+    done = refresh(index.folder, index.folder)
+    check(index.folder, source)
+    return done
+
+
+def check(folder: Path, source: bytes) -> Index:
+    """The split reads as one of `source`, with nothing left over in its folder."""
+    index = read_index(folder)
+    assert base_bytes(index) == source
+    mine = {one.file for one in edited(index)}
+    for one in index.segments:
+        if one.file not in mine:
+            assert (
+                (folder / one.file).read_bytes() == source[one.start : one.end] == segment_bytes(index, one)
+            )
+        if one.based_on:
+            assert one.file in mine and segment_base(index, one) != source[one.start : one.end]
+    names = [one.file for one in index.segments]
+    assert names == sorted(names)
+    bases = {one.kept_base for one in index.segments if one.based_on}
+    assert {path.name for path in folder.iterdir()} == {*names, *bases, "index.json", "base", ".lock"}
+    assert not index.pending
+    return index
+
+
+def test_the_sample_has_a_function_in_each_segment(split: Index) -> None:
+    assert [SOURCE[one.start : one.end] for one in split.segments] == [function(name) for name in "abcdefgh"]
+
+
+def test_a_source_that_is_gone_or_was_standard_input_is_said(split: Index, tmp_path: Path) -> None:
+    Path(split.source.path).unlink()
+    with pytest.raises(UsageError, match="no such file"):
+        refresh(split.folder, tmp_path)
+    piped = create(Text("", SOURCE), Ways(), tmp_path / "piped")
+    with pytest.raises(UsageError, match="was split from standard input"):
+        refresh(piped.folder, tmp_path)
+    done = refresh(piped.folder, tmp_path, text=Text("", SOURCE + b"x = 1\n"))
+    assert base_bytes(done.index) == SOURCE + b"x = 1\n"
+
+
+def test_a_source_that_became_binary_is_refused(split: Index) -> None:
+    with pytest.raises(Refused, match="is binary"):
+        again(split, b"\0" * 100)
+    check(split.folder, SOURCE)
+
+
+def test_a_local_change_writes_one_file(split: Index) -> None:
+    before = {path.name: path.stat().st_ino for path in split.folder.glob("0*")}
+    done = again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
+    assert (done.written, done.added, done.removed) == (("003.py",), (), ())
+    after = {path.name: path.stat().st_ino for path in split.folder.glob("0*")}
+    assert {name for name in before if before[name] != after[name]} <= {"003.py"}
+    assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")) == Refreshed(done.index)
+
+
+def test_names_stay_where_functions_come_and_go(split: Index) -> None:
+    done = again(
+        split, SOURCE.replace(function("c"), b"").replace(function("e"), function("e") + function("new"))
+    )
+    texts = {(split.folder / one.file).read_bytes(): one.file for one in done.index.segments}
+    for name, file in (("b", "002.py"), ("d", "004.py"), ("e", "005.py"), ("f", "006.py"), ("h", "008.py")):
+        assert texts[function(name)] == file
+    assert "005.py" < texts[function("new")] < "006.py"
+    assert done.removed == ("003.py",) and not (split.folder / "003.py").exists()
+
+
+def test_an_edited_segment_stays_and_needs_no_merge_while_its_source_is_the_same(split: Index) -> None:
+    mine = function("d").replace(b"d_3 = 3", b"d_3 = 'mine'")
+    (split.folder / "004.py").write_bytes(mine)
+    done = again(split, b"import os\n\n\n" + SOURCE.replace(b"f_1", b"g_1").replace(function("c"), b""))
+    assert (done.edited, done.to_merge) == (("004.py",), ())
+    assert (split.folder / "004.py").read_bytes() == mine
+    (one,) = edited(done.index)
+    assert segment_base(done.index, one) == function("d")
+
+
+def test_an_edited_segment_whose_source_changed_too_keeps_what_it_was_edited_from(split: Index) -> None:
+    mine = function("d").replace(b"d_3 = 3", b"d_3 = 'mine'")
+    (split.folder / "004.py").write_bytes(mine)
+    for value in (b"one", b"two"):
+        done = again(split, SOURCE.replace(b"d_6 = 6", b"d_6 = " + value))
+        assert (done.edited, done.to_merge, done.written) == (("004.py",), ("004.py",), ())
+        (one,) = edited(read_index(split.folder))
+        assert segment_base(done.index, one) == function("d")
+        assert segment_bytes(done.index, one) == mine
+        assert base_bytes(done.index)[one.start : one.end] == function("d").replace(
+            b"d_6 = 6", b"d_6 = " + value
+        )
+    back = again(split, SOURCE)
+    assert (back.edited, back.to_merge) == (("004.py",), ())
+
+
+def test_an_edited_segment_whose_source_is_gone_stays(split: Index) -> None:
+    (split.folder / "004.py").write_bytes(b"mine\n")
+    done = again(split, SOURCE.replace(function("d"), b""))
+    assert done.to_merge == ("004.py",)
+    (one,) = edited(done.index)
+    assert one.start == one.end and segment_base(done.index, one) == function("d")
+    assert again(split, b"").edited == ("004.py",)
+    assert (split.folder / "004.py").read_bytes() == b"mine\n"
+
+
+def test_a_segment_that_is_as_it_was_again_and_whose_source_is_gone_goes(split: Index) -> None:
+    (split.folder / "004.py").write_bytes(b"mine\n")
+    source = SOURCE.replace(function("d"), b"")
+    again(split, source)
+    (split.folder / "004.py").write_bytes(function("d"))
+    assert again(split, source).removed == ("004.py",)
+
+
+@pytest.mark.parametrize("more", [b"", b"# more at the end\n"])
+@pytest.mark.parametrize(
+    ("files", "source"),
+    [
+        (
+            {"004.py": function("d") + function("dd")},
+            SOURCE.replace(function("d"), function("d") + function("dd")),
+        ),
+        ({"004.py": b""}, SOURCE.replace(function("d"), b"")),
+        ({"004.py": function("d")[:-2]}, SOURCE.replace(function("d"), function("d")[:-2])),
+        (
+            {"004.py": function("d") + b"x = 1\n", "005.py": b"y = 2\n" + function("e")},
+            SOURCE.replace(function("e"), b"x = 1\ny = 2\n" + function("e")),
+        ),
+    ],
+)
+def test_an_edit_that_the_source_has_by_now_is_merged(
+    split: Index, files: dict[str, bytes], source: bytes, more: bytes
+) -> None:
+    for name, data in files.items():
+        (split.folder / name).write_bytes(data)
+    done = again(split, source + more)
+    assert done.edited == () and set(done.merged) == set(files)
+
+
+def test_a_cut_off_end_that_was_not_merged_is_no_merge(split: Index) -> None:
+    (split.folder / "004.py").write_bytes(function("d")[:-20])
+    done = again(split, SOURCE + b"x = 1\n")
+    assert done.edited == ("004.py",) and done.merged == ()
+    assert (split.folder / "004.py").read_bytes() == function("d")[:-20]
+
+
+def test_a_segment_file_that_is_missing_is_made_again(split: Index) -> None:
+    (split.folder / "004.py").unlink()
+    done = again(split, SOURCE)
+    assert done.written == ("004.py",)
+
+
+def test_a_file_in_the_way_of_a_new_segment_is_refused(split: Index) -> None:
+    (split.folder / "009.py").write_bytes(b"a person's\n")
+    Path(split.source.path).write_bytes(SOURCE + function("i"))
+    with pytest.raises(Refused, match=r"009\.py is in the way"):
+        refresh(split.folder, split.folder)
+    (split.folder / "009.py").unlink()
+    check(split.folder, SOURCE)
+
+
+def test_other_ways_of_splitting_keep_what_is_edited(split: Index) -> None:
+    (split.folder / "004.py").write_bytes(b"mine\n")
+    done = refresh(split.folder, split.folder, other=Other(target=100_000))
+    assert done.edited == ("004.py",) and len(done.index.segments) <= 4
+    check(split.folder, SOURCE)
+    assert segment_base(done.index, edited(done.index)[0]) == function("d")
+
+
+def test_what_is_saved_in_the_moment_of_the_swap_is_put_back(
+    split: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[str] = []
+
+    def save_first(here: int, one: str, other: str) -> bool:
+        if not saved:
+            saved.append(other)
+            (split.folder / other).write_bytes(b"saved just now\n")
+        return exchange(here, one, other)
+
+    monkeypatch.setattr(folder_writer, "exchange", save_first)
+    Path(split.source.path).write_bytes(SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
+    with pytest.raises(Refused, match=r"003\.py was saved while"):
+        refresh(split.folder, split.folder)
+    assert (split.folder / "003.py").read_bytes() == b"saved just now\n"
+    with pytest.raises(Refused, match=r"003\.py was edited while"):
+        refresh(split.folder, split.folder)
+    (split.folder / "003.py").rename(split.folder.parent / "mine.py")
+    refresh(split.folder, split.folder)
+    check(split.folder, SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
+
+
+def killed_at(number: int, folder: Path) -> bool:
+    """Refresh in a child that kills itself at the file operation `number`; whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        left = number
+
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_WRONLY
+            if writes or event in {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "ctypes.dlsym"}:
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        refresh(folder, folder)
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.soak
+def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: Index, tmp_path: Path) -> None:
+    mine = function("b").replace(b"b_2 = 2", b"b_2 = 'mine'")
+    (split.folder / "002.py").write_bytes(mine)
+    after = (
+        SOURCE.replace(b"b_5 = 5", b"b_5 = 55").replace(function("d"), b"").replace(b"f_3 = 3", b"f_3 = 33")
+    )
+    after += function("i")
+    Path(split.source.path).write_bytes(after)
+    shutil.copytree(split.folder, tmp_path / "kept")
+    seen = set()
+    for number in range(1, 1000):
+        if not killed_at(number, split.folder):
+            break
+        index = read_index(split.folder)
+        base = base_bytes(index)
+        assert base in (SOURCE, after)
+        seen.add((base == after, bool(index.pending)))
+        assert [one.file for one in edited(index)] == ["002.py"]
+        for one in index.segments:
+            if one.file != "002.py":
+                assert segment_bytes(index, one) == base[one.start : one.end]
+        done = refresh(split.folder, split.folder)
+        assert done.to_merge == ("002.py",)
+        check(split.folder, after)
+        assert (split.folder / "002.py").read_bytes() == mine
+        shutil.rmtree(split.folder)
+        shutil.copytree(tmp_path / "kept", split.folder)
+    else:
+        pytest.fail("it never came to its end")
+    assert seen == {(False, False), (True, True), (True, False)}
+
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk takes long to say that it has written
+LINES = st.sampled_from(
+    [b"def f():\n", b"    x = 1\n", b"    return x\n", b"\n", b"# note\n", b"y = 2\r\n", b"z"]
+)
+TEXTS = st.lists(LINES, max_size=40).map(b"".join)
+
+
+@st.composite
+def changed(draw: st.DrawFn, data: bytes) -> bytes:
+    lines = data.splitlines(keepends=True)
+    start = draw(st.integers(0, len(lines)))
+    stop = min(len(lines), start + draw(st.integers(0, 4)))
+    return b"".join([*lines[:start], *draw(st.lists(LINES, max_size=3)), *lines[stop:]])
+
+
+@pytest.mark.soak
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_nothing_that_was_edited_is_ever_lost(data: st.DataObject) -> None:
+    source = data.draw(TEXTS)
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
+        top = Path(name)
+        (top / "x.py").write_bytes(source)
+        index = create(Text(str(top / "x.py"), source), Ways(target=64), top / "out")
+        for _ in range(data.draw(st.integers(1, 3))):
+            for one in data.draw(
+                st.lists(st.sampled_from(index.segments), max_size=3) if index.segments else st.just([])
+            ):
+                path = index.folder / one.file
+                path.write_bytes(data.draw(changed(path.read_bytes())))
+            mine = {one.file: segment_bytes(index, one) for one in edited(index)}
+            source = data.draw(st.one_of(changed(source), st.just(_landed(index)), changed(_landed(index))))
+            done = again(index, source)
+            index = done.index
+            for file, text in mine.items():
+                if file in done.merged:
+                    assert text in source
+                else:
+                    assert (index.folder / file).read_bytes() == text
+            assert {*done.edited} == {one.file for one in edited(index)} == {*mine} - {*done.merged}
+
+
+def _landed(index: Index) -> bytes:
+    """The source with all edits in it that need no merge."""
+    base = base_bytes(index)
+    return b"".join(
+        base[one.start : one.end] if one.based_on else segment_bytes(index, one) for one in index.segments
+    )

@@ -1,0 +1,223 @@
+"""Whole writes, appends and careful reads, on real files; the hostile cases first."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import Refused
+from repoagent.storage.atomic import append_line, read_regular, set_aside, write_whole
+from repoagent.storage.layout import Layout, ensure
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / ".repoagent", tmp_path / ".git")
+
+
+def test_a_linked_root_is_refused_and_its_target_untouched(layout: Layout, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    layout.root.symlink_to(elsewhere)
+    for attempt in (
+        lambda: ensure(layout),
+        lambda: write_whole(layout.memory / "index.json", b"x"),
+        lambda: append_line(layout.audit, b"x"),
+        lambda: read_regular(layout.config),
+    ):
+        with pytest.raises(Refused, match="symbolic link"):
+            attempt()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_linked_folder_inside_is_refused(layout: Layout, tmp_path: Path) -> None:
+    layout.root.mkdir()
+    layout.memory.symlink_to(tmp_path)
+    with pytest.raises(Refused, match="memory is a symbolic link"):
+        write_whole(layout.memory / "a" / "identity.json", b"x")
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_link_above_the_repository_is_the_users_own(layout: Layout, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    write_whole(tmp_path / "link" / "repo" / ".repoagent" / "x", b"1")
+    assert (tmp_path / "real" / "repo" / ".repoagent" / "x").read_bytes() == b"1"
+
+
+def test_a_linked_file_is_replaced_not_followed(layout: Layout, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    layout.root.mkdir()
+    layout.config.symlink_to(victim)
+    with pytest.raises(Refused, match="not a regular file"):
+        read_regular(layout.config)
+    with pytest.raises(Refused, match=r"config\.toml"):
+        append_line(layout.config, b"x")
+    write_whole(layout.config, b"new")
+    assert victim.read_bytes() == b"mine"
+    assert layout.config.read_bytes() == b"new" and not layout.config.is_symlink()
+
+
+def test_a_fifo_is_refused_without_waiting(layout: Layout) -> None:
+    layout.root.mkdir()
+    os.mkfifo(layout.audit)
+    started = time.monotonic()
+    for attempt in (lambda: read_regular(layout.audit), lambda: append_line(layout.audit, b"x")):
+        with pytest.raises(Refused, match="not a regular file"):
+            attempt()
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_a_strange_gitignore_is_refused(layout: Layout, tmp_path: Path, kind: str) -> None:
+    layout.root.mkdir()
+    path = layout.root / ".gitignore"
+    if kind == "link":
+        path.symlink_to(tmp_path / "dangling")
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with pytest.raises(Refused, match="gitignore"):
+        ensure(layout)
+    assert not (tmp_path / "dangling").exists()
+
+
+def test_ensure_keeps_a_gitignore_that_is_there(layout: Layout) -> None:
+    ensure(layout)
+    assert (layout.root / ".gitignore").read_bytes() == b"*\n"
+    (layout.root / ".gitignore").write_bytes(b"*\n!config.toml\n")
+    ensure(layout)
+    assert (layout.root / ".gitignore").read_bytes() == b"*\n!config.toml\n"
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_full_disk_leaves_no_half_of_a_gitignore(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    """An empty one would be kept as it is ever after, and git would show all that is remembered."""
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def full(*_: object, **__: object) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, largest[1]))
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    with monkeypatch.context() as patched:
+        if linked:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, largest[1]))
+        else:  # as when the git directory is on another disk
+            patched.setattr(os, "link", full)
+        try:
+            with pytest.raises(Refused, match="could not write"):
+                ensure(layout)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, largest)
+    assert not (layout.root / ".gitignore").exists()
+    ensure(layout)
+    assert (layout.root / ".gitignore").read_bytes() == b"*\n"
+    assert not list(layout.pending.iterdir())
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(Refused, match="could not write"):
+        write_whole(tmp_path / "folder", b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    write_whole(tmp_path / "secret", b"x")
+    write_whole(tmp_path / "open", b"x", private=False)
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) & 0o400
+
+
+def test_readers_see_the_old_or_the_new_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"a" * 50_000)
+    script = (
+        "import sys; from pathlib import Path; from repoagent.storage.atomic import write_whole\n"
+        "for n in range(60): write_whole(Path(sys.argv[1]), (b'a', b'b')[n % 2] * 50_000)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(path)]) as writer:
+        seen = set()
+        while writer.poll() is None:
+            data = read_regular(path)
+            assert data is not None
+            seen.add((data[:1], len(data), len(set(data))))
+    assert writer.returncode == 0
+    assert seen <= {(b"a", 50_000, 1), (b"b", 50_000, 1)} and seen
+
+
+def test_append_ends_a_torn_line_first(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"one\nto")
+    append_line(path, b"three")
+    append_line(path, b"four\n")
+    assert path.read_bytes() == b"one\nto\nthree\nfour\n"
+
+
+def test_appends_of_many_processes_are_all_there(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    script = (
+        "import sys; from pathlib import Path; from repoagent.storage.atomic import append_line\n"
+        "for n in range(25):\n"
+        "    append_line(Path(sys.argv[1]), b'%s %d %s' % (sys.argv[2].encode(), n, b'x' * 3000))\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", script, str(path), str(who)]) for who in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    lines = path.read_bytes().splitlines()
+    assert sorted(line.split()[:2] for line in lines) == sorted(
+        [b"%d" % who, b"%d" % n] for who in range(4) for n in range(25)
+    )
+
+
+def test_append_goes_to_the_file_that_is_there_now(tmp_path: Path) -> None:
+    """A file set aside between two appends is not written to any more."""
+    path = tmp_path / "log"
+    append_line(path, b"old")
+    kept = set_aside(path)
+    append_line(path, b"new")
+    assert kept.read_bytes() == b"old\n" and path.read_bytes() == b"new\n"
+
+
+def test_set_aside_numbers_and_keeps(tmp_path: Path) -> None:
+    path = tmp_path / "index.json"
+    for number in (1, 2):
+        path.write_bytes(b"%d" % number)
+        assert set_aside(path).name == f"index.json.broken-{number}"
+    path.mkdir()
+    assert set_aside(path).is_dir()
+    path.symlink_to("nowhere")
+    assert set_aside(path).is_symlink()
+    assert (tmp_path / "index.json.broken-1").read_bytes() == b"1"
+    with pytest.raises(FileNotFoundError):
+        set_aside(path)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="not a regular file"):
+        read_regular(tmp_path)
+
+
+def test_a_missing_file_is_none(layout: Layout) -> None:
+    assert read_regular(layout.root / "a" / "b") is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission_is_one_sentence(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(Refused, match="Permission denied"):
+            write_whole(tmp_path / "x", b"")
+    finally:
+        tmp_path.chmod(0o700)

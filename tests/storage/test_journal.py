@@ -1,0 +1,140 @@
+"""The journal of a transaction: whole, durable, and somebody's as long as the owner lives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import Refused
+from repoagent.storage import journal, jsonl
+from repoagent.storage.journal import Incomplete, abandoned, create, kept, record
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "git" / "repoagent" / "journal"
+
+
+def killed_owner(root: Path, code: str = "os.kill(os.getpid(), 9)") -> subprocess.Popen[bytes]:
+    program = (
+        "import os, subprocess, sys\nfrom pathlib import Path\nfrom repoagent.storage.journal import create\n"
+        f"journal = create(Path({str(root)!r}), 'one', {{'state': 'x'}}, {{'bytes': b'before'}})\n{code}\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", program])
+
+
+def test_what_is_kept_is_there(root: Path) -> None:
+    made = create(root, "one", {"state": "first"}, {"mark": b"\0mark"})
+    made.keep("bytes", b"before\r\n")
+    made.save({"state": "second", "name": os.fsdecode(b"\xff")})
+    assert record(made.folder) == {"version": 1, "state": "second", "name": os.fsdecode(b"\xff")}
+    assert kept(made.folder, "mark") == b"\0mark" and kept(made.folder, "bytes") == b"before\r\n"
+    assert made.folder == root / "one" and made.name == "one"
+    assert made.folder.stat().st_mode & 0o077 == 0
+    made.close()
+
+
+def test_a_living_owner_keeps_others_out(root: Path) -> None:
+    made = create(root, "one", {}, {})
+    assert list(abandoned(root)) == []
+    with pytest.raises(Refused):
+        create(root, "one", {}, {})
+    assert record(made.folder) is not None
+    made.close()
+    (found,) = abandoned(root)
+    assert found.name == "one"
+    assert list(abandoned(root)) == []  # it is ours now
+    found.close()
+
+
+def test_a_killed_owner_leaves_it(root: Path) -> None:
+    killed_owner(root).wait()
+    (found,) = abandoned(root)
+    assert record(found.folder) == {"version": 1, "state": "x"} and kept(found.folder, "bytes") == b"before"
+    found.retire()
+    found.close()
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.soak
+def test_a_child_with_the_descriptor_is_an_owner_too(root: Path) -> None:
+    code = (
+        "child = subprocess.Popen(['sleep', '0.6'], pass_fds=[journal.descriptor], stdout=subprocess.DEVNULL)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    killed_owner(root, code).wait()
+    assert list(abandoned(root)) == []
+    deadline = time.monotonic() + 20
+    found = list(abandoned(root))
+    while not found and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = list(abandoned(root))
+    assert len(found) == 1
+    found[0].close()
+
+
+def test_retired_to_another_place(root: Path, tmp_path: Path) -> None:
+    made = create(root, "one", {"state": "done"}, {"bytes": b"x"})
+    made.retire(tmp_path / "kept" / "one")
+    made.close()
+    assert list(abandoned(root)) == [] and kept(tmp_path / "kept" / "one", "bytes") == b"x"
+
+
+def test_no_root_is_no_journal(root: Path) -> None:
+    assert list(abandoned(root)) == []
+
+
+@pytest.mark.parametrize("seconds", [2 * journal._UNBORN_SECONDS, -3600.0])
+def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> None:
+    half = root / ".new-two"
+    half.mkdir(parents=True)
+    assert list(abandoned(root)) == [] and half.exists()
+    then = time.time() - seconds  # the clock may have been set back since
+    os.utime(half, (then, then))
+    assert list(abandoned(root)) == [] and not half.exists()
+
+
+def test_half_made_ones_are_left_while_their_owner_lives(root: Path) -> None:
+    half = root / ".new-two"
+    half.mkdir(parents=True)
+    with (half / "owner").open("wb") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        assert list(abandoned(root)) == [] and half.exists()
+    assert list(abandoned(root)) == [] and not half.exists()
+
+
+def test_missing_bytes_have_a_name(root: Path) -> None:
+    made = create(root, "one", {}, {})
+    with pytest.raises(Incomplete, match="gone"):
+        kept(made.folder, "gone")
+    made.close()
+
+
+def test_a_broken_record_is_set_aside(root: Path) -> None:
+    made = create(root, "one", {}, {})
+    (made.folder / "journal.json").write_text("[]")
+    warnings: list[str] = []
+    assert record(made.folder, warn=warnings.append) is None
+    assert "journal.json" in warnings[0] and (made.folder / "journal.json.broken-1").exists()
+    made.close()
+
+
+def test_a_newer_record_is_refused(root: Path) -> None:
+    made = create(root, "one", {}, {})
+    (made.folder / "journal.json").write_text('{"version": 2}')
+    with pytest.raises(jsonl.Newer):
+        record(made.folder)
+    assert (made.folder / "journal.json").read_text() == '{"version": 2}'
+    made.close()
+
+
+def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused, match="could not be made"):
+        create(tmp_path / "file" / "journal", "one", {}, {})

@@ -1,0 +1,165 @@
+"""Locks between real processes."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import Busy, Refused
+from repoagent.storage.locks import held_by, is_local_only, locked, trouble_with_locks
+
+_HOLD = (
+    "import sys, time; from pathlib import Path; from repoagent.storage.locks import locked\n"
+    "with locked(Path(sys.argv[1]), what='the memory'):\n"
+    "    print('held', flush=True); time.sleep(30)\n"
+)
+
+
+def hold(path: Path) -> subprocess.Popen[str]:
+    """A process that holds the lock until it is killed."""
+    process = subprocess.Popen([sys.executable, "-c", _HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_busy_names_the_holder_and_death_frees(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with hold(path) as holder:
+        started = time.monotonic()
+        with (
+            pytest.raises(
+                Busy, match=rf"the memory is locked by process {holder.pid} .*since 20\d\d-.*waited 0.2 s"
+            ),
+            locked(path, timeout=0.2, what="the memory"),
+        ):
+            pass
+        assert 0.2 <= time.monotonic() - started < 5
+        holder.kill()
+        with locked(path, timeout=5, what="the memory"):
+            pass
+    assert path.read_bytes() == b""
+
+
+def test_a_free_lock_needs_no_time(tmp_path: Path) -> None:
+    for _ in range(2):
+        with locked(tmp_path / "new" / "lock", timeout=0, what="it"):
+            pass
+
+
+def test_only_one_at_a_time(tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    script = (
+        "import sys; from pathlib import Path; from repoagent.storage.locks import locked\n"
+        "c = Path(sys.argv[1])\n"
+        "for _ in range(50):\n"
+        "    with locked(c.with_name('lock'), what='it'): c.write_text(str(int(c.read_text()) + 1))\n"
+    )
+    workers = [subprocess.Popen([sys.executable, "-c", script, str(counter)]) for _ in range(4)]
+    assert [worker.wait() for worker in workers] == [0] * 4
+    assert counter.read_text() == "200"
+
+
+def test_a_linked_lock_file_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    (tmp_path / "lock").symlink_to(victim)
+    with pytest.raises(Refused, match="lock"), locked(tmp_path / "lock", what="it"):
+        pass
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(Refused, match="not a regular file"), locked(tmp_path / "fifo", what="it"):
+        pass
+    assert victim.read_bytes() == b"mine"
+
+
+def test_a_child_that_lives_on_does_not_keep_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    script = (
+        "import os, sys, time; from pathlib import Path; from repoagent.storage.locks import locked\n"
+        "with locked(Path(sys.argv[1]), what='it'):\n"
+        "    child = os.fork()\n"
+        "    if not child: time.sleep(20); os._exit(0)\n"
+        "print(child)\n"
+    )
+    with (tmp_path / "out").open("w") as out:
+        subprocess.run([sys.executable, "-c", script, str(path)], stdout=out, check=True)
+    try:
+        with locked(path, timeout=0, what="it"):
+            pass
+    finally:
+        os.kill(int((tmp_path / "out").read_text()), 9)
+
+
+def test_a_file_system_without_locks_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", no_locks)
+        with pytest.raises(Refused, match="no file locks"), locked(tmp_path / "lock", what="it"):
+            pass
+
+
+def test_control_characters_of_a_command_line_stay_out_of_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(path), "\x1b[31mred\nline"], stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        with pytest.raises(Busy) as caught, locked(path, timeout=0, what="it"):
+            pass
+        process.kill()
+    assert "\x1b" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_lock_is_given_back_where_its_file_can_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, length: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = tmp_path / "lock"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "ftruncate", refuse)
+        with locked(path, timeout=0, what="it"):
+            pass
+    with locked(path, timeout=0, what="it"):
+        pass
+
+
+_MOUNTS = """\
+22 28 0:20 / /proc rw,nosuid - proc proc rw
+90 28 0:45 / /home/ada rw,relatime shared:5 - nfs4 server:/home rw,vers=4.2,local_lock=none,addr=10.0.0.1
+91 28 0:46 / /mnt/a\\040b rw - nfs server:/b rw,vers=3,nolock,local_lock=all
+92 28 0:47 / /mnt/c rw - cifs //server/c rw,nobrl
+93 28 8:1 / / rw master:1 - ext4 /dev/sda1 rw,nolock
+"""
+
+
+@pytest.mark.parametrize(
+    ("minor", "major", "local"),
+    [(45, 0, False), (46, 0, True), (47, 0, True), (1, 8, False), (99, 0, False)],
+)
+def test_network_mounts_whose_locks_only_this_machine_sees(minor: int, major: int, local: bool) -> None:
+    assert is_local_only(_MOUNTS, os.makedev(major, minor)) is local
+
+
+def test_who_holds_a_lock_is_seen_without_taking_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert held_by(path) is None
+    with hold(path) as holder:
+        assert (held_by(path) or "").startswith(f"process {holder.pid} ")
+        holder.kill()
+        holder.wait()
+        assert held_by(path) is None
+    assert trouble_with_locks(tmp_path) == "" and trouble_with_locks(tmp_path / "nowhere") == ""
+    assert [each.name for each in tmp_path.iterdir()] == ["lock"]

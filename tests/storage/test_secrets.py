@@ -1,0 +1,182 @@
+"""What is taken for a key, and that every text comes back as it was."""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.storage import secrets
+from repoagent.storage.secrets import assigned_secrets, mask, may_hold_secrets, unknown_in, unmask
+from tests.storage import realistic
+
+ALL = string.ascii_letters + string.digits
+UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """No secret of another test."""
+    secrets._values.clear()
+    secrets._learn.cache_clear()
+
+
+def made(prefix: str, length: int, of: str = ALL, seed: int = 7) -> str:
+    """Of a key's shape, but made here: no scanner of this repository finds one in it."""
+    chosen = random.Random(seed)
+    return prefix + "".join(chosen.choice(of) for _ in range(length))
+
+
+KEYS = {
+    "anthropic": made("sk-ant-" + "api03-", 93) + "AA",
+    "openai": made("sk-" + "proj-", 74) + "T3Blbk" + "FJ" + made("", 74, seed=8),
+    "github": made("ghp" + "_", 36),
+    "gitlab": made("glp" + "at-", 20),
+    "google": made("AI" + "za", 35),
+    "slack": made("xo" + "xb-", 12, string.digits) + made("-", 13, string.digits) + made("-", 24),
+    "stripe": made("sk_" + "live_", 24),
+    "pypi": made("pypi-" + "AgEIcHlwaS5vcmc", 150),
+    "huggingface": made("hf" + "_", 34, string.ascii_letters),
+    "aws": made("", 40),
+    "url": made("", 18),
+}
+LINES = {
+    "aws": 'aws_access_key_id = "' + made("AK" + "IA", 16, UPPER) + '"\naws_secret_access_key = "{}"\n',
+    "url": "https://user:{}@github.com/a/b.git\n",
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_is_masked_and_comes_back(name: str) -> None:
+    text = LINES.get(name, 'key = "{}"\n').format(KEYS[name]) + f"again: {KEYS[name]}\n"
+    masked = mask(text)
+    assert KEYS[name] not in masked, masked
+    assert masked.count("\n") == text.count("\n")
+    assert unmask(masked) == text
+    assert mask(masked) == masked
+
+
+def test_what_was_found_once_is_masked_without_the_text_that_told(fresh: None) -> None:
+    key = KEYS["aws"]
+    mask(LINES["aws"].format(key))
+    assert key not in mask(f"the part of a line: {key}")
+
+
+def test_a_private_key_is_masked_line_by_line_and_half_of_it_too() -> None:
+    lines = [made("", 64, seed=n) for n in range(12)]
+    text = "\r\n".join(["-----BEGIN " + "PRIVATE KEY-----", *lines, "-----END " + "PRIVATE KEY-----", ""])
+    masked = mask(text)
+    assert not any(line in masked for line in lines)
+    assert masked.count("\r\n") == text.count("\r\n") and unmask(masked) == text
+    assert not any(line in mask("\n".join(lines[5:8])) for line in lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b\n",
+        "id = '123e4567-e89b-12d3-a456-426614174000'\n",
+        "class TestHTTPConnectionPoolManagerWithRetries2(Base):\n",
+        "url = 'postgres://user:password@localhost/db'  # the example of each manual\n",
+        "integrity sha512-" + made("", 20) + "==\n",
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n",
+        "API_KEY = os.environ['ANTHROPIC_API_KEY']\npassword = getpass()\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_key_stays(text: str) -> None:
+    assert mask(text) == text
+
+
+def is_masked(sample: realistic.Sample) -> bool:
+    secrets._values.clear()
+    secrets._learn.cache_clear()
+    masked = mask(sample.text)
+    assert unmask(masked) == sample.text and masked.count("\n") == sample.text.count("\n")
+    return sample.secret not in masked if sample.secret else masked != sample.text
+
+
+@pytest.mark.parametrize("seed", [18, 4711])
+def test_realistic_secrets_are_masked_and_what_looks_like_one_is_not(seed: int) -> None:
+    samples, others = list(realistic.secrets(seed)), list(realistic.innocent(seed))
+    assert len(samples) == 50 and len(others) >= 34
+    missed = [one.name for one in samples if not is_masked(one)]
+    alarms = [one.name for one in others if is_masked(one)]
+    print(f"missed: {missed}; false alarms: {alarms}")
+    assert len(missed) <= 8, missed
+    assert len(alarms) <= 1, alarms
+    assert all(is_masked(one) for one in realistic.private_keys(seed))
+
+
+def test_masking_takes_linear_time() -> None:
+    """Many secrets, and what begins like one again and again: twice the text takes no more than about twice as long."""
+    m = realistic.Maker(1)
+    many = "".join(f"export K{n}_TOKEN={m.alnum(24)}\n" for n in range(2_000))
+    for text in (many, "key='" * 10_000, "token=" * 10_000, "login " * 10_000, "://:" * 10_000, "_" * 50_000):
+        before, seconds = time.process_time(), []
+        for size in (1, 4):
+            secrets._values.clear()
+            list(assigned_secrets(text * size)) if text is not many else mask(text[: len(many) // 4 * size])
+            now = time.process_time()
+            seconds.append(now - before)
+            before = now
+        assert seconds[1] < 8 * seconds[0] + 0.1, (text[:20], seconds)
+
+
+def test_a_usual_text_loads_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> list[str]:
+        raise AssertionError("the rules were asked")
+
+    monkeypatch.setattr(secrets, "find_secrets", refuse)
+    source = (
+        Path(atomic.__file__).read_text()
+        + "def parse_http2_headers(x86_64, utf8):\n    return sha256(b'')\n"
+    )
+    assert mask(source) == source
+
+
+def test_a_random_value_of_the_environment_is_masked_and_a_word_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", made("", 30))
+    monkeypatch.setenv("DB_PASSWORD", "postgres")
+    masked = mask(f"a {made('', 30)} b postgres\n")
+    assert masked.startswith("a <<secret ") and masked.endswith(">> b postgres\n")
+
+
+def test_a_placeholder_of_no_value_is_known_as_such() -> None:
+    name = mask(KEYS["github"])
+    assert unknown_in(f"{name} <<secret 00000000>> <<secret x>>") == ["<<secret 00000000>>"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*KEYS.values(), "\n", "\r\n", " ", "<<secret 1", "é\udc80", "x = ", '"']), max_size=9
+    )
+)
+def test_every_text_comes_back(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert unmask(mask(text)) == text
+
+
+def test_what_was_looked_at_once_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a run repeats all turns before it: a hundred of them are not a hundred times the work."""
+    looked: list[str] = []
+    monkeypatch.setattr(secrets, "may_hold_secrets", lambda text: bool(looked.append(text)))
+    turns = [f"turn {number}: {'word ' * 50}" for number in range(100)]
+    for _ in range(3):
+        assert [mask(turn) for turn in turns] == turns
+    assert looked == turns
+
+
+@pytest.mark.parametrize("nonce", ["3a5fc4e1", "bc5b2e7f", "ca16d4b5", "00000000"])
+def test_the_marks_of_a_run_do_not_load_the_rules(nonce: str) -> None:
+    """They are in each request, and loading the rules takes a third of a second."""
+    text = f"<observation-{nonce}>\nrun-20261123-154922-add460\n</observation-{nonce}>"
+    assert not may_hold_secrets(text)
+    assert may_hold_secrets(f"{text}\nxoxb-{nonce}-17653672481-EXamPLe2KeyOnly9wQz7RtB")

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.syntax.outline.outline import definitions, find_symbols, lost_definitions, nearly_named
+
+TEXT = b"""class A:
+    def run(self):
+        def local(): ...
+
+    @property
+    def size(self): ...
+
+    @size.setter
+    def size(self, value): ...
+
+
+class B:
+    def run(self): ...
+
+    class Inner:
+        def deep(self): ...
+
+
+def only(): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("A.run", 2),
+        ("A::run", 2),
+        ("B#run()", 13),
+        ("only", 19),
+        ("only(a, b)", 19),
+        ("Inner.deep", 16),
+        ("deep", 16),
+        ("A.size:6", 5),
+        ("size:9", 8),
+        ("run:13", 13),
+    ],
+)
+def test_found(name: str, line: int) -> None:
+    assert find_symbols("a.py", TEXT, name)[0].first_line == line
+
+
+def _lines(data: bytes, name: str) -> list[tuple[int, int]]:
+    return [(symbol.first_line, symbol.last_line) for symbol in find_symbols("a.py", data, name)]
+
+
+def test_short_definitions_of_one_name_are_all_meant() -> None:
+    assert _lines(TEXT, "run") == [(2, 3), (13, 13)]
+    assert _lines(TEXT, "A.size") == [(5, 6), (8, 9)]
+    assert _lines(b"class f:\n    def f(self): ...\n\n\ndef f(): ...\n", "f") == [(1, 2), (5, 5)]
+
+
+def test_long_definitions_of_one_name_are_listed() -> None:
+    def twice(lines: int) -> bytes:
+        return b"".join(b"def f():\n" + b"    x = 1\n" * (lines - 1) for _ in range(2))
+
+    assert _lines(twice(99), "f") == [(1, 99), (100, 198)]
+    with pytest.raises(UsageError, match=r"f \(1-100\), f \(101-200\).*NAME:LINE"):
+        find_symbols("a.py", twice(100), "f")
+    assert _lines(twice(100), "f:150") == [(101, 200)]
+
+
+def test_unknown_lists_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"no symbol 'onyl'; nearest: only \(19-19\)"):
+        find_symbols("a.py", TEXT, "onyl")
+    with pytest.raises(UsageError, match=r"it has A \(1-9\), B"):
+        find_symbols("a.py", TEXT, "zzzzzzzz")
+    with pytest.raises(UsageError, match=r"no run on line 19: A\.run"):
+        find_symbols("a.py", TEXT, "run:19")
+    for name in ("", ".", "()", ":3"):
+        with pytest.raises(UsageError):
+            find_symbols("a.py", TEXT, name)
+
+
+def test_a_name_that_differs_by_case_or_underscores() -> None:
+    text = b"class Box:\n    def _put(self): ...\n\n\ndef _put_all(): ...\n\n\ndef take(): ...\ndef Take(): ...\n"
+    near = {
+        name: nearly_named("a.py", text, name) for name in ("box._put", "PUT_ALL(x)", "Box::__put", "put")
+    }
+    assert near == {
+        "box._put": "Box._put",
+        "PUT_ALL(x)": "_put_all",
+        "Box::__put": "Box._put",
+        "put": "Box._put",
+    }
+    for name in ("TAKE", "ut_all", "_", "", "other"):
+        assert nearly_named("a.py", text, name) == ""
+
+
+def test_a_file_without_outline() -> None:
+    with pytest.raises(UsageError, match="no language that repoagent has a grammar for"):
+        find_symbols("a.xyz", TEXT, "A")
+    with pytest.raises(UsageError, match="has no symbols"):
+        find_symbols("a.py", b"x = 1\n", "A")
+
+
+def test_a_definition_wins_over_declarations() -> None:
+    code = b"int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n"
+    assert find_symbols("a.c", code, "f")[0].first_line == 4
+    assert find_symbols("a.c", code, "g")[0].first_line == 2
+
+
+def test_names_that_look_like_separators() -> None:
+    assert find_symbols("a.md", b"# C# and a::b\n\ntext\n", "C# and a::b")[0].first_line == 1
+    assert find_symbols("a.css", b"a:hover { b: c }\n", "a:hover")[0].first_line == 1
+    assert find_symbols("a.json", b'{"a": {"b.c": 1}}', "a.b.c")[0].kind == "key"
+
+
+def test_definitions_leave_locals_out() -> None:
+    assert definitions("a.py", TEXT) == (
+        "A",
+        "A.run",
+        "A.size",
+        "B",
+        "B.run",
+        "B.Inner",
+        "B.Inner.deep",
+        "only",
+    )
+    assert definitions("a.json", b'{"a": 1}') == ()
+
+
+def test_lost_definitions() -> None:
+    assert lost_definitions("a.py", TEXT, TEXT) == ()
+    assert lost_definitions("a.py", TEXT, TEXT.replace(b"def only", b"def other")) == ("only",)
+    assert lost_definitions("a.py", TEXT, TEXT.replace(b"def local", b"def other")) == ()
+    assert lost_definitions("a.py", TEXT, TEXT[: TEXT.index(b"class B")]) == (
+        "B",
+        "B.run",
+        "B.Inner",
+        "B.Inner.deep",
+        "only",
+    )
+    one_accessor = TEXT.replace(b"\n    @size.setter\n    def size(self, value): ...\n", b"")
+    assert one_accessor != TEXT
+    assert lost_definitions("a.py", TEXT, one_accessor) == ()
+    assert lost_definitions("a.unknown", TEXT, b"") == ()
+    assert lost_definitions("a.h", b"int f(int);\n", b"\n") == ("f",)

@@ -1,0 +1,151 @@
+"""A name in a syntax tree: what defines it, what uses it, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.syntax.occurrences import MOST, occurrences
+
+PYTHON = """\
+from .utils import load
+import utils
+# load in a comment
+TEXT = "load"; DOC = f"{load()} load"
+def load(load=None):
+    return load
+def own():
+    load = [load for load in ()]
+class A:
+    load: int
+    def load(self): return self.load(load=1)
+utils.load(); value.load(); load()
+"""
+JAVASCRIPT = """\
+import * as lib from "./lib";
+function load(load) { return load; } // load
+const f = (load) => load;
+function g() { let load = "load"; return load; }
+lib.load(); value.load(); load({ load: 1 });
+class A { load() {} }
+"""
+GO = """\
+package main
+import cfg "example.com/config"
+func load(n int) int { return n } // load
+type T struct { load int }
+func f(load string) string { return load + "load" }
+func g() { load := 1; _ = load }
+var x = load(cfg.load(1))
+func h(t T) { t.load = 2; _ = T{load: 1} }
+"""
+RUST = """\
+use crate::cfg::load;
+/// load
+fn load(n: i32) -> i32 { n }
+struct S { load: i32 }
+impl S { fn load(&self) -> i32 { self.load } }
+fn f(load: i32) -> i32 { let load = load; load }
+fn g() { println!("load"); load(cfg::load(1)); }
+"""
+C = """\
+int load(int n);
+int load(int n) { return n; } /* load */
+struct s { int load; };
+static int f(int load) { int x = load; return x; }
+static int g(struct s *p) { int *load = 0; return p->load + *load; }
+#define CALL(x) load(x)
+int (*fp)(int) = load; const char *t = "load";
+"""
+JAVA = """\
+class A {
+  int load;
+  /** load */
+  int load(int load) { return load; }
+  void f() { int load = 1; g(load); load(2); other.load(3); }
+  String s = "load";
+}
+"""
+TYPESCRIPT = """\
+export function load(n: number): number { return n; }
+export interface I { load: string; run(load: number): void }
+const f = (load: string): string => load;
+load(1); value.load(`load ${load(2)}`);
+namespace N { export function load() {} }
+"""
+# For each line what the name is on it, in order.
+ROLES = {
+    "a.py": (
+        PYTHON,
+        "1 name, 4 name, 5 definition, 5 local, 6 local, 8 local, 8 local, 8 local, 10 field, 11 field, 11 member, "
+        "11 key, 12 qualified, 12 member, 12 name",
+    ),
+    "a.js": (
+        JAVASCRIPT,
+        "2 definition, 2 local, 2 local, 3 local, 3 local, 4 local, 4 local, 5 qualified, 5 member, 5 name, 5 key, 6 field",
+    ),
+    "a.go": (
+        GO,
+        "3 definition, 4 field, 5 local, 5 local, 6 local, 6 local, 7 name, 7 qualified, 8 member, 8 key",
+    ),
+    "a.rs": (
+        RUST,
+        "1 qualified, 3 definition, 4 field, 5 field, 5 member, 6 local, 6 local, 6 local, 6 local, 7 name, 7 qualified",
+    ),
+    "a.c": (
+        C,
+        "1 declaration, 2 definition, 3 field, 4 local, 4 local, 5 local, 5 member, 5 local, 6 name, 7 name",
+    ),
+    "A.java": (JAVA, "2 field, 4 field, 4 local, 4 local, 5 local, 5 local, 5 member, 5 member"),
+    "a.ts": (
+        TYPESCRIPT,
+        "1 definition, 2 field, 2 local, 3 local, 3 local, 4 name, 4 member, 4 name, 5 definition",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", ROLES)
+def test_each_place_of_a_name_has_its_role(path: str) -> None:
+    text, expected = ROLES[path]
+    seen = occurrences(path, text.encode(), ["load"])
+    assert seen.parsed
+    assert ", ".join(f"{one.line} {one.role}" for one in seen.found) == expected
+
+
+def test_a_qualified_name_tells_its_import() -> None:
+    (one,) = [one for one in occurrences("a.py", PYTHON.encode(), ["load"]).found if one.role == "qualified"]
+    assert "utils" in one.through
+
+
+def test_words_where_there_is_no_grammar() -> None:
+    seen = occurrences("a.unknown", b"load # load\n'load' reload load_it load-it\n", ["load"])
+    assert not seen.parsed
+    assert [(one.line, one.role) for one in seen.found] == [
+        (1, "text"),
+        (1, "text"),
+        (2, "text"),
+        (2, "text"),
+    ]
+
+
+def test_a_plain_word_of_a_document_is_no_name() -> None:
+    text = b"We load what\nyou `load`, x.load, load() or load_it.\n"
+    for path in ("README.md", "a.rst", "a.txt", "a.yml"):
+        assert [one.line for one in occurrences(path, text, ["load"]).found] == [2, 2, 2]
+        assert [one.line for one in occurrences(path, text, ["load_it"]).found] == [2]
+
+
+def test_other_encodings_and_binary_files() -> None:
+    assert [one.line for one in occurrences("a.py", "# é\nload()\n".encode("latin-1"), ["load"]).found] == [2]
+    assert [one.line for one in occurrences("a.py", "x\nload()\n".encode("utf-16"), ["load"]).found] == [2]
+    assert occurrences("a.py", b"load()\0", ["load"]).found == ()
+    assert [one.name for one in occurrences("a.py", "größe = größer\n".encode(), ["größe"]).found] == [
+        "größe"
+    ]
+
+
+def test_hostile_text_is_bounded() -> None:
+    line = b"load " * (MOST + 1)
+    assert {one.role for one in occurrences("a.py", line, ["load"]).found} == {"text"}
+    deep = b"f(" * 50_000 + b"load" + b")" * 50_000
+    for path in ("a.py", "a.js", "a.c", "a.go", "a.rs", "A.java"):
+        assert [one.line for one in occurrences(path, deep, ["load"]).found] in ([1], [])

@@ -1,0 +1,175 @@
+"""The languages of the extra `[languages]`: with it, and without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import UsageError
+from repoagent.syntax.languages import LONG_TAIL, Spec, Tail, grammar, language_of
+from repoagent.syntax.outline.outline import outline
+from tests.syntax.outline.test_outline import TOKENS, check_ranges, names
+
+LIBRARY = pytest.mark.skipif(find_spec("tree_sitter_languages") is None, reason="the extra is not installed")
+# A Python without what is installed here but what repoagent itself needs: the extra can't be seen.
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+class Hidden(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name in ("tree_sitter_languages", "tree_sitter_language_pack"):
+            raise ModuleNotFoundError(name)
+import importlib.util
+real = importlib.util.find_spec
+hidden = ("tree_sitter_language", "tree_sitter_ruby")
+importlib.util.find_spec = lambda name, package=None: None if name.startswith(hidden) else real(name, package)
+"""
+
+
+def test_without_the_extra_a_file_has_no_language_and_the_grammar_says_what_to_do() -> None:
+    code = WITHOUT + (
+        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline; from repoagent.syntax.parser import error_count; from repoagent.syntax.regressions import parses_worse\n"
+        "from repoagent.syntax.languages import written_in\n"
+        "from repoagent.errors import UsageError\n"
+        "print(language_of('a.rb', b''), written_in('a.rb', b''), outline('a.rb', b'class A; end'))\n"
+        "print(error_count('a.rb', b'class'), parses_worse('a.rb', b'class A; end', b'class'))\n"
+        "try: grammar('ruby')\n"
+        "except UsageError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.splitlines() == [
+        "None ruby ()",
+        "None None",
+        "there is no grammar for ruby here: pip install 'git-repoagent[languages]'",
+    ]
+
+
+def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
+    code = (
+        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline.outline import outline\n"
+        "from repoagent.syntax.languages import how_to_get\n"
+        "print(language_of('a.zig', b''), grammar('zig').name, language_of('a.nim', b''))\n"
+        "print(how_to_get('csharp'), '|', how_to_get('nim'))\n"
+    )
+    (tmp_path / "tree_sitter_language_pack.py").write_text("def downloaded_languages(): return []\n")
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "zig python None",
+        "pip install tree-sitter-c-sharp | fetch it with "
+        "python -c 'import tree_sitter_language_pack as pack; pack.download([\"nim\"])'",
+    ]
+
+
+def test_no_suffix_belongs_to_two_languages() -> None:
+    from repoagent.syntax.languages import LANGUAGES
+
+    specs: list[Tail | Spec] = [*LONG_TAIL.values(), *LANGUAGES.values()]
+    for every in (
+        [suffix for spec in specs for suffix in spec.suffixes],
+        [name for spec in specs for name in spec.names],
+    ):
+        assert len(every) == len(set(every))
+
+
+@LIBRARY
+@pytest.mark.parametrize("language", sorted(name for name, tail in LONG_TAIL.items() if tail.library))
+def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) -> None:
+    assert grammar(language) is grammar(language)
+    path = "x" + LONG_TAIL[language].suffixes[0]
+    assert language_of(path, b"") == language
+
+    @settings(max_examples=8, deadline=None, database=None)
+    @given(st.lists(TOKENS, max_size=30).map(lambda parts: "".join(parts).encode()))
+    def any_bytes(data: bytes) -> None:
+        check_ranges(outline(path, data), data)
+
+    any_bytes()
+
+
+@LIBRARY
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        (
+            "a.rb",
+            "# doc\nclass A < B\n  def m(x)\n    1\n  end\n  def self.s; end\nend\nmodule M\n  def f; end\nend\n",
+            [("class", "A", 1, 7), ("method", "A.m", 3, 5), ("method", "A.s", 6, 6), ("namespace", "M", 8, 10),
+             ("method", "M.f", 9, 9)],
+        ),
+        (
+            "a.php",
+            "<?php\nnamespace N;\nuse X\\Y;\n/** doc */\nclass A extends B {\n  public function m() { return 1; }\n}\n"
+            "interface I { function n(); }\nfunction f() {}\n",
+            [("namespace", "N", 2, 2), ("class", "A", 4, 7), ("method", "A.m", 6, 6), ("interface", "I", 8, 8),
+             ("method", "I.n", 8, 8), ("function", "f", 9, 9)],
+        ),
+        (
+            "a.cs",
+            "namespace N {\n  /// doc\n  public class A : B {\n    public A() {}\n    int M(int a) { return 1; }\n  }\n"
+            "  enum E { X }\n  struct S { }\n}\n",
+            [("namespace", "N", 1, 9), ("class", "N.A", 2, 6), ("method", "N.A.A", 4, 4), ("method", "N.A.M", 5, 5),
+             ("enum", "N.E", 7, 7), ("struct", "N.S", 8, 8)],
+        ),
+        (
+            "a.kt",
+            "package p\nclass A(val x: Int) : B() {\n  fun m(): Int = 1\n}\n// doc\nobject O {\n  fun n() {}\n}\n",
+            [("class", "A", 2, 4), ("method", "A.m", 3, 3), ("class", "O", 5, 8), ("method", "O.n", 7, 7)],
+        ),
+        ("b.php", "<?php\nuse X as Y;\nfunction f() {}\n", [("function", "f", 3, 3)]),
+        ("a.ml", "let f x = 1\nlet () = f 2\nmodule M = struct let y = 1 end\ntype t = A | B\n",
+         [("function", "f", 1, 1), ("namespace", "M", 3, 3), ("variable", "M.y", 3, 3), ("type", "t", 4, 4)]),
+        ("a.sql", "CREATE TABLE a (b int);\nCREATE VIEW v AS SELECT 1;\n", [("struct", "a", 1, 1), ("struct", "v", 2, 2)]),
+        ("a.r", "f <- function(x) 1\ng = function(y) 2\n", [("function", "f", 1, 1), ("function", "g", 2, 2)]),
+        ("Makefile", "# all\nall: a\n\ttrue\n.PHONY: all\n", [("rule", "all: a", 1, 3)]),
+        ("a.ex", "defmodule A do\n  def f(x) when x do\n    1\n  end\nend\n",
+         [("namespace", "A", 1, 5), ("function", "A.f", 2, 4)]),
+    ],
+)  # fmt: skip
+def test_golden(path: str, text: str, expected: list[tuple[str, str, int, int]]) -> None:
+    assert names(path, text) == expected
+
+
+@LIBRARY
+def test_what_the_library_lacks_is_said() -> None:
+    if find_spec("tree_sitter_language_pack") is None:
+        with pytest.raises(UsageError, match="nim here: it is not in tree-sitter-languages"):
+            grammar("nim")
+        if find_spec("tree_sitter_swift") is None:
+            with pytest.raises(UsageError, match="swift here: pip install tree-sitter-swift"):
+                grammar("swift")
+
+
+def test_of_two_grammars_the_one_that_understands_more_of_a_file_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from repoagent.syntax import parser
+    from repoagent.syntax.parser import error_count
+
+    javascript = b"const f = () => { return {a: 1} }\n"
+    assert error_count("a.py", javascript)
+    monkeypatch.setattr(parser, "second_grammar", lambda language: grammar("javascript"))
+    assert error_count("a.py", javascript) == 0
+    assert parser.parse(b"def f(): return 1\n", "python").root_node.type == "module"
+
+
+@LIBRARY
+@pytest.mark.skipif(find_spec("tree_sitter_kotlin") is None, reason="the extra is not installed")
+def test_kotlin_is_read_with_either_grammar() -> None:
+    text = (
+        b"interface Shape { fun area(): Double }\n\nfun interface Go { fun go(x: Int): Int }\n"
+        b"typealias F = (Int) -> Int\n\nclass K {\n    fun f() = 1\n}\n"
+    )
+    assert {"Shape", "area", "F", "K", "f"} <= {symbol.name for symbol in outline("a.kt", text)}

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.split.splitter import segments
+from repoagent.syntax.outline.outline import outline
+from repoagent.syntax.parser import error_count, may_overflow, parse, parse_within
+from repoagent.syntax.regressions import parses_worse
+
+# Each nests `n` blocks: what opens a block of YAML, alone, mixed, on one line and on many.
+NESTED = """{
+    "sequences": lambda n: b"- " * n + b"x\\n",
+    "keys": lambda n: b"? " * n + b"x\\n",
+    "values": lambda n: b": " * n + b"x\\n",
+    "mixed": lambda n: (b"- ? : " * n)[: 2 * n] + b"x\\n",
+    "mappings": lambda n: b"".join(b" " * i + b"a:\\n" for i in range(n)),
+    "indented sequences": lambda n: b"".join(b" " * i + b"-\\n" for i in range(n)),
+    "level sequences": lambda n: b"".join(b" " * i + b"a:\\n" + b" " * i + b"-\\n" for i in range(n // 2))
+    + (b" " * (n // 2) + b"a:\\n") * (n % 2),
+    "block scalar": lambda n: b"- " * (n - 1) + b"|\\n" + b" " * 2 * n + b"x\\n",
+    "after an error": lambda n: b"}\\n" + b"- " * n + b"x\\n",
+}"""
+CHILD = f"""
+from repoagent.syntax.parser import error_count; from repoagent.syntax.outline.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import segments
+from repoagent.syntax.parser import parse_within
+for name, text in {NESTED}.items():
+    for n in 253, 254, 255, 1200:
+        data = text(n)
+        print(name, n, parse_within(data, "yaml", 60) is not None, flush=True)
+        error_count("a.yaml", data), outline("a.yaml", data), segments("a.yaml", data)
+        parses_worse("a.yaml", b"a: 1\\n", data)
+string = b"rb'"  # a string without its end, then 511 blocks
+for n in 380, 511, 600:
+    for head in (b"", string, b'f"{{', b"x = (" + string):
+        data = b"".join(b" " * i + b"if x:" + head + b"\\n" for i in range(n))
+        parse_within(data, "python", 60), outline("a.py", data)
+print("alive")
+"""
+
+
+def test_text_that_nests_too_deeply_does_not_end_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILD], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stdout.splitlines()[-1:], done.stderr)
+    *cases, last = done.stdout.splitlines()
+    assert last == "alive"
+    for case in cases:
+        name, n, parsed = case.rsplit(" ", 2)
+        if name != "after an error":  # which the grammar does not follow to its end
+            assert parsed == str(int(n) < 254), case
+
+
+def test_what_nests_too_deeply_has_no_outline_and_no_opinion() -> None:
+    deep = b"".join(b" " * i + b"a:\n" for i in range(254))
+    with pytest.raises(UsageError, match="nests too deeply"):
+        parse(deep, "yaml")
+    assert parse_within(deep, "yaml", 60) is None
+    assert error_count("a.yaml", deep) is None
+    assert outline("a.yaml", deep) == ()
+    assert parses_worse("a.yaml", b"a: 1\n", deep) is None
+    assert b"".join(deep[one.start : one.end] for one in segments("a.yaml", deep)) == deep
+
+
+def test_a_large_flat_file_has_the_same_tree_with_the_bounded_grammar() -> None:
+    flat = b"".join(b"k%d:\n  - a: 1\n  - |\n    text: x\n" % n for n in range(200))
+    assert may_overflow(flat, "yaml")
+    assert not may_overflow(flat[:500], "yaml")
+    tree, part = parse(flat, "yaml"), parse(flat[:500], "yaml")
+    assert not tree.root_node.has_error
+    assert str(tree.root_node).startswith(str(part.root_node)[:400])
+    wide = b"if x:\n" + b" " * 400 + b"y = 1\n"
+    assert may_overflow(wide, "python")
+    assert not parse(wide, "python").root_node.has_error
+
+
+@pytest.mark.skipif(find_spec("tree_sitter_ruby") is None, reason="the extra is not installed")
+def test_the_heredocs_of_ruby_stay_within_the_buffer() -> None:
+    words = b", ".join(b"<<" + b"W" * 50 + b"%02d" % n for n in range(40))
+    code = (
+        "import sys; from repoagent.syntax.outline.outline import outline; data = sys.stdin.buffer.read()\n"
+        "for n in range(len(data)): outline('a.rb', data[n:] if n < 60 else data[:-n])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, input=words + b"\n", capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert parse(b"a = <<~X\n  b\nX\n", "ruby").root_node.type == "program"
+    with pytest.raises(UsageError, match="nests too deeply"):
+        parse(b"<<" + b"W" * 300 + b"\n", "ruby")

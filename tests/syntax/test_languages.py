@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from repoagent.errors import UsageError
+from repoagent.syntax.languages import LANGUAGES, grammar, language_of, written_in
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "language"),
+    [
+        ("a/b.py", b"", "python"),
+        ("a/B.PY", b"", "python"),
+        ("x.tsx", b"", "tsx"),
+        ("bin/tool", b"#!/usr/bin/env -S FOO=1 python3.12 -u\n", "python"),
+        ("bin/tool", b"\xef\xbb\xbf#!/bin/sh -e\n", "bash"),
+        ("run.sh", b"#!/bin/zsh\n", None),
+        ("run.sh", b"echo\n", "bash"),
+        ("a.py", b"#!/bin/sh\n", "python"),
+        ("a.h", b"#include <stdio.h>\nstruct class_info *f(void);\n", "c"),
+        ("a.h", b"#pragma once\nnamespace a {\n}\n", "cpp"),
+        ("a.h", b"class Foo;\nclass Bar : public Foo {\n};\n", "cpp"),
+        ("strings.ts", b"<?xml version='1.0'?><TS></TS>", "xml"),
+        ("movie.ts", b"G\0\0\0binary", None),
+        ("a.py", "x = 1\n".encode("utf-16"), "python"),
+        ("README", b"# not markdown by name\n", None),
+        (".bashrc", b"", "bash"),
+        (".py", b"", None),
+    ],
+)
+def test_language_of(path: str, data: bytes, language: str | None) -> None:
+    assert language_of(path, data) == language
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "language"),
+    [
+        ("lib/a.rb", b"", "ruby"),
+        ("Makefile", b"all:\n", "make"),
+        ("bin/tool", b"#!/usr/bin/env ruby\n", "ruby"),
+        ("CMakeLists.txt", b"", "cmake"),
+        ("a.py", b"", "python"),
+        ("a.rb", b"\0", None),
+        ("README", b"", None),
+    ],
+)
+def test_written_in_says_it_without_a_grammar_too(path: str, data: bytes, language: str | None) -> None:
+    assert written_in(path, data) == language
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_each_grammar_loads(language: str) -> None:
+    assert grammar(language) is grammar(language)
+
+
+def test_unknown_language_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"no grammar for 'cobol'.*python"):
+        grammar("cobol")
+
+
+def test_an_import_loads_no_grammar() -> None:
+    code = (
+        "import sys, repoagent.syntax.outline.outline, repoagent.syntax.regressions;"
+        "print([m for m in sys.modules if m.startswith('tree_sitter')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+

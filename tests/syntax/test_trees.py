@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from repoagent.syntax.parser import forget, parse_bytes, parse_within
+
+LARGE = b"def f(x):\n    return [x, (x, {x: x})]\n\n\n" * 8_000
+
+
+@pytest.mark.soak
+def test_a_large_text_is_parsed_once() -> None:
+    tree = parse_within(LARGE, "python", 60)
+    assert tree is not None
+    assert parse_bytes(bytes(LARGE), "python") is tree
+    assert parse_within(LARGE, "javascript", 60) is not tree
+    assert parse_within(LARGE + b"\n", "python", 60) is not tree
+    forget()
+    assert parse_within(LARGE, "python", 60) is not tree
+
+
+def test_what_took_too_long_is_tried_again() -> None:
+    text = b"# another\n" + LARGE
+    assert parse_within(text, "python", -1) is None
+    assert parse_within(text, "python", 60) is not None

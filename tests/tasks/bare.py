@@ -1,0 +1,116 @@
+"""A run in this process, with replies that are written down beforehand, and a person who answers as told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repoagent.agent.actions import Observation
+from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.agent.loop import LoopEvent
+from repoagent.config.layers import load
+from repoagent.edit.guards.sensitive import Concern
+from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.ui import Decision, Proposal
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.model import OnText, Reply, Request, Usage
+from repoagent.llm.usage import Limits, Meter
+from repoagent.tasks.context import RunRequest
+from repoagent.tasks.session import RunOutcome, run
+from tests.conftest import GitRepo
+
+NAME = "run-20260101-000000-abcdef"
+Answer = str | Exception | Callable[[Request], str]
+
+
+@dataclass
+class Model:
+    """Gives each answer in turn; one that is a function is given the request."""
+
+    answers: list[Answer]
+    seen: list[Request] = field(default_factory=list)
+    spec: str = "scripted/one"
+    context_tokens: int | None = None
+    takes: frozenset[str] = frozenset()
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        self.seen.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        text = answer(request) if callable(answer) else answer
+        return Reply(text, "end", Usage(10, 5))
+
+    @property
+    def told(self) -> str:
+        """What was sent with the last call, all of it."""
+        last = self.seen[-1]
+        return "".join(part.text for part in last.system) + "".join(m.text for m in last.messages)
+
+
+@dataclass
+class Person:
+    """A `work.Talk`: says `yes` to edits or gives the reason, and answers questions by kind."""
+
+    says: Sequence[str] = ()
+    allows: Callable[[Asked], Verdict] = lambda asked: Verdict(True)
+    asked: list[Asked] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    seen: list[Observation] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
+    waited: float = 0.0
+
+    def decide(self, proposal: Proposal) -> Decision:
+        self.proposals.append(proposal)
+        if proposal.message or not self.says:
+            return Decision("yes")
+        word, *rest = self.says
+        self.says = rest
+        return Decision("yes") if word == "yes" else Decision("no", reason=word)
+
+    def approve(self, asked: Asked) -> Verdict:
+        self.asked.append(asked)
+        return self.allows(asked)
+
+    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
+        return None
+
+    def event(self, event: LoopEvent) -> None:
+        if event.observation is not None:
+            self.seen.append(event.observation)
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+    def text(self, piece: str) -> None: ...
+    def void(self, text: str) -> None: ...
+    def note(self, sentence: str) -> None: ...
+    def quiet(self) -> None: ...
+    def running(self, command: str, output: Path) -> None: ...
+    def interrupted(self, sentence: str) -> None: ...
+    def output(self, data: bytes) -> None: ...
+    def explained(self, text: str) -> None: ...
+    def progress(self, what: str, data: dict[str, object]) -> None: ...
+
+
+def go(
+    repo: GitRepo,
+    *answers: Answer,
+    prompt: str = "do it",
+    person: Person | None = None,
+    limits: Limits | None = None,
+    **wishes: object,
+) -> tuple[RunOutcome, Model, Person]:
+    """One run in `repo` with these answers."""
+    worktree = open_worktree(repo.top)
+    model, person = Model(list(answers)), person or Person()
+    settings = load(layout(worktree), flags={})
+    means = ModelSetup(settings, model, Meter(limits or Limits()))
+    request = RunRequest(prompt, **{"name": NAME, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
+    return run(worktree, request, settings, person, means), model, person
+
+
+def diff(path: str, old: str, new: str) -> str:
+    """A patch that replaces one line."""
+    return f"```diff\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{old}\n+{new}\n```\n"

@@ -1,0 +1,131 @@
+"""A run and a person work on the same file in any order: what the one has done is committed or taken back, what the
+other has done stays in the file, to the byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import NothingDone
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.transaction.results import InPlace, Inseparable
+from repoagent.git.transaction.transaction import Transaction
+from repoagent.git.worktree import open_worktree
+from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
+from repoagent.tasks.changes.revert import put_back
+from repoagent.tasks.edit_tool import write
+from tests.conftest import GitRepo
+
+OLD = [f"line {n}" for n in range(12)]
+WHO = st.sampled_from(["run", "mine"])
+DO = st.sampled_from(["change", "insert", "delete", "as it was"])
+STEPS = st.lists(st.tuples(WHO, DO, st.integers(0, 11)), min_size=1, max_size=7)
+RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def _bytes(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _done(lines: list[str], who: str, what: str, at: int, number: int) -> list[str]:
+    at = min(at, len(lines) - 1)
+    if what == "change":
+        return [*lines[:at], f"{who} {number}", *lines[at + 1 :]]
+    if what == "insert":
+        return [*lines[:at], f"{who} {number}", *lines[at:]]
+    if what == "delete" and len(lines) > 2:
+        return [*lines[:at], *lines[at + 1 :]]
+    return [*lines[:at], OLD[at], *lines[at + 1 :]]
+
+
+def _interleaved(repo: GitRepo, done: list[tuple[str, str, int]]) -> tuple[ChangeSet, list[str]]:
+    """The ledger when all is done in a file, and the file."""
+    repo.git("reset", "-q", "--hard")
+    repo.write("f", _bytes(OLD))
+    repo.git("add", "f")
+    repo.git("commit", "-q", "--allow-empty", "-m", "begin")
+    ledger = open_change_set(open_worktree(repo.top), Path(mkdtemp(dir=repo.top / ".git")))
+    lines = list(OLD)
+    for number, (who, what, at) in enumerate(done):
+        before, lines = lines, _done(lines, who, what, at, number)
+        if who == "run" and lines != before:
+            change = FileChange("f", "f", _bytes(before), _bytes(lines), REGULAR, REGULAR)
+            ledger.will_write([change])
+            repo.write("f", _bytes(lines))
+            ledger.wrote([change])
+        repo.write("f", _bytes(lines))
+    return open_change_set(ledger.worktree, ledger.folder), lines
+
+
+def _commit(ledger: ChangeSet, number: int) -> bool:
+    changes = ledger.present()
+    in_place = InPlace(ledger.theirs(changes))
+    try:
+        with Transaction(ledger.worktree, changes, edit_id=f"e{number}", in_place=in_place) as edit:
+            edit.write()
+            edit.commit("what the run has done\n")
+    except (NothingDone, Inseparable):
+        return False
+    return True
+
+
+def _commits_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+    ledger, lines = _interleaved(repo, done)
+    if ledger.mixed or not ledger.present():
+        return
+    made = _commit(ledger, int(repo.git("rev-list", "--count", "HEAD")))
+    assert repo.read("f") == _bytes(lines)
+    who = [one for one, _, _ in done]
+    if not made:  # what they do last, on top of the run's, can always be told apart
+        assert "run" in who[who.index("mine") :]
+        return
+    committed = repo.git("show", "HEAD:f").splitlines()
+    assert not [line for line in committed if line.startswith("mine")]
+    assert {line for line in lines if line.startswith("run")} <= set(committed)
+    assert repo.git("diff", "--cached", "--name-only") == ""
+
+
+def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+    ledger, lines = _interleaved(repo, done)
+
+    def write_now(changes: object) -> None:
+        if changes:
+            write(ledger.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")  # type: ignore[arg-type]
+
+    left = put_back(ledger, ["f"], write_now)
+    now = repo.read("f").decode().splitlines()
+    assert {line for line in lines if line.startswith("mine")} <= set(now)
+    if left:
+        assert now == lines
+    elif not any(who == "mine" for who, _, _ in done):
+        assert now == OLD
+
+
+@given(STEPS)
+@settings(RANDOM, max_examples=8)
+def test_what_is_committed(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+    _commits_what_the_run_did(repo, done)
+
+
+@given(STEPS)
+@settings(RANDOM, max_examples=8)
+def test_what_is_taken_back(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+    _takes_back_what_the_run_did(repo, done)
+
+
+@pytest.mark.soak
+@given(STEPS)
+@settings(RANDOM, max_examples=150)
+def test_what_is_committed_in_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+    _commits_what_the_run_did(repo, done)
+
+
+@pytest.mark.soak
+@given(STEPS)
+@settings(RANDOM, max_examples=150)
+def test_what_is_taken_back_in_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+    _takes_back_what_the_run_did(repo, done)

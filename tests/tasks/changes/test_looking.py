@@ -1,0 +1,80 @@
+"""What a command has written stands in the audit, and what it did in a submodule is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.storage import jsonl
+from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.snapshot import watch
+from tests.conftest import GitRepo
+from tests.tasks.bare import go
+
+
+def test_what_a_command_writes_is_in_the_audit(repo: GitRepo) -> None:
+    repo.write("a.txt", "one\n")
+    repo.write("gone.txt", "x\n")
+    repo.write("clean.txt", "x\n")
+    repo.commit("Begin")
+    before = repo.git("rev-parse", "HEAD:a.txt").strip()
+    command = "echo two > a.txt; rm gone.txt; echo new > new.txt"
+    go(repo, f"<run>{command}</run>", "<finish>a</finish>", "<finish>b</finish>")
+    lines = [one for one in jsonl.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"]
+    found = {one["path"]: (one["before"], one["after"]) for one in lines if one["by"] == "command"}
+    after = repo.git("hash-object", "a.txt").strip()
+    gone, new = repo.git("rev-parse", "HEAD~1:gone.txt").strip(), repo.git("hash-object", "new.txt").strip()
+    assert found == {"a.txt": (before, after), "gone.txt": (gone, None), "new.txt": (None, new)}
+    assert all(one["run"] and one["version"] == 1 for one in lines)
+
+
+def test_a_file_of_the_person_that_git_does_not_know_is_told_when_a_command_changes_it(repo: GitRepo) -> None:
+    """Nobody else has its bytes."""
+    repo.commit(**{"a.txt": "one\n"})
+    repo.write("notes.txt", "mine\n")
+    repo.write("plan.txt", "mine too\n")
+    command = "echo more >> notes.txt; mv plan.txt moved.txt"
+    restore = '<restore path="notes.txt"/>\n<restore path="plan.txt"/>'
+    done = "<finish>a</finish>"
+    again = ("<run>echo x >> moved.txt</run>", "<run>rm moved.txt</run>")
+    _, model, person = go(repo, f"<run>{command}</run>", *again, restore, done, done)
+    said = "\n".join(person.said)
+    for name in ("notes.txt", "plan.txt"):
+        assert (
+            f"{name}, which git does not know, was changed by the command; its bytes before are kept" in said
+        )
+    assert "moved.txt" not in said and "moved.txt (deleted)" not in model.told
+    assert "It changed notes.txt, plan.txt (deleted), which git does not know" in model.told
+    assert model.told.count("It made moved.txt, which git") == 2
+    assert (repo.read("notes.txt"), repo.read("plan.txt")) == (b"mine\n", b"mine too\n")
+
+
+def test_what_a_command_changes_in_a_submodule_is_said(repo: GitRepo, tmp_path: Path) -> None:
+    inner = GitRepo(tmp_path / "inner")
+    inner.top.mkdir()
+    inner.git("init", "-q")
+    inner.write("lib.c", "one\n")
+    inner.write("dirty.c", "one\n")
+    inner.commit("Lib")
+    inner.write("lib.c", "two\n")
+    inner.commit("More")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
+    repo.commit("With a submodule")
+    (repo.top / "lib/dirty.c").write_text("mine\n")
+    said: list[str] = []
+    events: list[object] = []
+    ledger = open_change_set(open_worktree(repo.top), tmp_path / "changes")
+    look = watch(ledger.worktree, ledger, said.append, events.extend)
+    assert look()() == "" and said == []
+    after = look()
+    (repo.top / "lib/dirty.c").write_text("mine, and more\n")
+    (repo.top / "lib/new.c").write_text("new\n")
+    told = after()
+    assert "It changed the submodule lib (lib/dirty.c, lib/new.c): another repository" in told
+    assert "lib (lib/dirty.c, lib/new.c): that is not in the commit" in said[0]
+    assert [one["path"] for one in events] == ["lib/dirty.c", "lib/new.c"]  # type: ignore[index]
+    after = look()
+    repo.git("-C", "lib", "checkout", "-q", "HEAD~1", "--", ".")
+    repo.git("-C", "lib", "checkout", "-q", "--detach", "HEAD~1")
+    assert "lib is at another commit" in after() and "another commit" in said[-1]
+    assert ledger.changes == () and ledger.candidates == ()

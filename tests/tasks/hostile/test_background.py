@@ -1,0 +1,72 @@
+"""What changes while a command runs in the background: taken in at the next look, and never the run's in silence."""
+
+from __future__ import annotations
+
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.model import Request
+from repoagent.storage import jsonl
+from tests.conftest import GitRepo
+from tests.tasks.bare import Person, diff, go
+
+FINISH = "<finish>done</finish>"
+WAITS = "until [ -e go ]; do sleep 0.02; done; echo b >b.txt; echo c >c.txt; rm go"
+
+
+def begin(repo: GitRepo) -> None:
+    for name in "abd":
+        repo.write(f"{name}.txt", f"{name}\n")
+    repo.commit("Begin")
+
+
+def test_what_the_background_and_the_person_change_is_a_candidate(repo: GitRepo) -> None:
+    begin(repo)
+    text = WAITS.replace("echo b", "echo new")
+
+    def saves(_: Request) -> str:
+        repo.write("d.txt", "the person's\n")
+        repo.write("go", "")
+        return '<wait command="b1"/>'
+
+    person = Person()
+    edit = diff("a.txt", "a", "edited")
+    go(
+        repo, f'<run background="yes">{text}</run>', edit, saves, '<keep path="b.txt"/>', "<run>true</run>", FINISH, FINISH,
+        mode="ask", person=person,
+    )  # fmt: skip
+    told = next(one.text for one in person.seen if one.kind == "wait")
+    assert "b.txt, c.txt (new), d.txt changed, by it or by the person" in told and "a.txt" not in told
+    assert any(
+        "d.txt changed while a command ran in the background, by it or by you" in one for one in person.said
+    )
+    assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"a.txt", "b.txt"}
+    assert repo.git("status", "--porcelain").split() == ["M", "d.txt", "??", "c.txt"]
+    written = [one for one in jsonl.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"]
+    assert {one["path"] for one in written if one.get("by") == "background"} == {"b.txt", "c.txt", "d.txt"}
+
+
+def test_what_the_run_writes_itself_is_not_taken_for_the_background(repo: GitRepo) -> None:
+    begin(repo)
+    person = Person()
+    steps = ['<run background="yes">sleep 60</run>', diff("a.txt", "a", "one"), "<run>true</run>", '<restore path="a.txt"/>',
+             "<run>echo z >d.txt</run>", diff("b.txt", "b", "two"), "<run>true</run>"]  # fmt: skip
+    go(repo, *steps, FINISH, FINISH, mode="ask", person=person)
+    assert not [one.text for one in person.seen if "background, " in one.text]
+    assert not [one for one in person.said if "in the background" in one]
+    assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"b.txt", "d.txt"}
+
+
+def test_a_file_of_the_run_that_changes_again_is_said(repo: GitRepo) -> None:
+    begin(repo)
+    person = Person()
+    text = "until [ -e go ]; do sleep 0.02; done; rm go; echo more >>a.txt"
+
+    def waits(_: Request) -> str:
+        repo.write("go", "")
+        return '<wait command="b1"/>'
+
+    go(
+        repo, f'<run background="yes">{text}</run>', diff("a.txt", "a", "one"), waits, FINISH, FINISH,
+        mode="ask", person=person,
+    )  # fmt: skip
+    assert "a.txt, which you had changed, changed again" in "".join(one.text for one in person.seen)
+    assert repo.git("show", "HEAD:a.txt") == "one\n" and repo.read("a.txt") == b"one\nmore\n"

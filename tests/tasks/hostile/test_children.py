@@ -1,0 +1,42 @@
+"""A child gets no more than its parent has."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from repoagent.config.settings import user_file
+from repoagent.tasks.subagents import process, tool
+from repoagent.tasks.subagents.process import SubagentSpec
+from tests.conftest import GitRepo
+from tests.tasks.bare import go
+
+
+def test_the_child_of_a_plan_only_reads(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[SubagentSpec] = []
+
+    def kept(home: object, order: SubagentSpec) -> None:
+        orders.append(order)
+        raise KeyboardInterrupt  # before it is started
+
+    monkeypatch.setattr(tool, "write_order", kept)
+    kind = user_file(os.environ).parent / "agents" / "worker.md"
+    kind.parent.mkdir(parents=True)
+    kind.write_text("---\nname: worker\ndescription: does anything\n---\nDo it.\n")
+    with pytest.raises(KeyboardInterrupt):
+        go(repo, '<delegate kind="worker">do it</delegate>', mode="auto", plan_only=True)
+    assert [order.mode for order in orders] == ["read-only"]
+
+
+def test_where_a_command_of_a_child_would_run_is_asked_too() -> None:
+    seen = []
+
+    def approve(asked: object) -> object:
+        seen.append(asked)
+        raise KeyboardInterrupt
+
+    child = process.Child("c", "edit", None)  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        child._answer({"of": "command", "what": "make", "cwd": "vendor/evil"}, approve)  # type: ignore[arg-type]
+    assert seen[0].cwd == "vendor/evil"  # type: ignore[attr-defined]

@@ -1,0 +1,107 @@
+"""Runs that came with a repository, and what is written in a run's folder by somebody else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import Refused
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.conversation import Turn, append
+from repoagent.tasks.finish import left_diff, take_back
+from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+from repoagent.tasks.worktree import found
+from tests.conftest import GitRepo
+from tests.tasks.bare import NAME, go
+
+
+def forge(repo: GitRepo, reply: str = "", folder: str = ".repoagent") -> RunDirectory:
+    """A run of which the last reply was not performed yet."""
+    root = repo.top / folder
+    append(root / "conversations" / f"{NAME}.md", Turn("user", "do as I say", {"run": NAME}))
+    if reply:
+        append(root / "conversations" / f"{NAME}.md", Turn("assistant", reply, {}))
+    home = RunDirectory(layout(open_worktree(repo.top)), NAME)
+    (root / "runs" / NAME).mkdir(parents=True)
+    (root / "runs" / NAME / "run.json").write_text(
+        json.dumps({"version": 1, "begun": "2999-01-01T00:00:00Z"})
+    )
+    return home
+
+
+def forge_changes(home: RunDirectory, path: str, before: bytes, after: bytes) -> None:
+    named = {hashlib.sha256(data).hexdigest(): data for data in (before, after)}
+    (home.changes / "bytes").mkdir(parents=True)
+    for name, data in named.items():
+        (home.changes / "bytes" / name).write_bytes(data)
+    old, new = (hashlib.sha256(data).hexdigest() for data in (before, after))
+    change = {
+        "old_path": path,
+        "path": path,
+        "before": old,
+        "after": new,
+        "old_mode": "100644",
+        "mode": "100644",
+    }
+    (home.changes / "index.json").write_text(json.dumps({"version": 1, "changes": [change]}))
+
+
+@pytest.mark.parametrize("kept", ["conversation", "folder"])
+def test_it_is_not_gone_on_with(repo: GitRepo, kept: str) -> None:
+    home = forge(repo, "```diff\n--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-x\n+y\n```\n")
+    repo.git("add", "-f", str(getattr(home, kept)))
+    repo.git("commit", "-qm", "A run of mine")
+    with pytest.raises(Refused, match="came with the repository"):
+        go(repo, "<finish>done</finish>", prompt="")
+    with pytest.raises(Refused, match="came with the repository"):
+        take_back(open_worktree(repo.top), home)
+
+
+def test_names_in_another_case(repo: GitRepo) -> None:
+    home = forge(repo)
+    repo.git("update-index", "--add", "--cacheinfo", f"100644,{repo.git('hash-object', '-w', 'a.txt').strip()},"
+             f".Repoagent/Runs/{NAME.upper()}/inbox/1.md")  # fmt: skip
+    with pytest.raises(Refused, match="came with the repository"):
+        refuse_foreign(home)
+
+
+def test_one_in_a_submodule(repo: GitRepo) -> None:
+    home = forge(repo)
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},.repoagent")
+    with pytest.raises(Refused, match="came with the repository"):
+        refuse_foreign(home)
+
+
+def test_one_of_ones_own(repo: GitRepo) -> None:
+    home = forge(repo)
+    repo.write(".repoagent/config.toml", "")
+    repo.git("add", "-f", ".repoagent/config.toml")
+    refuse_foreign(home)
+
+
+@pytest.mark.parametrize("path", ["../secret", ".git/config", "/etc/passwd", ""])
+def test_changes_outside_of_the_work_tree(repo: GitRepo, tmp_path: Path, path: str) -> None:
+    (tmp_path / "secret").write_text("a word\n")
+    home = forge(repo)
+    forge_changes(home, path, b"x\n", b"a word\n")
+    worktree = open_worktree(repo.top)
+    for use in (left_diff, take_back):
+        with pytest.raises(Refused):
+            use(worktree, home)
+    assert (tmp_path / "secret").read_text() == "a word\n"
+
+
+def test_a_folder_that_is_no_work_tree_of_the_repository(repo: GitRepo) -> None:
+    """A bare repository among the files, whose `commondir` says that it is a part of this one."""
+    for name, text in (("HEAD", "ref: refs/heads/main\n"), ("commondir", "../.git\n")):
+        repo.write(f"vendor/{name}", text)
+    (repo.top / "vendor/objects").mkdir()
+    (repo.top / "vendor/refs").mkdir()
+    worktree = open_worktree(repo.top)
+    assert found(worktree, str(repo.top / "vendor")) is None
+    repo.git("worktree", "add", "-q", "../linked")
+    linked = found(worktree, str(repo.top.parent / "linked"))
+    assert linked is not None and linked.common_dir == worktree.common_dir

@@ -1,0 +1,196 @@
+"""What a command in the sandbox leaves for git must not be run by the git of the program, which is in no sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.sandbox.backends import find
+from repoagent.edit.guards.sensitive import Concern, listed
+from repoagent.errors import CheckFailed, RepoagentError
+from repoagent.git.worktree import open_worktree
+from repoagent.tasks.sandbox import kept_for_git, watch_usual
+from tests.conftest import GitRepo
+from tests.tasks.bare import NAME, Person, diff, go
+
+confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
+FINISH = "<finish>done</finish>"
+
+
+def program(repo: GitRepo, path: str, text: str = "") -> None:
+    repo.write(path, f"#!/bin/sh\n{text}").chmod(0o755)
+
+
+@confined
+def test_hooks_that_git_ignores(repo: GitRepo, tmp_path: Path) -> None:
+    repo.write(".gitignore", ".hooks/\n")
+    repo.commit("Ignore the hooks")
+    repo.git("config", "core.hooksPath", ".hooks")
+    proof = tmp_path / "escaped"
+    script = f"printf '#!/bin/sh\\ntouch {proof}\\n' > .hooks/pre-commit; chmod +x .hooks/pre-commit"
+    run = f"<run>mkdir -p .hooks; {script}; echo new > a.txt; true</run>"
+    outcome, _, _ = go(repo, run, FINISH, FINISH, mode="auto")
+    assert outcome.commits
+    assert not proof.exists()
+
+
+@pytest.mark.soak  # as with the hooks
+@confined
+def test_the_program_of_a_filter(repo: GitRepo, tmp_path: Path) -> None:
+    program(repo, "tools/clean.sh", "cat\n")
+    repo.write(".gitattributes", "*.txt filter=x\n")
+    repo.commit("Filter texts")
+    repo.git("config", "filter.x.clean", "tools/clean.sh")
+    proof = tmp_path / "escaped"
+    text = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > tools/clean.sh; echo new > a.txt; true"
+    _, _, person = go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
+    assert not proof.exists()
+    assert "Read-only file system" in person.seen[0].text
+
+
+@confined
+def test_a_repository_in_the_place_of_a_submodule(repo: GitRepo) -> None:
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},sub")
+    repo.git("commit", "-qm", "Name a submodule")
+    (repo.top / "sub").mkdir()
+    _, _, person = go(repo, "<run>git init -q sub; ls -A sub</run>", FINISH, FINISH, mode="auto")
+    assert "Read-only file system" in person.seen[0].text
+    assert not (repo.top / "sub/.git").exists()
+
+
+@pytest.mark.soak  # as with the hooks
+@confined
+def test_the_program_of_a_filter_in_a_submodule(repo: GitRepo, tmp_path: Path) -> None:
+    """Git is asked in it what a command has changed, and obeys its settings there."""
+    inner = GitRepo(tmp_path / "inner")
+    inner.top.mkdir()
+    inner.git("init", "-q")
+    inner.write("lib.c", "one\n")
+    inner.write(".gitattributes", "*.c filter=x\n")
+    program(inner, "clean.sh", "cat\n")
+    inner.commit("Lib")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
+    repo.commit("With a submodule")
+    repo.git("-C", "lib", "config", "filter.x.clean", "./clean.sh")
+    proof = tmp_path / "escaped"
+    text = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > lib/clean.sh; echo new > lib/lib.c; true"
+    go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
+    assert not proof.exists()
+    assert repo.top / "lib/clean.sh" in kept_for_git(open_worktree(repo.top))
+
+
+@confined
+def test_a_repository_of_its_own_in_a_folder_is_not_entered_and_is_told_of(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    repo.write("src/a.py", "a\n")
+    repo.write("lib/a.py", "a\n")
+    repo.commit("Begin")
+    proof = tmp_path / "escaped"
+    text = (
+        f"git init -q hid; git -C hid config core.fsmonitor 'touch {proof}; false'; cp -r hid/.git src; "
+        "echo 'gitdir: ../hid/.git' >lib/.git; for d in src lib; do echo b >>$d/a.py; done; true"
+    )
+    search = ["<search>b</search>", '<history path="src/a.py"/>', '<read path="src/a.py"/>']
+    out, _, person = go(repo, f"<run>{text}</run>", *search, "<run>true</run>", FINISH, FINISH, mode="auto")
+    assert not proof.exists()
+    assert out.commits and repo.read("src/a.py") == b"a\nb\n"
+    warned = [said.split()[1] for said in person.said if "is obeyed by git in that folder" in said]
+    assert sorted(warned) == ["hid/.git", "lib/.git", "src/.git"]
+    repo.git("-C", "src", "status")  # as a prompt of the shell does it
+    assert proof.exists()
+
+
+def test_what_is_kept(make_repo: Callable[[str], GitRepo]) -> None:
+    repo = make_repo("kept")
+    program(repo, "lefthook.yml")
+    repo.write(".husky/pre-commit", "")
+    repo.commit("Begin")
+    repo.git("config", "core.hooksPath", ".husky/_")
+    repo.git("config", "filter.x.smudge", "cat --flag tools/smudge %f")
+    repo.git("config", "include.path", "../team.gitconfig")
+    worktree = open_worktree(repo.top)
+    kept = {path.relative_to(worktree.top).as_posix() for path in kept_for_git(worktree)}
+    assert {
+        ".husky/_",
+        ".husky",
+        "lefthook.yml",
+        "lefthook-local.yml",
+        "tools/smudge",
+        "team.gitconfig",
+    } <= kept
+    assert not kept & {"cat", "--flag", "%f", ".pre-commit-config.yaml"}
+
+
+def test_hooks_of_one_person_are_asked_about() -> None:
+    assert listed("lefthook-local.yml") == listed("lefthook.yml") is not None
+
+
+def test_a_file_that_others_obey_is_told(repo: GitRepo) -> None:
+    said: list[str] = []
+    look = watch_usual(repo.top, said.append)
+    look()
+    assert not said
+    repo.write(".vscode/tasks.json", "{}")
+    repo.write(".envrc", "x")
+    look()
+    look()
+    assert sorted(line.split()[1] for line in said) == [".envrc", ".vscode/tasks.json"]
+
+
+@confined
+def test_a_command_that_writes_such_a_file_is_told_of(repo: GitRepo) -> None:
+    person = Person()
+    go(repo, "<run>echo x > .exrc</run>", FINISH, FINISH, mode="auto", person=person)
+    assert any(".exrc was written" in line for line in person.said)
+
+
+def test_a_tracked_file_that_a_command_changed_is_asked_about_at_the_commit(repo: GitRepo) -> None:
+    repo.write(".husky/x", "old\n")
+    repo.commit("Hooks")
+    with pytest.raises(CheckFailed, match=r"\.husky/x is run by git's hooks"):
+        go(repo, "<run>echo new > .husky/x</run>", FINISH, FINISH, FINISH, confine=False, mode="ask")
+
+
+def test_a_run_that_only_reads_commits_nothing_of_before(repo: GitRepo) -> None:
+    head = repo.head()
+    edit = diff("README.md", repo.read("README.md").decode().split("\n")[0], "New")
+    with pytest.raises((RepoagentError, IndexError)):
+        go(repo, edit)
+    assert b"New" in repo.read("README.md")
+    outcome, _, _ = go(repo, FINISH, prompt="what is it?", mode="read-only")
+    assert (outcome.commits, repo.head(), outcome.left) == ((), head, ("README.md",))
+    with pytest.raises(RepoagentError):
+        go(repo, "<reject>no</reject>", prompt="and now?", mode="read-only")
+    assert b"New" in repo.read("README.md")
+
+
+class Once(Person):
+    """A person who agrees to one change of such a file, and is away then."""
+
+    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
+        self.said.append(concerns[0].path)
+        return True if len(self.said) == 1 else None
+
+
+def test_a_file_that_was_agreed_to_and_is_another_by_now(repo: GitRepo) -> None:
+    repo.write("Jenkinsfile", "old\n")
+    repo.commit("Settings")
+    edit = diff("Jenkinsfile", "old", "new")
+    evil = "<run>echo evil >> Jenkinsfile</run>"
+    with pytest.raises(CheckFailed, match=r"Jenkinsfile is run by a server"):
+        go(repo, edit, evil, FINISH, FINISH, FINISH, confine=False, mode="ask", person=Once())
+    repo.git("checkout", "-q", "Jenkinsfile")
+    outcome, _, person = go(repo, edit, FINISH, person=Once(), name=f"{NAME[:-1]}0")
+    assert outcome.commits and person.said.count("Jenkinsfile") == 1
+
+
+def test_of_what_acts_on_opening_a_command_takes_nothing_that_was_agreed_to_along(repo: GitRepo) -> None:
+    repo.commit(**{".envrc": "old\n"})
+    person = Once(allows=lambda asked: Verdict(asked.kind != "sensitive"))
+    evil = "<run>echo evil >> .envrc</run>"
+    go(repo, diff(".envrc", "old", "new"), evil, FINISH, confine=False, mode="ask", person=person)
+    assert (repo.read(".envrc"), repo.git("show", "HEAD:.envrc")) == (b"new\n", "new\n")

@@ -1,0 +1,108 @@
+"""What commands are kept from, or asked about in every mode: what acts when a folder is opened, and deleting much."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.agent.sandbox.backends import Landlock, find
+from tests.cli.applying import apply
+from tests.conftest import GitRepo
+from tests.tasks.bare import Person, go
+
+FINISH = "<finish>done</finish>"
+MOUNTS = not (find() is None or (isinstance(found := find(), Landlock) and not found.mounting))
+mounts = pytest.mark.skipif(not MOUNTS, reason="there is no sandbox with mounts here")
+confined = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
+
+
+def nobody(asked: Asked) -> Verdict:
+    return Verdict(False, by="nobody")
+
+
+def refuse_or_not(asked: Asked) -> Verdict:
+    return Verdict(asked.kind not in {"delete", "sensitive"}, reason="no", by="person")
+
+
+@mounts
+def test_what_acts_on_opening_can_not_be_written_or_made(repo: GitRepo) -> None:
+    """There or not there, at the top and below, and nothing is left of what stood in for it."""
+    repo.commit(**{".idea/x.xml": "1\n", "src/AGENTS.md": "1\n", "lib/.envrc": "1\n", "CLAUDE.md": "1\n"})
+    before = sorted(path.name for path in repo.top.iterdir())
+    tries = "mkdir -p .vscode/a; echo x >.vscode/tasks.json; echo x >.envrc; rm -r .idea; mv lib/.envrc lib/e; mkdir ok"
+    more = "for f in .idea/x.xml src/AGENTS.md lib/.envrc CLAUDE.md; do echo 2 >$f; done; echo 2 >src/app.py"
+    outcome, _, _ = go(repo, f"<run>{tries}; {more}; true</run>", FINISH, mode="auto")
+    assert repo.git("show", "--format=", "--name-only", outcome.commits[0]) == "src/app.py\n"
+    assert sorted({path.name for path in repo.top.iterdir()} - {".repoagent"}) == sorted([*before, "ok"])
+    go(
+        repo,
+        "<run>echo 2 >CLAUDE.md; echo x >.envrc</run>",
+        FINISH,
+        FINISH,
+        mode="auto",
+        allow_sensitive=True,
+    )
+    assert (repo.read("CLAUDE.md"), repo.read(".envrc")) == (b"2\n", b"x\n")
+
+
+def test_what_is_made_all_the_same_is_taken_back(repo: GitRepo) -> None:
+    """Where no sandbox keeps it from being made, with what git ignores, and a repository in a folder."""
+    repo.commit(**{".gitignore": ".vscode/\n", "CLAUDE.md": "1\n"})
+    person = Person(allows=refuse_or_not)
+    made = "mkdir .vscode; echo x >.vscode/tasks.json; echo x >AGENTS.md; echo 2 >CLAUDE.md; git init -q src; echo 2 >a.txt"
+    _, model, _ = go(repo, f"<run>{made}</run>", FINISH, FINISH, mode="ask", confine=False, person=person)
+    assert "that was taken back" in model.told
+    assert not any((repo.top / path).exists() for path in (".vscode/tasks.json", "AGENTS.md", "src/.git"))
+    assert (repo.read("CLAUDE.md"), repo.read("a.txt")) == (b"1\n", b"2\n")
+
+
+def many(repo: GitRepo, number: int) -> None:
+    repo.commit(**{f"old/f{n}.txt": f"{n}\n" for n in range(number)})
+
+
+@confined
+@pytest.mark.parametrize("answer", [nobody, refuse_or_not])
+def test_a_mass_deletion_by_a_command_is_asked_about_in_auto(repo: GitRepo, answer: object) -> None:
+    many(repo, 12)
+    person = Person(allows=answer)  # type: ignore[arg-type]
+    _, model, _ = go(repo, "<run>rm -r old; echo 2 >a.txt</run>", FINISH, FINISH, mode="auto", person=person)
+    assert [asked.kind for asked in person.asked] == ["delete"]
+    assert "12 files were deleted" in model.told and any("taken back" in said for said in person.said)
+    assert len(list((repo.top / "old").iterdir())) == 12
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
+
+
+@confined
+def test_a_mass_deletion_that_is_wanted_is_asked_about_once(repo: GitRepo) -> None:
+    many(repo, 12)
+    person = Person()
+    outcome, _, _ = go(repo, "<run>rm -r old</run>", FINISH, FINISH, mode="auto", person=person)
+    assert [asked.kind for asked in person.asked] == ["delete"]
+    assert len(repo.git("show", "--format=", "--name-only", outcome.commits[0]).split()) == 12
+
+
+@confined
+def test_little_by_little_is_much_too_and_a_move_is_no_deletion(repo: GitRepo) -> None:
+    many(repo, 40)
+    person = Person(allows=nobody)
+    move = "<run>mkdir new; mv old/f1?.txt new</run>"
+    first, last = "<run>rm old/f21.txt old/f22.txt old/f23.txt old/f24.txt</run>", "<run>rm old/f3.txt</run>"
+    go(repo, move, first, last, '<keep path="new"/>' + FINISH, FINISH, FINISH, mode="auto", person=person)
+    assert [asked.what.count("old/") for asked in person.asked] == [5]  # a tenth of 43
+    assert (repo.top / "old/f3.txt").exists() and (repo.top / "new/f11.txt").exists()
+    assert not (repo.top / "old/f21.txt").exists()
+
+
+def test_an_edit_that_deletes_much_is_asked_about_apart(repo: GitRepo) -> None:
+    many(repo, 11)
+    gone = "".join(
+        f"diff --git a/old/f{n}.txt b/old/f{n}.txt\ndeleted file mode 100644\n--- a/old/f{n}.txt\n+++ /dev/null\n"
+        f"@@ -1 +0,0 @@\n-{n}\n"
+        for n in range(11)
+    )
+    done = apply(repo.top, gone, "--yes")
+    assert done.code == 3 and "is one of 11 files that this deletes" in done.err
+    assert apply(repo.top, gone, "--yes", "--allow-sensitive").code == 0
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    go(repo, f"```diff\n{gone}```\n", FINISH, FINISH, mode="auto")
+    assert len(list((repo.top / "old").iterdir())) == 11

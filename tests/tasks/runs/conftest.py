@@ -1,0 +1,122 @@
+"""A run in a process of its own, which does what the test says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from repoagent.cli.signals import listen
+from repoagent.llm.model import Usage
+from repoagent.storage.layout import Layout
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.live import living
+from repoagent.tasks.runs.record import About
+
+USED = Usage(input=100, output=20)
+
+
+class Worker:
+    """The run `home`, alive in another process until it is told to end, or killed."""
+
+    def __init__(self, home: RunDirectory, about: About) -> None:
+        commands, self._commands = os.pipe()
+        self._answers, answers = os.pipe()
+        self.home = home
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(self._commands)
+            os.close(self._answers)
+            _work(home, about, commands, answers)
+        os.close(commands)
+        os.close(answers)
+        self._waited = False
+        assert self.answer() == "alive"
+
+    def ask(self, *words: str) -> None:
+        os.write(self._commands, json.dumps(words).encode() + b"\n")
+
+    def answer(self) -> Any:
+        line = b""
+        while not line.endswith(b"\n"):
+            piece = os.read(self._answers, 1)
+            assert piece, "the run is gone"
+            line += piece
+        return json.loads(line)
+
+    def control(self) -> Any:
+        """What it is told when it asks; "Stopped" when it is to stop."""
+        self.ask("control")
+        return self.answer()
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.wait()
+
+    def end(self, state: str = "done", text: str = "all of it") -> None:
+        self.ask("end", state, text)
+        self.wait()
+
+    def wait(self) -> int:
+        if not self._waited:
+            self._waited = True
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return 0
+
+    def close(self) -> None:
+        if not self._waited:
+            self.kill()
+        os.close(self._commands)
+        os.close(self._answers)
+
+
+def _work(home: RunDirectory, about: About, commands: int, answers: int) -> NoReturn:
+    def say(value: object) -> None:
+        os.write(answers, json.dumps(value).encode() + b"\n")
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    listen()
+    turns = 0
+    try:
+        with living(home, about, warn=lambda sentence: None) as live, open(commands) as told:
+            say("alive")
+            for line in told:
+                match json.loads(line):
+                    case ["control"]:
+                        say(live.control())
+                    case ["turn", doing]:
+                        turns += 1
+                        used = Usage(100 * turns, 20 * turns)
+                        live.turn(turns=turns, doing=doing, usage=used, cost=0.25 * turns)
+                        say("turned")
+                    case ["end", state, text]:
+                        live.ended(state, text)
+                        break
+    except BaseException as error:  # noqa: BLE001, a fork of a test must not come back into it
+        say(type(error).__name__)
+    os._exit(0)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    (tmp_path / ".git").mkdir()
+    return Layout(tmp_path / ".repoagent", tmp_path / ".git")
+
+
+@pytest.fixture
+def start(layout: Layout) -> Iterator[Callable[..., Worker]]:
+    """Begin the run `name` in a process of its own."""
+    workers: list[Worker] = []
+
+    def start(name: str = "task", **about: Any) -> Worker:
+        workers.append(Worker(RunDirectory(layout, name), About(**{"prompt": "do it", **about})))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.close()

@@ -1,0 +1,248 @@
+"""What is listed is what there is: live, past, killed, copied, broken and hostile; and a person finds what they mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused, UsageError
+from repoagent.llm.conversation import Turn, append
+from repoagent.memory.conversations import is_reserved
+from repoagent.storage.layout import Layout
+from repoagent.tasks.runs.directory import RunDirectory, home_of, new_name
+from repoagent.tasks.runs.list import Run, children, find, runs, tree
+from repoagent.tasks.runs.live import boot, living
+from repoagent.tasks.runs.record import About, Record, from_dict, to_dict
+from repoagent.tasks.subagents.process import SubagentSpec, write_order
+from repoagent.tasks.subagents.types import Budget
+from tests.tasks.runs.conftest import Worker
+
+Start = Callable[..., Worker]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def past(layout: Layout, name: str, ago: float = 0, **said: Any) -> RunDirectory:
+    """A run that has ended so many hours ago, as its run.json says."""
+    home = RunDirectory(layout, name)
+    home.folder.mkdir(parents=True, exist_ok=True)
+    at = (datetime.now(timezone.utc) - timedelta(hours=ago)).isoformat()
+    value = {"version": 1, "started": at, "begun": at, "ended": at, "state": "done", "prompt": "x", **said}
+    home.record.write_text(json.dumps(value))
+    return home
+
+
+def states(layout: Layout) -> dict[str, str]:
+    return {run.name: run.state for run in runs(layout, warn=lambda _: None)}
+
+
+def test_a_repository_without_runs(layout: Layout) -> None:
+    assert runs(layout) == []
+    with pytest.raises(UsageError, match="no run here yet"):
+        find(layout, "last")
+
+
+def test_the_newest_first_and_who_began_again_is_new(layout: Layout) -> None:
+    past(layout, "old", 5)
+    past(layout, "new", 1)
+    now = datetime.now(timezone.utc)
+    past(layout, "again", 9, begun=now.isoformat())
+    past(
+        layout,
+        "elsewhere",
+        0,
+        begun=(now - timedelta(hours=3)).astimezone(timezone(timedelta(hours=9))).isoformat(),
+    )
+    past(layout, "when?", 0, begun="yesterday", started=7)  # the time of its folder counts
+    assert [run.name for run in runs(layout)] == ["when?", "again", "new", "elsewhere", "old"]
+
+
+def test_one_of_another_machine_may_be_alive_there(layout: Layout) -> None:
+    open_end: dict[str, Any] = {"ended": "", "state": "running"}
+    past(layout, "there", **open_end, host="elsewhere", boot="another")
+    past(layout, "renamed", **open_end, host="elsewhere", boot=boot())  # a container of this machine
+    past(layout, "rebooted", **open_end, host=os.uname().nodename, boot="another")
+    past(layout, "odd", state="splendid")
+    found = states(layout)
+    assert found == {"there": "elsewhere", "renamed": "killed", "rebooted": "killed", "odd": "elsewhere"}
+
+
+def test_a_conversation_alone_is_a_run_too(layout: Layout) -> None:
+    name = "run-20260102-030405-abcdef"
+    append(
+        RunDirectory(layout, name).conversation,
+        Turn("user", "\nfix it\nplease", {"time": "x"}),
+        Turn("assistant", "no"),
+    )
+    append(RunDirectory(layout, "chat-x").conversation, Turn("user", "hello"))
+    append(RunDirectory(layout, "mine").conversation, Turn("user", "a saved one"))
+    (layout.conversations / "run-broken.md").write_bytes(b"\xff\xfe no conversation")
+    (layout.conversations / "run-link.md").symlink_to("/etc/passwd")
+    os.mkfifo(layout.conversations / "run-pipe.md")
+    found = {run.name: run for run in runs(layout)}
+    assert set(found) == {name, "chat-x", "run-broken", "run-link", "run-pipe"}
+    assert {run.state for run in found.values()} == {"conversation"}
+    told = found[name]
+    assert (told.record.prompt, told.record.kind, told.short) == ("fix it", "run", "abcdef")
+    assert datetime.fromtimestamp(told.begun, timezone.utc).isoformat() == "2026-01-02T03:04:05+00:00"
+    assert found["chat-x"].record.kind == "chat" and found["run-broken"].record.prompt == ""
+
+
+def test_hostile_folders_are_listed_as_unreadable_or_not_at_all(layout: Layout, tmp_path: Path) -> None:
+    home = past(layout, "pipe")
+    home.record.unlink()
+    os.mkfifo(home.record)
+    past(layout, "large").record.write_bytes(b" " * 2**21)
+    past(layout, "link").record.unlink()
+    (layout.runs / "link" / "run.json").symlink_to("/etc/passwd")
+    past(layout, "folder").record.unlink()
+    (layout.runs / "folder" / "run.json").mkdir()
+    past(layout, "list").record.write_text("[1]")
+    past(layout, "deep").record.write_text("[" * 100_000)
+    (layout.runs / "empty").mkdir()
+    (layout.runs / ".hidden").mkdir()
+    (layout.runs / "file").write_text("x")
+    (layout.runs / "to").symlink_to(tmp_path)
+    (layout.runs / os.fsdecode(b"caf\xe9") / "changes").mkdir(parents=True)
+    found = states(layout)
+    assert set(found) == {"pipe", "large", "link", "folder", "list", "deep", os.fsdecode(b"caf\xe9")}
+    assert set(found.values()) == {"unreadable"}
+    assert sorted(path.parent.name for path in layout.runs.glob("*/*.broken-1")) == ["deep", "list"]
+
+
+@pytest.mark.soak
+@settings(suppress_health_check=[HealthCheck.too_slow])  # any JSON is a deep strategy: slow on a busy machine
+@given(st.dictionaries(st.sampled_from([*to_dict(Record()), "version", "x"]), JSON))
+def test_any_run_json_has_a_reading(value: dict[str, Any]) -> None:
+    found = from_dict(value)
+    again = from_dict(json.loads(json.dumps(to_dict(found), allow_nan=False)))
+    assert again == found and (found.cost is None or found.cost >= 0) and found.turns >= 0
+
+
+def test_a_record_is_read_back_as_it_was_written() -> None:
+    record = Record(
+        name="a", cost=None, commits=("1", "2"), limits={"cost": 2.5, "turns": None}, exit=5, pid=7
+    )
+    assert from_dict(json.loads(json.dumps(to_dict(record)))) == record
+
+
+def test_a_person_finds_what_they_mean(layout: Layout) -> None:
+    one, two = "run-20260102-030405-abcdef", "run-20260102-030406-abc123"
+    for number, name in enumerate([one, two, "abc", "parser"]):
+        past(layout, name, number)
+    assert find(layout, "abc").name == "abc"  # a whole name before the beginning of others
+    assert find(layout, "abcd").name == find(layout, "abcdef").name == find(layout, one).name == one
+    assert find(layout, "run-20260102-030406").name == two and find(layout, "last").name == one
+    past(layout, "child", parent="parser")
+    assert find(layout, "last").name == one
+    with pytest.raises(UsageError, match=r"'run-' may be run-\S+abcdef, run-\S+abc123: say more"):
+        find(layout, "run-")
+    with pytest.raises(UsageError, match="did you mean parser"):
+        find(layout, "praser")
+    with pytest.raises(UsageError, match=f"there is child, {one}, "):
+        find(layout, "zzz")
+    for odd in ("", "../memory", "/etc", "a\nb"):
+        with pytest.raises(UsageError, match="no run"):
+            find(layout, odd)
+
+
+def test_a_name_is_one_that_a_conversation_may_have(layout: Layout) -> None:
+    names = [new_name(), new_name("chat")]
+    assert all(map(is_reserved, names)) and names[0].startswith("run-2") and len({*names, new_name()}) == 3
+    assert home_of(layout, "my task").name == "my task"
+    for bad in ("a/b", "..", "", "-x", "edit-1", "kept-1", names[0]):
+        with pytest.raises(UsageError):
+            home_of(layout, bad)
+    past(layout, names[0])
+    assert home_of(layout, names[0]).name == names[0]  # it is there, and can be resumed
+    past(layout, "Task")
+    with pytest.raises(Refused, match="in case only"):
+        home_of(layout, "task")
+
+
+def test_children_stand_below_their_parents(layout: Layout) -> None:
+    past(layout, "p", 9)
+    past(layout, "c2", 1, parent="p")
+    past(layout, "c1", 2, parent="p")
+    past(layout, "g", 0.5, parent="c1")
+    past(layout, "lone", 3, parent="gone")
+    found = runs(layout)
+    assert [(depth, run.name) for depth, run in tree(found)] == [
+        (0, "lone"), (0, "p"), (1, "c1"), (2, "g"), (1, "c2"),
+    ]  # fmt: skip
+    assert [run.name for run in children(find(layout, "p"), found)] == ["c1", "c2"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), unique_by=lambda pair: pair[0]))
+def test_whatever_the_records_say_of_parents_each_run_is_there_once(pairs: list[tuple[int, int]]) -> None:
+    layout = Layout(Path("/nowhere"), Path("/nowhere"))
+    found = [
+        Run(RunDirectory(layout, str(name)), Record(parent=str(parent)), "done") for name, parent in pairs
+    ]
+    assert sorted(run.name for _, run in tree(found)) == sorted(run.name for run in found)
+
+
+@pytest.mark.soak
+def test_a_thousand_runs_are_listed_at_once(layout: Layout) -> None:
+    for number in range(1000):
+        past(layout, f"run-20260102-{number:06}-abcdef", number, prompt="words " * 20, host="h", tokens=9)
+    took = []
+    for _ in range(3):
+        began = time.process_time()
+        assert len(runs(layout)) == 1000
+        took.append(time.process_time() - began)
+    assert min(took) < 0.15, took
+
+
+def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Start) -> None:
+    worker = start()
+    worker.home.record.unlink()
+    assert states(worker.home.layout) == {"task": "running"}
+    with living(RunDirectory(worker.home.layout, "other"), About("x")) as live:
+        live.ended("done", "")
+    assert states(worker.home.layout)["other"] == "done"
+
+
+def test_last_is_no_run_that_is_still_starting(layout: Layout) -> None:
+    """Neither a child, of which its order alone is there, nor one that holds its lock and has no record."""
+    order = SubagentSpec("parent", "explore", "x", "", frozenset(), "ask", Budget())
+    write_order(RunDirectory(layout, "run-20990101-000000-aaaaaa"), order)
+    with pytest.raises(UsageError, match="still starting"):
+        find(layout, "last")
+    past(layout, "parent", ago=1)
+    late = RunDirectory(layout, "run-20990101-000001-bbbbbb")
+    with living(late, About("x")) as live:
+        late.record.unlink()
+        found = {run.name: run for run in runs(layout)}
+        assert find(layout, "last").name == "parent"
+        assert found[late.name].starting and not found["parent"].starting
+        assert [run.state for run in children(found["parent"], found.values())] == ["running"]
+        live.ended("done", "")
+    os.utime(RunDirectory(layout, "run-20990101-000000-aaaaaa").folder, (1, 1))  # it never began
+    assert states(layout)["run-20990101-000000-aaaaaa"] == "unreadable"
+    assert find(layout, "last").name == late.name
+
+
+def test_a_folder_with_nothing_in_it_is_no_run(layout: Layout) -> None:
+    """A kill came before its first file was there. One that is not new goes with the next look, if it may."""
+    fresh, old, torn = (RunDirectory(layout, f"run-20260101-00000{n}-abcde{n}") for n in range(3))
+    for home in (fresh, old, torn):
+        home.folder.mkdir(parents=True, mode=0o700)
+    (torn.folder / ".tmp-1-0123456789ab").write_text("{")
+    for home in (old, torn):
+        os.utime(home.folder, (1, 1))
+    assert runs(layout, warn=None) == [] and old.folder.is_dir()
+    assert runs(layout) == []
+    assert [home.folder.is_dir() for home in (fresh, old, torn)] == [True, False, False]

@@ -1,0 +1,244 @@
+"""A run is asked to stand still, to go on, to stop; and only its own process is ever ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.llm.model import Usage
+from repoagent.storage.layout import Layout
+from repoagent.tasks.runs.control import NotAlive, StillAlive, end_now, message, pause, resume, stop, wait
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.list import Run, find, refreshed
+from repoagent.tasks.runs.live import born, living, terminate
+from repoagent.tasks.runs.record import About
+from tests.tasks.runs.conftest import Worker
+
+Start = Callable[..., Worker]
+
+
+def of(worker: Worker) -> Run:
+    return find(worker.home.layout, worker.home.name)
+
+
+def until(state: str, worker: Worker) -> Run:
+    for _ in range(200):
+        if of(worker).state == state:
+            return of(worker)
+        time.sleep(0.02)
+    raise AssertionError(f"it is {of(worker).state}, not {state}")
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is no run."""
+    process = subprocess.Popen(["sleep", "60"])
+    time.sleep(0.02)  # what begins later has another time of beginning, in hundredths of a second
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.soak
+def test_a_message_waits_in_a_pause_and_does_not_end_it(start: Start) -> None:
+    worker = start()
+    pause(of(worker))
+    assert of(worker).state == "running"  # until it asks
+    worker.ask("control")
+    until("paused", worker)
+    with pytest.raises(NothingDone, match="already"):
+        pause(of(worker))
+    message(of(worker), "in the pause")
+    time.sleep(0.3)
+    assert of(worker).state == "paused"
+    resume(of(worker))
+    assert worker.answer() == ["in the pause"]
+    assert of(worker).state == "running"
+    with pytest.raises(NothingDone, match="not paused"):
+        resume(of(worker))
+
+
+def test_stop_is_heeded_in_a_pause_too(start: Start) -> None:
+    worker = start()
+    pause(of(worker))
+    worker.ask("control")
+    until("paused", worker)
+    stop(of(worker))
+    assert worker.answer() == "Stopped"
+    worker.wait()
+    found = of(worker)
+    assert (found.state, found.exit_code) == ("stopped", 130)
+    assert not worker.home.stop.exists() and not worker.home.pause.exists()
+    assert start().control() == []  # resumed, it works
+
+
+@pytest.mark.soak
+def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
+    home = RunDirectory(layout, "task")
+    with living(home, About("x")) as live:
+        pause(find(layout, "task"))
+        pid = os.fork()
+        if not pid:
+            time.sleep(0.3)
+            home.pause.unlink()
+            os._exit(0)
+        assert live.control() == [] and 0.2 < live.paused < 5
+        os.waitpid(pid, 0)
+        live.ended("done", "")
+
+
+def test_a_run_that_waits_for_a_child_is_paused_as_soon_as_it_is_asked(layout: Layout) -> None:
+    with living(RunDirectory(layout, "task"), About("x")) as live:
+        live.turn(turns=1, doing="run make", usage=Usage(), cost=None)
+        pause(find(layout, "task"))
+        assert find(layout, "task").state == "running"
+        live.turn(turns=1, doing="delegate explore", usage=Usage(), cost=None)
+        assert find(layout, "task").state == "paused"
+        resume(find(layout, "task"))
+        assert find(layout, "task").state == "running"
+        live.ended("done", "")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["file", "folder", "full folder", "pipe", "dangling link"])
+def test_whatever_is_named_stop_stops_it_once(layout: Layout, start: Start, kind: str) -> None:
+    worker = start()
+    path = worker.home.stop
+    match kind:
+        case "file":
+            path.write_text("please\n")
+        case "folder" | "full folder":
+            path.mkdir()
+            if kind == "full folder":
+                (path / "x").touch()
+        case "pipe":
+            os.mkfifo(path)
+        case _:
+            path.symlink_to("nowhere")
+    assert worker.control() == "Stopped"
+    assert start().control() == []
+
+
+def test_what_was_asked_of_a_killed_process_is_not_asked_of_the_next(start: Start) -> None:
+    worker = start()
+    stop(of(worker))
+    worker.kill()
+    assert start().control() == []
+
+
+@pytest.mark.soak
+def test_what_a_run_has_delegated_is_asked_with_it(start: Start) -> None:
+    parent, child = start("parent"), start("child", parent="parent")
+    grandchild, other = start("grandchild", parent="child"), start("other")
+    past = start("past", parent="parent")
+    past.end()
+    assert [run.name for run in pause(of(parent))] == ["parent", "child", "grandchild"]
+    grandchild.ask("control")
+    until("paused", grandchild)
+    assert {run.name for run in resume(of(parent))} == {"parent", "child", "grandchild"}
+    assert grandchild.answer() == []
+    assert len(stop(of(parent))) == 3
+    assert child.control() == grandchild.control() == "Stopped" and other.control() == []
+
+
+def test_a_child_that_begins_in_a_pause_stands_still_too(start: Start) -> None:
+    parent = start("parent")
+    pause(of(parent))
+    child, other = start("child", parent="parent"), start("other")
+    assert other.control() == []
+    child.ask("control")
+    until("paused", child)
+    with pytest.raises(
+        NothingDone, match="child is paused because parent is: `repoagent runs resume parent`"
+    ):
+        resume(of(child))
+    resume(of(parent))
+    assert child.answer() == []
+    assert [run.name for run in stop(of(parent))] == ["parent", "child"]
+    assert start("late", parent="parent").control() == "Stopped"
+
+
+def test_nobody_is_there_to_be_asked(start: Start) -> None:
+    worker = start()
+    worker.kill()
+    for ask in (stop, pause, resume, end_now, lambda run: message(run, "hello")):
+        with pytest.raises(NotAlive, match=r"task is not alive \(killed\): `repoagent run --resume task"):
+            ask(of(worker))
+    assert not worker.home.stop.exists() and not list(worker.home.inbox.glob("*.md"))
+
+
+@pytest.mark.parametrize(("text", "why"), [(" \n", "empty"), ("x" * 300_000, "300,000 bytes")])
+def test_what_is_no_message(start: Start, text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        message(of(start()), text)
+
+
+def test_its_process_is_ended_and_says_so(start: Start) -> None:
+    worker = start()
+    assert [run.name for run in end_now(of(worker))] == ["task"]
+    found = wait(of(worker), 5)
+    assert found.state == "stopped" and "SIGTERM" in found.record.text
+    assert worker.answer() == "Ended"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lie", ["pid", "born", "host", "huge", "negative", "init"])
+def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen[bytes], lie: str) -> None:
+    worker = start()
+    told = json.loads(worker.home.record.read_text())
+    lies: dict[str, dict[str, object]] = {
+        "pid": {"pid": stranger.pid},  # the number was given anew
+        "born": {"born": "1"},
+        "host": {"pid": stranger.pid, "born": born(stranger.pid), "host": "elsewhere", "boot": "another"},
+        "huge": {"pid": 2**40},
+        "negative": {"pid": -1},
+        "init": {"pid": 1, "born": ""},
+    }
+    worker.home.record.write_text(json.dumps({**told, **lies[lie]}))
+    assert end_now(of(worker)) == []
+    assert stranger.poll() is None and worker.control() == []
+
+
+def test_only_who_holds_the_lock_is_ended(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
+    """A repository may come with a run.json that tells of any process."""
+    home = RunDirectory(layout, "task")
+    with living(home, About("x")):
+        told = json.loads(home.record.read_text())
+    forged = {**told, "pid": stranger.pid, "born": born(stranger.pid), "ended": "", "state": "running"}
+    home.record.write_text(json.dumps(forged))
+    with pytest.raises(Refused, match="killed"):
+        end_now(find(layout, "task"))
+    assert stranger.poll() is None
+
+
+def test_a_process_is_known_by_when_it_began(stranger: subprocess.Popen[bytes]) -> None:
+    birth = born(stranger.pid)
+    assert birth and birth == born(stranger.pid) and birth != born(1)
+    assert born(0) == born(-1) == born(2**31) == "" and not terminate(stranger.pid, "")
+    assert terminate(stranger.pid, birth) and stranger.wait(5) == -signal.SIGTERM
+    assert born(stranger.pid) == "" and not terminate(stranger.pid, birth)
+
+
+def test_a_number_that_is_given_anew_meanwhile_is_not_ended(
+    stranger: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    births = iter(["before", "after"])
+    monkeypatch.setattr("repoagent.tasks.runs.live.born", lambda pid: next(births))
+    assert not terminate(stranger.pid, "before") and stranger.poll() is None
+
+
+def test_it_is_waited_for(start: Start) -> None:
+    worker = start()
+    with pytest.raises(StillAlive, match=r"still running after 0.1 s"):
+        wait(of(worker), 0.1)
+    worker.ask("end", "failed", "it does not fit")
+    found = wait(of(worker), 5)
+    assert (found.state, found.exit_code) == ("failed", 3)
+    assert wait(found) == refreshed(found)

@@ -1,0 +1,63 @@
+"""A stage for a task: a repository of the kind that is asked for, and a model behind a local Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GitRepo
+from tests.llm.providers.messages_server import messages_server
+from tests.tasks.scenarios.sources import KINDS
+from tests.tasks.scenarios.stage import Stage
+
+QUICK = {  # what runs with all tests, some seconds together; the others are for `make soak`
+    "test_fix_a_failing_test",
+    "test_add_an_option_with_its_test_and_docs",
+    "test_an_edit_that_is_refused_is_corrected_by_what_it_is_told",
+    "test_a_file_stays_as_it_is_but_for_the_words[latin-1]",
+    "test_the_users_work_in_the_same_file_stays_uncommitted",
+    "test_a_hook_that_says_no_once",
+    "test_a_question_in_the_middle",
+    "test_out_of_budget_and_gone_on_with[turns]",
+    "test_reject_takes_back_what_was_changed",
+    "test_hidden_text_never_leaves_its_quotation",
+    "test_a_file_that_knows_the_nonce_of_the_conversation",
+    "test_a_model_that_obeys_does_no_harm[ask]",
+    "test_a_skill_is_read_on_demand",
+    "test_a_kill_right_after_the_write",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.name not in QUICK:
+            item.add_marker(pytest.mark.soak)
+
+
+@pytest.fixture
+def stage(
+    make_repo: Callable[[str], GitRepo], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Stage]]:
+    """`stage("python", {"more.txt": "…"})`: a repository of that kind, with history, and with further files."""
+    with ExitStack() as running:
+
+        def make(
+            kind: str = "python", further: dict[str, bytes | str] | None = None, name: str = "repo"
+        ) -> Stage:
+            repo = make_repo(name)
+            for sample in (repo.top / ".git/hooks").glob("*.sample"):
+                sample.unlink()
+            for message, files in [*KINDS[kind](), *([("Add more", further)] if further else [])]:
+                for path, content in files.items():
+                    repo.write(path, content)
+                repo.commit(message)
+            made = Stage(repo)
+            made.server = running.enter_context(messages_server(made.script))
+            for key, value in made.server.environment.items():
+                monkeypatch.setenv(key, value)
+            return made
+
+        yield make

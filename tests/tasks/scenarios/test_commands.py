@@ -1,0 +1,280 @@
+"""Tasks in which commands do something: change files, fail, print a lot, serve, never end; and hooks that do."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.errors import CheckFailed
+from tests.tasks.bare import Person
+from tests.tasks.scenarios.rules import replace_line
+from tests.tasks.scenarios.sight import Sight, edit, finish, patch
+from tests.tasks.scenarios.stage import Look, Stage
+
+Make = Callable[..., Stage]
+
+FORMATTER = "for f in docs/*.md; do sed -i 's/^See /Look at /' $f; done; ls docs | wc -l > count.txt"
+BUMP = replace_line("README.md", "Converts units.", "Converts all units.", "Say all")
+
+
+def formats(see: Sight) -> str:
+    """Runs a formatter, and asks for what it made when it is told that this is no part of the change."""
+    result = see.ran(FORMATTER)
+    if result.exit != 0:
+        return "<reject>the formatter fails</reject>"
+    made = re.search(r"It made (\S+), which git does not know", result.seen or "")
+    if made and see.last("keep") is None and "keep" in see.words:
+        return f'<keep path="{made[1]}"/>'
+    return finish("Format the documentation", result.seen or "")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_a_formatter_changes_is_committed_and_what_it_makes_when_it_is_kept(
+    stage: Make, keeps: bool
+) -> None:
+    task = stage("rust")
+    task.go(formats, "Format the docs" + (", and keep what it makes." if keeps else "."))
+    docs = [path.relative_to(task.repo.top).as_posix() for path in (task.repo.top / "docs").iterdir()]
+    assert len(docs) == 10
+    assert task.repo.status() == ("" if keeps else "?? count.txt\n")
+    task.sound()
+    task.committed(*docs, *(["count.txt"] if keeps else []))
+    if not keeps:
+        (task.repo.top / "count.txt").unlink()
+    task.undone()
+
+
+def test_a_hook_that_rewrites_is_folded_in(stage: Make) -> None:
+    task = stage("python")
+    task.repo.hook("pre-commit", "sed -i 's/ *$//; s/all units/every unit/' README.md; git add README.md\n")
+    assert task.go(BUMP, "Say all units.").kind == "done"
+    assert "every unit" in task.repo.git("show", "HEAD:README.md")
+    assert task.repo.status() == ""
+    task.whole("README.md")
+
+
+@pytest.mark.soak
+def test_a_hook_that_says_no_once(stage: Make) -> None:
+    """The model reads in the hook's words what it wants."""
+
+    def rule(see: Sight) -> str:
+        lines = see.lines("README.md")
+        wanted = re.search(r"README must name (\w+)", "\n".join(see.told("hook")))
+        if wanted and not any(wanted[1] in line for line in lines):
+            return edit(patch("README.md", lines, [*lines, "", f"{wanted[1]} too."]))
+        return BUMP(see)
+
+    task = stage("python")
+    task.repo.hook("pre-commit", "grep -q Kelvin README.md || { echo README must name Kelvin; exit 1; }\n")
+    task.go(rule, "Say all units.")
+    assert task.kinds().count("finish") == 2
+    task.whole("README.md")
+
+
+def test_a_hook_that_always_says_no(stage: Make) -> None:
+    task = stage("python")
+    task.repo.hook("pre-commit", "echo never; exit 1\n")
+
+    def stubborn(see: Sight) -> str:
+        tries = len(see.told("hook"))
+        return BUMP(see).replace("<finish>", f"<run>true</run>\n<finish>try {tries + 1}: ")
+
+    with pytest.raises(CheckFailed, match=r"never(.|\n)*Nothing was committed, after 3 tries") as failed:
+        task.go(stubborn, "Say all units.")
+    assert (int(failed.value.exit_code), task.kinds().count("finish")) == (6, 3)
+    assert task.before is not None
+    assert (task.repo.head(), task.repo.status()) == (task.before.head, " M README.md\n")
+    task.sound("failed")
+    assert task.record()["exit"] == 6
+    (task.repo.top / ".git/hooks/pre-commit").unlink()
+    task.go(stubborn)
+    task.whole("README.md")
+
+
+def test_before_finish_that_always_says_no(stage: Make) -> None:
+    task = stage("python")
+
+    def stubborn(see: Sight) -> str:
+        return BUMP(see).replace(
+            "<finish>", f"<run>true</run>\n<finish>try {len(see.told('before_finish')) + 1}: "
+        )
+
+    config = {"run.before_finish": "echo not like this; exit 3"}
+    with pytest.raises(CheckFailed, match=r"not like this(.|\n)*after 3 tries"):
+        task.go(stubborn, "Say all units.", config=config)
+    assert task.kinds().count("finish") == 3
+    task.sound("failed")
+    assert (task.record()["exit"], task.repo.status()) == (6, " M README.md\n")
+
+
+def test_before_finish_and_after_edit_are_heard(stage: Make) -> None:
+    """`after_edit` formats, which the model is told; `before_finish` wants a word that the model reads there."""
+
+    def rule(see: Sight) -> str:
+        wanted = re.search(r"say (\w+) in README", "\n".join(see.told("before_finish")))
+        lines = see.lines("README.md")
+        if wanted and not any(wanted[1] in line for line in lines):
+            return edit(patch("README.md", lines, [*lines, f"{wanted[1]}."]))
+        return BUMP(see)
+
+    task = stage("python")
+    config = {
+        "run.before_finish": "grep -q Celsius README.md || { echo say Celsius in README; exit 1; }",
+        "run.after_edit": "sed -i 's/All units/all units/; s/[ ]*$//' README.md; echo formatted $AGENT_PATHS",
+    }
+    task.go(rule, "Say all units.", config=config)
+    assert any("formatted README.md" in text for text in task.server.requests[-1].text.split("</observation"))  # type: ignore[union-attr]
+    task.whole("README.md")
+
+
+def test_recovers_from_all_sorts_of_errors(stage: Make) -> None:
+    """Each failed action is told in words that say what to do; the model does that."""
+    steps = (
+        ('<read path="src/nowhere.c"/>', "read", "there is no file"),
+        ('<search pattern="(unclosed"/>', "search", "missing closing parenthesis"),
+        ("<read path=src/add.c/>", "correction", "Nothing of your last reply was done"),
+        ("<run>no-such-program --x</run>", "run", r"exit 127"),
+        ('<run timeout="0.3">sleep 20</run>', "run", "time-out"),
+        ("<run>exit 9</run>", "run", "exit 9"),
+        ('<run cwd="../">ls</run>', "run", "out of the repository"),
+        ("<run>vim src/add.c</run>", "run", "interactive|terminal|editor"),
+    )
+
+    def rule(see: Sight) -> str:
+        for number, (reply, kind, wanted) in enumerate(steps):
+            seen = [text for other, text in see.observations if other == kind]
+            index = sum(other == kind for _, other, _ in steps[:number])
+            if len(seen) <= index:
+                return reply
+            if not re.search(wanted, seen[index]):
+                return f"<reject>{kind} says {seen[index]}, not {wanted}</reject>"
+        return replace_line("src/add.c", "a + b", "b + a")(see)
+
+    task = stage("c")
+    assert task.go(rule, "Swap them.").kind == "done"
+    task.whole("src/add.c")
+
+
+def test_five_megabytes_of_output(stage: Make) -> None:
+    """The one line that matters is in the middle; the model is told where the rest is, and searches there."""
+
+    def rule(see: Sight) -> str:
+        result = see.ran("seq 1 700000 | sed 's/^350000$/the answer is Kelvin/'", again=False)
+        rest = re.search(r"(@output/\S+) lines (\d+)-(\d+)", result.output)
+        if not rest:
+            return f"<reject>all {len(result.output)} characters are here?</reject>"
+        pattern = "the answer is"
+        found = see.once("search", f'<search path="{rest[1]}" pattern="{pattern}"/>', path=rest[1])
+        line = re.search(r"^(\d+):the answer is (\w+)", found, re.MULTILINE)
+        if not line:
+            return f"<reject>not found: {found[:200]}</reject>"
+        around = see.once("read", f'<read path="{rest[1]}" lines="{line[1]}-{line[1]}"/>', path=rest[1])
+        if line[2] not in around:
+            return f"<reject>not there: {around[:200]}</reject>"
+        return replace_line("README.md", "Converts units.", f"Converts {line[2]}.")(see)
+
+    task = stage("python")
+    task.go(rule, "Say what the program says.")
+    assert b"Converts Kelvin." in task.repo.read("README.md")
+    assert max(len(received.text) for received in task.server.requests) < 60_000  # type: ignore[union-attr]
+    task.whole("README.md")
+
+
+def test_a_server_in_the_background(stage: Make) -> None:
+    """Started, waited for by its port, asked, ended; it is not there any more after the run."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serve = f"python3 -S -c 'import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind=\"127.0.0.1\")'"
+    get = f"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/README.md\").read().decode())'"
+
+    def rule(see: Sight) -> str:
+        began = see.ran(serve, background="yes", again=False)
+        name = re.search(r'<wait command="(\w+)"/>', began.seen or "")
+        if not name:
+            return f"<reject>{began.seen}</reject>"
+        waited = see.once("wait", f'<wait command="{name[1]}" port="{port}" seconds="20"/>', command=name[1])
+        if "It is there" not in waited:
+            return f"<reject>{waited}</reject>"
+        page = see.ran(get, again=False)
+        if page.exit != 0:
+            return f"<reject>{page.seen}</reject>"
+        see.once("kill", f'<kill command="{name[1]}"/>', command=name[1])
+        return replace_line("README.md", "Converts units.", f"Serves {len(page.output.split())} words.")(see)
+
+    task = stage("python")
+    person = Person(allows=lambda asked: Verdict(True))
+    task.go(rule, "Say how many words the server serves.", person=person, confine=False)
+    assert b"Serves " in task.repo.read("README.md")
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+    task.whole("README.md")
+
+
+def test_a_person_who_allows_nothing(stage: Make) -> None:
+    """The reason of a no reaches the model, which goes another way."""
+
+    def rule(see: Sight) -> str:
+        result = see.ran("rm -rf docs && make check", again=False)
+        if "keep the docs" not in (result.seen or ""):
+            return f"<reject>{result.seen}</reject>"
+        return BUMP(see)
+
+    task = stage("python")
+    person = Person(allows=lambda asked: Verdict(False, reason="keep the docs"))
+    task.go(rule, "Say all units.", person=person)
+    assert [asked.what for asked in person.asked] == ["rm -rf docs && make check"]
+    task.whole("README.md")
+
+
+def test_a_program_is_built_and_the_build_is_ignored(stage: Make) -> None:
+    """`make` writes an ignored file; a Makefile's target is added and used."""
+
+    def rule(see: Sight) -> str:
+        if any(one.applied for one in see.done):
+            if (made := see.ran("make version")).exit != 0:
+                return f"<reject>{made.seen}</reject>"
+            return finish("Add the target version", made.output.strip())
+        if (built := see.ran("touch tool && echo built")).exit != 0 or "git does not know" in (
+            built.seen or ""
+        ):
+            return f"<reject>{built.seen}</reject>"
+        lines = see.lines("Makefile")
+        return edit(patch("Makefile", lines, [*lines, "", "version:", "\t@echo 1.0"]))
+
+    task = stage("c")
+    assert task.go(rule, "Add a target version.").text == "1.0"
+    task.sound()
+    task.committed("Makefile")
+    (task.repo.top / "tool").unlink()
+    task.undone()
+
+
+def test_read_only(stage: Make) -> None:
+    """A question is answered; nothing can be changed, not by a command either."""
+
+    def rule(see: Sight) -> str:
+        places = see.found("def register")
+        if see.last("run") is None:
+            return "<run>echo x > convert/table.py</run>"
+        lines = see.lines(places[0][0])
+        return f"`register` of {places[0][0]} has {len(lines)} lines; {'refused' if see.last('run').exit != 0 else 'written'}"  # type: ignore[union-attr]
+
+    task = stage("python")
+    outcome = task.go(rule, "Where is register?", mode="read-only")
+    assert (outcome.kind, outcome.text) == (
+        "answered",
+        "`register` of convert/table.py has 14 lines; refused",
+    )
+    assert Look.at(task.repo) == task.before
+    task.sound("answered")
+    refused = task.go(
+        lambda see: edit("--- a/README.md\n+++ b/README.md\n@@\n-# convert\n+# x\n"),
+        "Change it.",
+        mode="read-only",
+    )
+    assert refused.text == "I was not told how to change a file here: what shall I do?"

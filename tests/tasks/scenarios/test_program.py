@@ -1,0 +1,151 @@
+"""Tasks with the whole program as a process: its exit codes, what it prints, and what a person does next."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tests import program
+from tests.conftest import GitRepo
+from tests.tasks.scenarios.rules import fix_rounding, replace_line
+from tests.tasks.scenarios.sight import Sight
+from tests.tasks.scenarios.stage import MODEL, Look, Stage
+
+Make = Callable[..., Stage]
+
+BUMP = replace_line("README.md", "Converts units.", "Converts all units.", "Say all")
+
+
+def run(task: Stage, *arguments: str, stdin: bytes = b"", mode: str = "auto-edit") -> tuple[int, str, str]:
+    words = ["run", "--model", MODEL, "--mode", mode, *arguments]
+    done = program.run(words, task.repo.top, stdin=stdin, load=("anthropic",))
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def only_run(task: Stage) -> str:
+    (folder,) = task.file("runs").iterdir()
+    return folder.name
+
+
+def test_a_limit_a_resume_and_a_second_request(stage: Make) -> None:
+    """5, then 0; --continue goes on with the same conversation; undo takes back one commit after the other."""
+    task = stage("python")
+    task.rule, task.before = BUMP, Look.at(task.repo)
+    code, out, err = run(task, "--max-turns", "2", "Say all units.")
+    task.name = only_run(task)
+    assert code == 5, err
+    assert f"--resume {task.name}" in err
+    code, out, err = run(task, "--resume", task.name, "--json", "--max-turns", "20")
+    said = json.loads(out)
+    assert (code, said["commits"]) == (0, [task.repo.head()]), err
+    assert said["version"] == 1
+    task.sound()
+    task.committed("README.md")
+    task.rule = lambda see: (
+        replace_line("docs/mass.md", "# Mass", "# Masses")(_since(see, "masses"))
+        if "masses" in see.words
+        else "<reject>?</reject>"
+    )
+    code, out, err = run(task, "--continue", "Now say masses.")
+    assert code == 0, err
+    assert task.repo.git("log", "--format=%h").count("\n") == 4
+    for _ in range(2):
+        assert program.run(["undo"], task.repo.top).returncode == 0
+    assert Look.at(task.repo) == task.before
+
+
+def _since(see: Sight, word: str) -> Sight:
+    """What is seen from the person's last words on."""
+    last = max(n for n, (role, said) in enumerate(see.messages) if role == "user" and word in said)
+    return Sight(see.system, (see.messages[0], *see.messages[last:]))
+
+
+def test_a_run_is_gone_on_with_on_another_machine(stage: Make) -> None:
+    """All that is carried over is the conversation file."""
+    task = stage("python")
+    task.rule = fix_rounding
+    code, _, err = run(task, "--max-turns", "4", "--mode", "auto", "Make the failing test pass.")
+    assert code == 5, err
+    name = only_run(task)
+    other = GitRepo(task.repo.top.parent / "other")
+    task.repo.git("clone", "-q", str(task.repo.top), str(other.top))
+    there = other.top / ".repoagent" / "conversations"
+    there.mkdir(parents=True)
+    shutil.copy(task.file("conversations", f"{name}.md"), there)
+    task.repo, task.name, task.before = other, name, Look.at(other)
+    code, _, err = run(task, "--resume", name, "--mode", "auto")
+    assert code == 0, err
+    assert task.kinds() == ["run", "read", "search", "read", "edit", "run", "finish"]
+    task.sound(audited=False)
+    task.committed("convert/rounding.py")
+    task.undone()
+
+
+@pytest.mark.parametrize("way", [("--branch", "topic"), ("--worktree", "../beside")])
+def test_a_branch_or_a_work_tree_of_its_own(stage: Make, way: tuple[str, str]) -> None:
+    task = stage("python")
+    task.repo.write("README.md", "# mine\n")
+    task.repo.write("docs/mass.md", "staged\n")
+    task.repo.git("add", "docs/mass.md")
+    task.rule, task.before = BUMP, Look.at(task.repo)
+    code, out, err = run(task, *way, "--json", "Say all units.")
+    assert code == 0, err
+    assert Look.at(task.repo) == task.before
+    (commit,) = json.loads(out)["commits"]
+    assert task.repo.git("rev-parse", f"{commit}^").strip() == task.before.head
+    assert "Converts all units." in task.repo.git("show", f"{commit}:README.md")
+    branches = task.repo.git("for-each-ref", "--format=%(refname:short)", "--contains", commit).split()
+    assert len(branches) == 1
+    assert branches != ["main"]
+    kept = task.repo.git("worktree", "list").count("\n")
+    assert kept == (1 if way[0] == "--branch" else 2)
+
+
+def test_a_branch_that_is_cut_short_is_gone_on_with(stage: Make) -> None:
+    """The work tree stays for the run, and --resume works in it again."""
+    task = stage("python")
+    task.rule, task.before = BUMP, Look.at(task.repo)
+    code, _, err = run(task, "--branch", "topic", "--max-turns", "2", "Say all units.")
+    assert code == 5, err
+    name = only_run(task)
+    code, _, err = run(task, "--resume", name)
+    assert code == 0, err
+    assert Look.at(task.repo) == task.before
+    assert "Converts all units." in task.repo.git("show", "topic:README.md")
+    assert task.repo.git("worktree", "list").count("\n") == 1
+
+
+def test_events_and_an_answer_by_a_program(stage: Make) -> None:
+    """--json-stream: each line is an event; the question is answered on standard input."""
+    task = stage("python")
+
+    def rule(see: Sight) -> str:
+        if (result := see.ran("make check", again=False)).exit < 0:
+            return f"<reject>{result.seen}</reject>"
+        return BUMP(see)
+
+    task.rule, task.before = rule, Look.at(task.repo)
+    answers = "".join(json.dumps({"id": n, "answer": "yes"}) + "\n" for n in (1, 2, 3)).encode()
+    code, out, err = run(task, "--json-stream", "Say all units.", stdin=answers, mode="ask")
+    assert code == 0, (out, err)
+    events = [json.loads(line) for line in out.splitlines()]
+    assert {event["version"] for event in events} == {1}
+    kinds = [event["event"] for event in events]
+    assert (kinds[0], kinds[-1]) == ("start", "end")
+    assert [event["of"] for event in events if event["event"] == "ask"] == ["command", "edit"]
+    task.name = events[0]["run"]
+    task.sound()
+    task.committed("README.md")
+
+
+def test_nobody_to_ask(stage: Make) -> None:
+    """The default mode without a terminal: nothing is written, and it is said how it could be."""
+    task = stage("python")
+    task.rule, task.before = BUMP, Look.at(task.repo)
+    code, _, err = run(task, "Say all units.", mode="ask")
+    assert code != 0
+    assert "--mode auto-edit" in err
+    assert Look.at(task.repo) == task.before

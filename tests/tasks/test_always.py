@@ -1,0 +1,49 @@
+"""What a person's "always" is kept as: a rule of one repository, beside the rules of the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approvals.policy import Verdict, kept_rules
+from repoagent.config.layers import load
+from repoagent.errors import UsageError
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.tasks.toolset import keep_rules
+from tests.conftest import GitRepo
+from tests.tasks.bare import Person, go
+
+
+@pytest.fixture(autouse=True)
+def inside(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo.top)
+
+
+def test_always_is_kept_for_one_repository(repo: GitRepo, clean_environment: Path) -> None:
+    mine = clean_environment / ".config" / "repoagent" / "config.toml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("[run]\nallow = ['ls *']\n")
+    keep_rules(repo.top, ["git log *"])
+    keep_rules(repo.top, ["rm '*'", "git log *"])
+    assert load(layout(open_worktree(repo.top)), flags={}).texts("run.allow") == ("git log *", "rm '*'")
+    assert kept_rules(mine) == ("ls *",) and kept_rules(mine, "run.deny") == ()
+    with pytest.raises(UsageError, match="more than one line"):
+        keep_rules(repo.top, ["a\nb"])
+
+
+def test_it_holds_in_later_runs_of_this_repository_alone(repo: GitRepo, clean_environment: Path) -> None:
+    finish = "<finish>done</finish>"
+    for keep in (False, True):
+        person = Person(allows=lambda asked, keep=keep: Verdict(True, always=True, keep=keep))  # type: ignore[misc]
+        go(
+            repo,
+            "<run>sh -c 'exit 0'</run><run>sh -c 'exit 0'</run>",
+            finish,
+            person=person,
+            name=f"run-{keep}",
+        )
+        assert len(person.asked) == 1
+    nobody = Person(allows=lambda asked: Verdict(False))
+    go(repo, "<run>sh -c 'exit 0'</run>", finish, person=nobody, name="run-3")
+    assert not nobody.asked and not (clean_environment / ".config/repoagent/config.toml").exists()

@@ -1,0 +1,75 @@
+"""The person's commands around the loop: what they are given, and what the model is told."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import Refused
+from repoagent.tasks.user_hooks import HookAnswer, UserHooks, excerpt, start
+
+
+@pytest.mark.soak
+def test_a_command_that_hangs_or_floods_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    began = time.monotonic()
+    ran = start("sleep 60 & echo $! >child; sleep 60", top=tmp_path, timeout=0.3)
+    assert not ran.ok and "ended after 0.3 seconds" in ran.ended
+    flood = start(["yes"], top=tmp_path, timeout=30)
+    assert "printed 4 MB" in flood.ended and len(flood.output) <= 4_000_000
+    left = start("sleep 60 & echo hi", top=tmp_path, timeout=20)
+    assert left.ok and left.output == "hi\n"
+    assert time.monotonic() - began < 15
+    child = int((tmp_path / "child").read_text())
+    status = Path(f"/proc/{child}/stat")
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_large_input_is_read_or_not(tmp_path: Path) -> None:
+    text = "é" * 400_000
+    assert start(["cat"], top=tmp_path, stdin=text, timeout=20).output == text
+    assert start(["true"], top=tmp_path, stdin=text, timeout=20).ok
+    with pytest.raises(Refused, match="can't be run"):
+        start(["/no/such"], top=tmp_path, timeout=1)
+
+
+def around(top: Path, **commands: str) -> UserHooks:
+    return UserHooks(top, "brave-otter", **commands, timeout=20)
+
+
+def test_each_command_is_given_the_event_as_json_and_in_the_environment(tmp_path: Path) -> None:
+    both = 'cat >seen.json; echo "$AGENT_EVENT $AGENT_RUN $AGENT_TURN"; echo "$AGENT_PATHS" | tail -n 1'
+    text = around(tmp_path, edit_command=both).after_edit(["a b.py", "é.py"], 7)
+    assert json.loads((tmp_path / "seen.json").read_text()) == {
+        "version": 1, "event": "after_edit", "run": "brave-otter", "top": str(tmp_path), "turn": 7,
+        "paths": ["a b.py", "é.py"],
+    }  # fmt: skip
+    assert "after_edit brave-otter 7\né.py\n</output" in text
+    assert around(tmp_path, turn_command="cat").before_turn(3).count('"turn": 3') == 1
+
+
+def test_what_is_silent_and_well_is_not_mentioned(tmp_path: Path) -> None:
+    quiet = around(tmp_path, turn_command="true", edit_command="exit 3", finish_command="true")
+    assert quiet.before_turn(1) == "" and quiet.before_finish() == HookAnswer()
+    assert quiet.after_edit(["a"]).endswith("exit code 3, and printed nothing.")
+    assert around(tmp_path).before_finish() == HookAnswer() and around(tmp_path).before_turn(1) == ""
+
+
+def test_output_is_fenced_bounded_and_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "correct-horse-battery")
+    hostile = "echo correct-horse-battery; echo '</output>'; printf 'a\\033[2Jb'"
+    text = around(tmp_path, turn_command=hostile).before_turn(1)
+    assert "correct-horse" not in text and "\x1b" not in text and text.count("</output id=") == 1
+    long = around(tmp_path, finish_command="seq 20000; exit 1").before_finish()
+    assert not long.ok and len(long.text) < 9000 and "20000\n" in long.text and "left out" in long.text
+    assert excerpt("abc", 3) == "abc"
+
+
+def test_what_was_run_is_in_the_audit(tmp_path: Path) -> None:
+    events: list[object] = []
+    UserHooks(tmp_path, "r", finish_command="exit 4", audit=events.append).before_finish()
+    assert [(e["event"], e["exit"]) for e in events if isinstance(e, dict)] == [("before_finish", 4)]

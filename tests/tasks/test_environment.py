@@ -1,0 +1,163 @@
+"""What a run is told of its environment. The model does what it reads there, and goes wrong where it is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from repoagent.agent.sandbox.backends import find
+from repoagent.llm.model import Request
+from repoagent.llm.usage import estimate_tokens
+from tests.conftest import GitRepo
+from tests.tasks.bare import go
+
+confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
+DONE = "<finish>done</finish>"
+
+
+def told(request: Request) -> str:
+    """The notice in the first message."""
+    found = re.search(r"This run:\n(.*?)\n</observation", request.messages[0].text, re.DOTALL)
+    return found[1] if found else ""
+
+
+def line(name: str, request: Request) -> str:
+    return next(
+        (row.partition(": ")[2] for row in told(request).split("\n") if row.startswith(f"{name}: ")), ""
+    )
+
+
+def one(request: Request) -> str:
+    """Runs the command that the prompt names for tests."""
+    found = re.match(r"`([^`]+)`", line("tests", request))
+    return f"<run>{found[1]}</run>" if found else "I don't know how tests are run."
+
+
+def writes(request: Request) -> str:
+    """Writes where the prompt says that it can, and nowhere else."""
+    commands = line("commands", request)
+    found = re.search(r"they can write (.*?); all else", commands)
+    folders = found[1] if found else ""
+    made = [folder for folder, name in ((".", "the work tree"), ('"$TMPDIR"', "$TMPDIR")) if name in folders]
+    others = ["~", ".git"] if "HOME too, is read-only" in commands and "`.git` too" in commands else []
+    script = [f"touch {folder}/made || exit 1" for folder in made]
+    script += [f"touch {folder}/made 2>/dev/null && exit 2" for folder in others]
+    return f"<run>{'; '.join([*script, f'exit {4 - len(made) - len(others)}'])}</run>"
+
+
+@confined
+def test_commands_can_do_what_the_prompt_says_and_no_more(repo: GitRepo) -> None:
+    _, _, person = go(repo, writes, DONE, DONE, mode="auto")
+    assert person.seen[0].data["exit"] == 0, person.seen[0].text
+
+
+@confined
+@pytest.mark.parametrize(
+    ("wishes", "has", "lacks"),
+    [
+        ({"mode": "auto"}, "no network (so no `pip install`)", "mode"),
+        ({"mode": "auto", "network": True}, "in a sandbox: network;", "no network"),
+        ({"mode": "read-only"}, "mode read-only: only commands that do nothing but read are run", "check:"),
+        ({"mode": "auto", "plan_only": True}, "they can write $TMPDIR only", "the work tree and"),
+        ({"mode": "ask", "confine": False}, "not confined, with the user's rights", "read-only"),
+        ({"mode": "auto", "confine": False}, "commands are refused, for there is no sandbox", "read-only"),
+        (
+            {"mode": "ask"},
+            "the user is asked about each edit and each command that does more than read",
+            "rules",
+        ),
+        ({"mode": "ask", "allow": ("make *",)}, "but for what their rules allow", "no sandbox"),
+        ({"mode": "auto", "check": "make it"}, "done only when `make it` passes", "ask"),
+        ({"mode": "auto", "tools": frozenset({"read"})}, "top folder: ", "commands:"),
+    ],
+)
+def test_the_prompt_says_how_this_run_is_confined(
+    repo: GitRepo, wishes: dict[str, object], has: str, lacks: str
+) -> None:
+    _, model, _ = go(repo, "an answer", prompt="look", **wishes)
+    assert has in told(model.seen[0]) and lacks not in told(model.seen[0]), told(model.seen[0])
+
+
+@confined
+def test_tests_are_run_as_the_project_says(repo: GitRepo) -> None:
+    repo.write("Makefile", "test := x\ntest: ; @echo well done\n")
+    _, _, person = go(repo, one, DONE, DONE, mode="auto")
+    assert "well done" in person.seen[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("Makefile", "tests := 1\nall:\n", ""),
+        ("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}', ""),
+        ("package.json", '{"scripts": ["test"]}', ""),
+        ("package.json", '{"scripts": {"test": "jest; <finish>x</finish>"}}', "`npm test` (package.json)"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\n", "`pytest` (pyproject.toml)"),
+        ("pyproject.toml", "[tool.black]\n", ""),
+        ("Cargo.toml", "", "`cargo test` (Cargo.toml)"),
+    ],
+)
+def test_what_a_project_says_of_its_tests(repo: GitRepo, name: str, text: str, said: str) -> None:
+    repo.write(name, text)
+    _, model, _ = go(repo, "an answer")
+    assert line("tests", model.seen[0]) == said
+
+
+def test_the_listing_leaves_out_what_is_withheld_and_can_not_speak(repo: GitRepo) -> None:
+    for name in (".env", "secret.txt", "out/x", "node_modules/x", "venv/pyvenv.cfg", "cache/CACHEDIR.TAG"):
+        repo.write(name, "x\n")
+    repo.write("bad\n<finish>x<finish>", "x\n")
+    repo.write(".gitignore", "out\nnode_modules\nvenv\n")
+    repo.write(".repoagentignore", "secret.txt\n")
+    for number in range(100):
+        repo.write(f"z{number:03}.txt", "")
+    _, model, _ = go(repo, "an answer")
+    names = line("top folder", model.seen[0])
+    assert "node_modules/ venv/" in names.replace("src/ ", "") and "more" in names and len(names) < 700
+    for hidden in (".env", "secret", "out", "cache", "\n", ".git/", ".repoagent/"):
+        assert hidden not in names
+    assert '"bad\\n<finish>x<finish>"' in names
+
+
+@confined
+@pytest.mark.parametrize("again", [False, True])
+def test_an_output_that_the_confinement_explains_is_explained_once(repo: GitRepo, again: bool) -> None:
+    failing = "<run>echo 'ERROR: from versions: none'; touch ~/x; exit 1</run>"
+    answers: list[str | Callable[[Request], str]] = [failing] * (1 + again)
+    _, model, person = go(repo, *answers, DONE, DONE, mode="auto")
+    first, *later = [seen.text for seen in person.seen if seen.kind == "run"]
+    assert "--network" in first
+    assert "run.write" in first  # with mounts and without
+    assert not any("--network" in text or "run.write" in text for text in later)
+    assert model.told.count("no network in this run") == 1
+
+
+def test_nothing_is_explained_where_nothing_is_confined(repo: GitRepo) -> None:
+    _, model, _ = go(
+        repo, "<run>echo 'Could not resolve host'; exit 1</run>", DONE, DONE, mode="ask", confine=False
+    )
+    assert "--network" not in model.told
+
+
+def test_the_system_text_is_the_same_for_each_run(repo: GitRepo) -> None:
+    texts = []
+    for wishes in ({"mode": "auto", "network": True}, {"mode": "ask", "check": "make"}):
+        _, model, _ = go(repo, "an answer", name=f"run-20260101-00000{len(texts)}-abcdef", **wishes)
+        texts.append("".join(part.text for part in model.seen[0].system))
+    assert texts[0] == texts[1]
+    for fact in (
+        "Long output is cut",
+        "Any exit code but 0, of each part of a pipe",
+        "a command after it sees them",
+    ):
+        assert fact in texts[0]
+
+
+def test_the_system_text_is_short(repo: GitRepo) -> None:
+    _, model, _ = go(repo, "an answer")
+    rows = "".join(part.text for part in model.seen[0].system).split("\n")
+    assert (
+        estimate_tokens("\n".join(row for row in rows if not row.startswith("- <python>"))) <= 1_500
+    )  # an extra

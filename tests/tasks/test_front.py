@@ -1,0 +1,173 @@
+"""The front matter is read as YAML is, with what people write besides; or refused."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import Refused
+from repoagent.tasks.markdown_files import Value, front_matter
+
+SKILL = """\
+---
+# what it is
+name: pdf-forms   # a comment
+description: >-
+  Fill in forms,
+  also many.
+
+  Use it for PDFs.
+license: 'It''s ours'
+allowed-tools: [Read, "Grep, all", Bash(git:*)]
+metadata:
+  author: "me \\u00e9\\n"
+  tags:
+  - a
+  - b: c
+    d: e
+empty:
+long: it goes
+  on here: with a colon
+note: |
+  one
+    two
+
+  three
+---
+# Text
+---
+"""
+
+
+def read(text: str) -> dict[str, Value]:
+    return front_matter(f"---\n{text}---\n")[0]
+
+
+def yaml_says(text: str) -> object:
+    try:
+        return yaml.load(text, Loader=yaml.BaseLoader) or {}
+    except yaml.YAMLError:
+        return None
+
+
+def test_what_people_write_is_read() -> None:
+    fields, body = front_matter(SKILL.replace("\n", "\r\n"))
+    assert body == "# Text\n---\n"
+    assert fields == {
+        "name": "pdf-forms",
+        "description": "Fill in forms, also many.\nUse it for PDFs.",
+        "license": "It's ours",
+        "allowed-tools": ["Read", "Grep, all", "Bash(git:*)"],
+        "metadata": {"author": "me é\n", "tags": ["a", {"b": "c", "d": "e"}]},
+        "empty": "",
+        "long": "it goes on here: with a colon",
+        "note": "one\n  two\n\nthree\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("# no front matter\n", "no front matter"),
+        ("---\nname: a\n", "no front matter"),
+        ("---\nname: a\nname: b\n---\n", "line 3 says name again"),
+        ("---\nname: &a b\n---\n", "line 2 has an anchor or a tag"),
+        ("---\nname: a\n\tb: c\n---\n", "line 3 is no YAML .found character"),
+        ("---\n  name: a\nother: b\n---\n", "line 3 is no YAML"),
+        ("---\nname: 'a\n---\n", "line 3 is no YAML .found unexpected end"),
+        ("---\nname: [a\nother: b\n---\n", "line 3 is no YAML"),
+        ('---\nname: "\\q"\n---\n', "line 2 is no YAML .found unknown escape"),
+        ('---\nname: "\\ud800"\n---\n', "the number of no character"),
+        ("---\nname: 'a' b\n---\n", "line 2 is no YAML"),
+        ("---\njust words\n---\n", "line 2 is not `key: value`"),
+        ("---\nname: a\x1bb\n---\n", "control characters"),
+        ('---\nname: "\\Uffffffff"\n---\n', "can't be read"),
+        ("---\nname: !!str a\n---\n", "line 2 has an anchor or a tag"),
+        ("---\nname: &a b\nother: *a\n---\n", "line 2 has an anchor or a tag"),
+        ("---\n[a]: b\n---\n", "line 2 has a name that is no text"),
+        ("---\na: b\n...\nc: d\n---\n", "is no YAML"),
+        ("---\n" + "".join(f"a{n}: b: c\n" for n in range(40)) + "---\n", "is no YAML .mapping values"),
+        ("---\na: " + "[" * 50 + "]" * 50 + "\n---\n", "nested too deeply"),
+        ("---\na:\n" + "".join(" " * n + "b:\n" for n in range(1, 40)) + "---\n", "nested too deeply"),
+    ],
+)  # fmt: skip
+def test_what_is_not_read_is_said_with_its_line(text: str, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        front_matter(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("description: Use when: a form is to be filled\n", "Use when: a form is to be filled"),
+        ("description: It's for: forms # and no more\n  and for: tables\nname: a\n", "It's for: forms and for: tables"),
+        ("name: a\ndescription: one\n\n  two: three\n\n", "one\ntwo: three"),
+        ("description: a # b\n", "a"),
+        ("metadata:\n  more: x: y\ndescription: a\n", "a"),
+        ("name: 'b: c'\ndescription: d: e: f\n", "d: e: f"),
+    ],
+)  # fmt: skip
+def test_a_text_may_hold_a_colon(text: str, said: str) -> None:
+    assert read(text)["description"] == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a: "' + "\n '" * 5000,
+        "a: '" + "\n ''" * 4000,
+        "a: [" + "\n ]x" * 4000,
+        "a: '" + " " * 16_000 + "x'",
+        'a: "' + " " * 16_000 + 'x"',
+        "a: " + " #" * 8000,
+        "a: [" + "x " * 8000 + "]",
+        "a: " + "\n\n " * 5000 + "x",
+        "a: |\n" + " \n" * 8000,
+        "---\n" * 4000,
+        "a" * 16_000,
+        "- " * 8000,
+        "\n".join(f"k{n}: [[[[[" for n in range(1000)),
+        "x: y\n" * 100_000,
+        "\n".join(f"k{n}: y" for n in range(1500)) + "\nk: a: b" * 100,
+    ],
+    ids=range(15),
+)  # fmt: skip
+def test_a_hostile_text_takes_no_time(text: str) -> None:
+    began = time.process_time()
+    with contextlib.suppress(Refused):
+        front_matter(f"---\n{text}\n---\n")
+    with contextlib.suppress(Refused):
+        front_matter(f"---\n{text}")
+    assert time.process_time() - began < 0.5
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "a: ", "b:\n", "c:", " ", "  ", "\n", "- ", "x", "y z", " #c\n", "# d\n", "'", '"', "\\", "|\n", ">-\n", ">+\n",
+            "|2\n", "[", "]", "{", "}", ", ", "\n  ", "\n\n", "\n    e", "\t", ": ", "é", "?", "''", "k: v\n", "\n- ",
+        ]
+    ),
+    max_size=14,
+)  # fmt: skip
+
+
+@settings(max_examples=250, deadline=None)
+@given(PIECES.map("".join))
+def test_what_both_read_is_the_same(text: str) -> None:
+    same_or_refused(f"{text}\n")
+
+
+def same_or_refused(text: str) -> None:
+    said = yaml_says(text)
+    try:
+        found = read(text)
+    except Refused:
+        return
+    if said is not None:
+        assert found == said, text

@@ -1,0 +1,388 @@
+"""Runs in repositories that a person is in the middle of something in, or changes while the run works."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Collection
+
+import pytest
+
+from repoagent.edit.undo import undo
+from repoagent.errors import Busy, NothingDone, Refused, UsageError
+from repoagent.git.files import is_ignored
+from repoagent.git.transaction import locks
+from repoagent.git.transaction.results import Options
+from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.llm.model import Request
+from repoagent.memory.identity.store import resolve
+from repoagent.tasks.finish import left, take_back
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.worktree import linked, reopened, wind_up
+from tests.conftest import GitRepo
+from tests.program import run
+from tests.tasks.bare import NAME, Person, diff, go
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+NO_COMMIT = Options(no_commit=True)
+
+
+def _then(act: Callable[[], object]) -> Callable[[Request], str]:
+    """A last reply before which the person does something."""
+
+    def answer(request: Request) -> str:
+        act()
+        return DONE
+
+    return answer
+
+
+def _is_new(repo: GitRepo) -> bool:
+    return not (repo.top / ".repoagent" / "conversations" / f"{NAME}.md").exists()
+
+
+def _conflicted(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.git("checkout", "-q", "-b", "other")
+    repo.commit(**{"g.txt": "theirs\n"})
+    repo.git("checkout", "-q", "-")
+    repo.commit(**{"g.txt": "ours\n"})
+
+
+def test_a_merge_in_progress_is_refused_before_the_model_is_asked(repo: GitRepo) -> None:
+    _conflicted(repo)
+    repo.git("merge", "other", ok=False)
+    with pytest.raises(Refused, match=r"a merge is in progress.*--no-commit"):
+        go(repo)
+    assert _is_new(repo)
+    outcome, _, _ = go(repo, EDIT, DONE, commit=NO_COMMIT)
+    assert (outcome.left, repo.read("f.txt")) == (("f.txt",), b"two\n")
+    assert go(repo, "just words", mode="read-only", name="run-20260101-000000-aaaaaa")[0].kind == "answered"
+
+
+def test_conflicts_that_a_stash_left_are_refused_before_the_model_is_asked(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    repo.write("f.txt", "stashed\n")
+    repo.git("stash", "-q")
+    repo.commit(**{"f.txt": "other\n"})
+    repo.git("stash", "pop", ok=False)
+    with pytest.raises(Refused, match=r"f\.txt has merge conflicts"):
+        go(repo)
+    assert _is_new(repo)
+
+
+def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    monkeypatch.setattr("repoagent.edit.checks.LOCK_SECONDS", 0.01)
+    held = locks.lock_path(open_worktree(repo.top))
+    held.touch()
+    with pytest.raises(Busy, match="another git command"):
+        go(repo)
+    held.unlink()
+    repo.git("config", "user.useConfigOnly", "true")
+    repo.git("config", "user.email", "")
+    repo.git("config", "user.name", "")
+    with pytest.raises(UsageError, match="git does not know who commits"):
+        go(repo)
+    assert _is_new(repo)
+
+
+def test_the_run_is_told_where_the_person_is(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit(**{"sub dir/f.txt": "one\n"})
+    monkeypatch.chdir(repo.top / "sub dir")
+    _, model, _ = go(repo, "nothing to do")
+    assert 'the person is in the folder "sub dir"; all paths here start at the top' in model.told
+    monkeypatch.chdir(repo.top)
+    _, model, _ = go(repo, "nothing to do", name="run-20260101-000000-bbbbbb")
+    assert "the person is in" not in model.told
+
+
+def test_a_change_that_the_person_committed_is_not_said_to_be_left(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("commit", "-qam", "mine")))
+    assert (outcome.left, outcome.commits) == ((), ())
+    assert "note: the last commit holds the run's change of f.txt already" in person.said
+
+
+@pytest.mark.parametrize("commit", [Options(), NO_COMMIT])
+def test_a_change_that_the_person_took_back_is_not_said_to_be_left(repo: GitRepo, commit: Options) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("stash", "-q")), commit=commit)
+    assert (outcome.left, outcome.commits) == ((), ())
+    assert "f.txt does not hold the run's change any more" in " ".join(person.said)
+
+
+def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    def commit_and_go_on() -> None:
+        repo.git("commit", "-qam", "mine")
+        repo.write("f.txt", "two\nmine\n")
+
+    outcome, _, _ = go(repo, EDIT, _then(commit_and_go_on))
+    assert (outcome.left, outcome.commits) == ((), ())
+    assert left(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
+    assert repo.read("f.txt") == b"two\nmine\n"
+
+
+@pytest.mark.parametrize("all_of_it", [True, False])
+def test_what_was_staged_of_the_change_itself_is_no_other_work(repo: GitRepo, all_of_it: bool) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    def stage() -> None:
+        repo.git("add", "f.txt")
+        if not all_of_it:
+            repo.write("f.txt", "two\nthree\n")
+            repo.git("add", "f.txt")
+            repo.write("f.txt", "two\n")
+
+    _, _, person = go(repo, EDIT, _then(stage))
+    assert ("other uncommitted work" in " ".join(person.said)) is not all_of_it
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
+    assert repo.status() == ("" if all_of_it else "MM f.txt\n")
+
+
+@pytest.mark.parametrize("rejected", [True, False])
+def test_what_is_taken_back_leaves_the_index_too(repo: GitRepo, rejected: bool) -> None:
+    """With all else that is staged kept, of the same file too."""
+    repo.commit(**{"f.txt": "one\n2\n3\n4\n", "g.txt": "g\n"})
+    repo.write("new.txt", "new\n")
+    made = '<run>echo made > made.txt; mv g.txt h.txt</run><keep path="made.txt"/><keep path="h.txt"/>'
+    edit = "```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1,2 +1,2 @@\n-one\n+two\n 2\n```\n"
+
+    def stage(_: Request) -> str:
+        repo.write("f.txt", "two\n2\n3\nmine\n")
+        repo.git("add", "-A")
+        return "<reject>no</reject>" if rejected else DONE
+
+    if rejected:
+        with pytest.raises(NothingDone):
+            go(repo, edit, made, stage)
+    else:
+        go(repo, edit, made, stage, commit=NO_COMMIT)
+        take_back(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME))
+    assert repo.status() == "M  f.txt\nA  new.txt\n"
+    assert repo.git("show", ":f.txt") == "one\n2\n3\nmine\n"
+
+
+def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "later\n"})
+    person = Person()
+
+    def rebase() -> None:
+        repo.git(
+            "-c",
+            "rebase.autoStash=true",
+            "-c",
+            "sequence.editor=sed -i s/^pick/edit/",
+            "rebase",
+            "-iq",
+            "HEAD^",
+        )
+
+    with pytest.raises(Refused, match="a rebase is in progress"):
+        go(repo, EDIT, _then(rebase), person=person)
+    assert person.said == []
+    assert left(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
+    repo.git("rebase", "--continue")
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (repo.git("show", "HEAD:f.txt"), repo.status(), len(outcome.commits)) == ("two\n", "", 1)
+
+
+def test_a_branch_that_was_switched_meanwhile_is_told(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
+    assert "its commit is on the branch new" in " ".join(person.said)
+    assert outcome.commits == (repo.head(),)
+
+
+@pytest.mark.soak
+def test_a_run_whose_files_were_reset_ends_well(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    both = EDIT + diff("g.txt", "g", "G")
+    outcome, _, person = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
+    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (), "")
+    assert "f.txt, g.txt do not hold the run's change any more" in " ".join(person.said)
+
+
+@pytest.mark.soak
+def test_a_branch_that_was_rebased_meanwhile(repo: GitRepo) -> None:
+    """With what is not committed carried along: the commit stands on the new one."""
+    first = repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    elsewhere = repo.git("commit-tree", "-p", first, "-m", "elsewhere", f"{first}^{{tree}}").strip()
+    repo.commit(**{"g.txt": "mine\n"})
+    outcome, _, _ = go(repo, EDIT, _then(lambda: repo.git("rebase", "-q", "--autostash", elsewhere)))
+    assert (outcome.left, outcome.commits) == ((), (repo.head(),))
+    assert repo.git("rev-parse", "HEAD~2").strip() == elsewhere
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
+
+
+def test_a_rebase_that_stops_while_the_run_works(repo: GitRepo) -> None:
+    """It is refused at the commit, and committed when the rebase is over and the run goes on."""
+    repo.commit(**{"f.txt": "one\n"})
+    repo.commit(**{"g.txt": "g\n"})
+    stop = _then(lambda: repo.git("rebase", "-q", "--autostash", "-x", "false", "HEAD^", ok=False))
+    with pytest.raises(Refused, match="a rebase is in progress"):
+        go(repo, EDIT, stop)
+    repo.git("rebase", "--abort")
+    assert repo.read("f.txt") == b"two\n"
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), (repo.head(),))
+
+
+@pytest.mark.soak
+def test_a_branch_that_is_deleted_under_the_run(repo: GitRepo) -> None:
+    """The index then says that each file is new: refused, until the branch is there again."""
+    tip = repo.commit(**{"f.txt": "one\n"})
+    branch = repo.git("symbolic-ref", "HEAD").strip()
+    with pytest.raises(Refused, match="staged but not in the last commit"):
+        go(repo, EDIT, _then(lambda: repo.git("update-ref", "-d", branch)))
+    assert repo.read("f.txt") == b"two\n"
+    repo.git("update-ref", branch, tip)
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (repo.head(),), "")
+    assert repo.git("rev-parse", "HEAD^").strip() == tip
+
+
+def test_the_index_is_held_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a `git commit` whose editor is open: it is said, and committed when the run goes on."""
+    monkeypatch.setattr("repoagent.edit.commit.LOCK_SECONDS", 0.01)
+    repo.commit(**{"f.txt": "one\n"})
+    held = locks.lock_path(open_worktree(repo.top))
+    with pytest.raises(Busy, match=r"another git command(.|\n)*goes on from there"):
+        go(repo, EDIT, _then(held.touch))
+    held.unlink()
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.left, outcome.commits, repo.status()) == ((), (repo.head(),), "")
+
+
+def test_what_a_hook_did_to_the_commit_is_told(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
+    _, _, person = go(repo, EDIT, DONE)
+    assert "note: f.txt changed while hooks ran; that version is committed" in person.said
+
+
+def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "// Code generated by x. DO NOT EDIT.\none\n", ".gitignore": "ignored\n"})
+    repo.write("ignored", "one\n")
+    generated = diff("f.txt", "one", "two").replace("@@ -1 +1 @@", "@@ -2 +2 @@")
+    _, model, _ = go(
+        repo, generated, diff("ignored", "one", "two"), diff("no.txt", "one", "two"), "enough", "enough"
+    )
+    assert "its head says that it is generated" in model.told
+    assert "ignored may not be changed: git ignores it" in model.told
+    assert "no.txt: there is no such file here.\n" in model.told
+    assert "none" not in model.told.split("no.txt: there is")[1]
+
+
+def test_a_file_that_a_sparse_checkout_leaves_out_is_named_so(repo: GitRepo) -> None:
+    repo.commit(**{"in/f.txt": "one\n", "out/g.txt": "one\n"})
+    repo.git("sparse-checkout", "set", "in")
+    _, model, _ = go(repo, diff("out/g.txt", "one", "two"), "enough", "enough")
+    assert "out/g.txt is tracked, but left out of this work tree" in model.told
+
+
+def test_a_folder_is_kept_with_all_that_a_command_made_in_it(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    made = "<run>mkdir -p d/e; echo 1 > d/g; echo 2 > d/e/h; echo 3 > da</run>"
+    go(repo, made, '<keep path="d/"/>', DONE, DONE, mode="auto")
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["d/e/h", "d/g"]
+
+
+def test_a_large_file_that_a_command_changed_is_told(repo: GitRepo) -> None:
+    repo.write("big.bin", b"\0" * (5 << 20))
+    repo.commit()
+    _, _, person = go(repo, "<run>printf x >> big.bin</run>", DONE, mode="auto")
+    assert "big.bin was changed by the command, and is too large to be followed" in " ".join(person.said)
+
+
+@pytest.mark.soak
+def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
+    go(repo, EDIT, "<run>ln -s f.txt l</run>", '<keep path="l"/>', DONE, mode="auto")
+    worktree = open_worktree(repo.top)
+    memory = resolve(layout(worktree), worktree, "f.txt", b"two\n")
+    assert memory is not None and "Make it two" not in capsys.readouterr().err
+    assert [folder.name[:5] for folder in layout(worktree).memory.iterdir() if folder.is_dir()] == ["f-txt"]
+    undo(worktree)
+    assert (repo.head(), capsys.readouterr().err) == (before, "")
+
+
+@pytest.mark.soak
+def test_undo_of_the_first_commit_says_that_there_is_none_any_more(repo: GitRepo) -> None:
+    repo.git("symbolic-ref", "HEAD", "refs/heads/fresh")
+    go(repo, "new.txt\n```\nhello\n```\n", DONE)
+    assert run(["undo"], repo.top).stdout.endswith(b"; there is no commit any more\n")
+
+
+def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    here = open_worktree(repo.top)
+    place = linked(here, "feature", None, NAME)
+    assert wind_up(here, place, "feature", done=False) == ""
+    (place.top / "f.txt").write_text("two\n")
+    assert f"what is not committed is in {place.top}" in wind_up(here, place, "feature")
+    (place.top / "f.txt").write_text("one\n")
+    assert wind_up(here, place, "feature") == "nothing was committed: the branch feature is gone again"
+    assert (repo.git("branch", "--list", "feature"), place.top.exists()) == ("", False)
+
+
+def test_a_run_goes_on_on_its_branch_when_its_work_tree_is_gone(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    here = open_worktree(repo.top)
+    place = linked(here, "feature", None, NAME)
+    subprocess.run(["git", "commit", "-qm", "more", "--allow-empty"], cwd=place.top, check=True)
+    assert "`git merge feature`" in wind_up(here, place, "feature")
+    again = reopened(here, str(place.top), "feature")
+    assert again is not None and again.top.samefile(place.top)
+    assert reopened(here, str(here.top), "") is None  # it never had one
+    wind_up(here, again, "feature")
+    repo.git("checkout", "-q", "feature")
+    assert reopened(here, str(place.top), "feature") is None  # the branch is here
+
+
+def test_untracked_files_are_committed_whole_where_that_is_asked_for(repo: GitRepo) -> None:
+    repo.commit(**{"g.txt": "g\n"})
+    repo.write("f.txt", "one\n")
+    with pytest.raises(Refused, match="--include-dirty"):
+        go(repo, EDIT, DONE)
+    outcome, _, _ = go(repo, prompt="", commit=Options(include_dirty=True))
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
+    assert (outcome.turns, repo.status()) == (0, "")
+
+
+@pytest.mark.soak
+def test_many_files_made_by_one_command_are_seen_once(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    made = "<run>mkdir u; cd u; seq 2100 | split -l 1 -a 4 -d</run>"
+    _, _, person = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto", person=Person())
+    first, second = (seen.text for seen in person.seen[:2])
+    assert "and 1980 more, which git does not know" in first
+    assert "one of too many" in first and "It made u/x0001" in second
+
+
+def test_an_edit_asks_git_once_about_all_files_that_were_shown(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"g{n}.txt" for n in range(6)]
+    repo.commit(**dict.fromkeys([*names, "f.txt"], "one\n"))
+    asked: list[int] = []
+
+    def count(worktree: WorkTree, paths: Collection[str]) -> set[str]:
+        asked.append(len(paths))
+        return is_ignored(worktree, paths)
+
+    reads = "".join(f'<read path="{name}"/>\n' for name in names)
+
+    def edit(request: Request) -> str:
+        monkeypatch.setattr("repoagent.tasks.edit_tool.is_ignored", count)
+        monkeypatch.setattr("repoagent.edit.tools.is_ignored", count)
+        return EDIT
+
+    go(repo, reads, edit, "enough", commit=NO_COMMIT)
+    assert asked == [7]

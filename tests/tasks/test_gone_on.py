@@ -1,0 +1,382 @@
+"""A run that was ended at the worst moment, or to which things happen while it is away, goes on; nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from repoagent.cli.commands.run_options import chosen_name
+from repoagent.errors import Refused, UsageError
+from repoagent.git.file_writer import Moved
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.conversation import Turn, append, read
+from repoagent.llm.model import Request, Usage
+from repoagent.storage.folders import SystemFailed
+from repoagent.tasks import commit, edit_tool
+from repoagent.tasks.changes import snapshot
+from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.finish import left, take_back
+from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.live import living
+from repoagent.tasks.runs.record import About
+from repoagent.tasks.subagents.process import SubagentSpec, write_order
+from repoagent.tasks.subagents.types import Budget
+from tests.conftest import GitRepo
+from tests.tasks.bare import NAME, diff, go
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+
+
+class Killed(BaseException):
+    pass
+
+
+def dies(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def home(repo: GitRepo, name: str = NAME) -> RunDirectory:
+    return RunDirectory(layout(open_worktree(repo.top)), name)
+
+
+def record(repo: GitRepo) -> dict[str, object]:
+    found: dict[str, object] = json.loads(home(repo).record.read_text())
+    return found
+
+
+def observations(repo: GitRepo) -> list[tuple[str, str]]:
+    told = read(home(repo).conversation)
+    assert told is not None
+    return [(turn.meta["kind"], turn.text) for turn in told.turns if turn.role == "observation"]
+
+
+def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger still has what is committed: it is not committed again, and the commit is the run's all the same."""
+    before = repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(commit, "committed", dies)
+        go(repo, EDIT, DONE)
+    assert repo.git("rev-parse", "HEAD^").strip() == before
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.commits, outcome.left) == ((repo.head(),), ())
+    assert record(repo)["commits"] == [repo.head()]
+    assert repo.git("rev-parse", "HEAD^").strip() == before
+
+
+def test_a_commit_is_said_once(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    first, _, _ = go(repo, EDIT, DONE)
+    again, _, _ = go(repo, "nothing more to do", prompt="and now?")
+    assert (len(first.commits), again.commits) == (1, ())
+    assert record(repo)["commits"] == list(first.commits)
+
+
+def test_killed_after_the_commit_of_one_edit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(commit, "committed", dies)
+        go(repo, EDIT, commit_per_edit=True)
+    made = repo.head()
+    outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=True)
+    assert (outcome.kind, repo.head(), record(repo)["commits"]) == ("done", made, [made])
+    assert any(text.startswith("Applied: f.txt, before the run") for _, text in observations(repo))
+
+
+def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not written again, and the names are those of files, for the model and for the person's command."""
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(edit_tool, "_seen_now", dies)
+        go(repo, EDIT)
+    monkeypatch.setenv("REPOAGENT_RUN__AFTER_EDIT", "cat")
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert outcome.kind == "done"
+    said = next(text for kind, text in observations(repo) if kind == "edit")
+    assert said.startswith("Applied: f.txt, before the run was interrupted.")
+    assert '"paths": ["f.txt"]' in said
+
+
+def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of the tries is as good as the first: what it commits is not listed as left over."""
+    repo.commit(**{"f.txt": "one\n"})
+    real, tries = commit._commit, []
+
+    def moved(*given: object) -> object:
+        tries.append(given)
+        if len(tries) <= commit.TRIES:
+            raise Moved({})
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(commit, "_commit", moved)
+    outcome, _, _ = go(repo, EDIT, DONE)
+    assert (len(outcome.commits), outcome.left, len(tries)) == (1, (), commit.TRIES + 1)
+
+
+def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether it or the person did it: it is in the commit when it is kept, and named when it is not."""
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n", "h.txt": "h\n"})
+    repo.write("h.txt", "mine\n")
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(snapshot, "_after", dies)
+        go(repo, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
+    outcome, model, _ = go(
+        repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""
+    )
+    assert "was interrupted" in model.told
+    assert any(
+        kind == "notice" and "g.txt, h.txt, n.txt changed" in text for kind, text in observations(repo)
+    )
+    assert outcome.kind == "done"
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "n.txt"]
+    assert repo.read("h.txt") == b"mine\nmore\n"
+    assert repo.status() == " M h.txt\n"
+
+
+def test_a_command_that_ended_leaves_no_look(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    go(repo, "<run>echo two > f.txt</run>", DONE, confine=False)
+    assert not (home(repo).changes / "look.json").exists()
+
+
+def test_kept_twice(repo: GitRepo) -> None:
+    """As after a kill between the ledger and the conversation."""
+    repo.commit(**{"f.txt": "one\n"})
+    ledger = open_change_set(open_worktree(repo.top), home(repo).changes)
+    outcome, _, person = go(
+        repo, "<run>echo n > n.txt</run>", '<keep path="n.txt"/>\n<keep path="n.txt"/>', DONE, confine=False
+    )
+    assert [seen.ok for seen in person.seen] == [True, True, True]
+    assert (outcome.kind, ledger.changes) == ("done", ())
+
+
+def test_restored_and_killed(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is as it was, and the ledger does not know: restored again, it is not listed any more."""
+    repo.commit(**{"f.txt": "one\n"})
+    from repoagent.tasks.changes.change_set import ChangeSet
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(ChangeSet, "drop", dies)
+        go(repo, EDIT, '<restore path="f.txt"/>')
+    assert repo.read("f.txt") == b"one\n"
+    outcome, _, _ = go(repo, "<finish>left as it is</finish>", prompt="", confine=False)
+    assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
+
+
+def test_its_own_changes_are_not_the_persons(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.write("g.txt", "mine\n")
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    go(repo, DONE, prompt="")
+    told = [text for kind, text in observations(repo) if kind == "repository"]
+    assert all("f.txt" not in text for text in told)
+    assert "uncommitted work of the person: g.txt" in told[-1]
+
+
+def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    repo.git("checkout", "f.txt")
+    outcome, model, _ = go(repo, EDIT, DONE, prompt="")
+    assert "Your changes of f.txt are not in the files any more" in model.told
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
+    assert outcome.left == ()
+
+
+def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
+    """The conversation alone is there, as in another clone: the model is told to look first, once."""
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    shutil.rmtree(home(repo).folder)
+    repo.git("checkout", "f.txt")
+    with pytest.raises(Killed):
+        go(repo, Killed(), prompt="")  # type: ignore[arg-type]
+    outcome, model, _ = go(repo, EDIT, DONE, prompt="")
+    assert model.told.count("goes on without the folder of its run") == 1
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
+
+
+def test_a_home_that_is_removed_under_the_run_ends_it(repo: GitRepo) -> None:
+    """`git clean -fdx` in mid-run: the change is told, nothing is committed, and there is no half of a home."""
+    before = repo.commit(**{"f.txt": "one\n"})
+
+    def clean(request: Request) -> str:
+        repo.git("clean", "-q", "-ffdx")
+        return "<run>touch made</run>"
+
+    with pytest.raises(
+        Refused, match=r"was removed while it worked .* not committed, .*: f\.txt; what was said"
+    ):
+        go(repo, EDIT, clean, DONE)
+    assert (repo.read("f.txt"), repo.head()) == (b"two\n", before)
+    assert repo.status() == " M f.txt\n"
+    assert not home(repo).folder.exists()
+    conversation = read(home(repo).conversation)
+    assert conversation is not None and conversation.turns[0].text == "do it"
+    assert conversation.turns[-1].text == "<run>touch made</run>"
+
+
+def test_a_home_that_is_removed_by_a_command_ends_the_run(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Refused, match="was removed while it worked"):
+        go(repo, EDIT, "<run>git clean -q -ffdx</run>", DONE, confine=False, mode="ask")
+    assert not home(repo).folder.exists()
+    assert repo.status() == " M f.txt\n"
+
+
+def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    def said(request: Request) -> str:
+        inbox = repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
+        assert inbox.exists()
+        return DONE
+
+    again = diff("f.txt", "two", "three")
+    go(repo, EDIT, said, again, DONE)
+    assert repo.git("show", "HEAD:f.txt") == "three\n"
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> None:
+    """No model can put that right; the edit is made when a person has."""
+    repo.commit(**{"f.txt": "one\n"})
+    journal = repo.top / ".git/repoagent/journal"
+
+    def refused(_: Request) -> str:
+        journal.touch()
+        return EDIT
+
+    with pytest.raises(SystemFailed, match="put that right"):
+        go(repo, refused, DONE, commit_per_edit=each)
+    assert (record(repo)["state"], record(repo)["exit"]) == ("failed", 3)
+    journal.unlink()
+    outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=each)
+    assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
+    assert repo.git("show", "HEAD:f.txt") == "two\n"
+
+
+def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
+    """Its changes are the run's when that goes on, once, and are committed with the others."""
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    place = home(repo, "run-20260101-000001-abcdef")
+    budget = Budget(None, None, None, None)
+    write_order(place, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
+    ledger = open_change_set(open_worktree(repo.top), place.changes)
+    ledger.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
+    for folder in place.folders:  # what was being written when it was killed
+        folder.mkdir(exist_ok=True)
+        (folder / ".tmp-1-abcdef").touch()
+    outcome, model, _ = go(repo, DONE, prompt="")
+    assert "A child that was ended had changed g.txt" in model.told
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
+    assert (outcome.left, open_change_set(ledger.worktree, place.changes).changes) == ((), ())
+    assert not list(place.folder.rglob(".tmp-*"))
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long: bool) -> None:
+    """Its parent was killed before it had noted it: it is told when that goes on, once."""
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(Killed):
+        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    budget = Budget(None, None, None, None)
+    answer = "It is in signs.py. " * (500 if long else 1) + "The end."
+    for number, state in enumerate(("answered", "failed")):
+        place = home(repo, f"run-20260101-00000{number}-abcde{number}")
+        write_order(place, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
+        append(place.conversation, Turn("user", "where?"), Turn("assistant", answer))
+        with living(place, About("where?", kind="explore", parent=NAME)) as live:
+            live.turn(turns=2, doing="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
+            live.ended(state, answer)
+    used = record(repo)["tokens"]
+    outcome, model, _ = go(repo, DONE, prompt="")
+    assert model.told.count("The end.") == 1
+    assert "The child answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:" in model.told
+    assert "A child was ended (run-20260101-000001-abcde1), 2 calls, 2,200 tokens" in model.told
+    assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
+    _, model, _ = go(repo, "So.", prompt="and now?")
+    assert model.told.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500
+
+
+def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
+    repo.write(path, new)
+    return [FileChange(path, path, old.encode(), new.encode(), REGULAR, REGULAR)]
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.9])
+def test_a_reply_that_was_half_written_does_not_count(repo: GitRepo, part: float) -> None:
+    """As a kill, or a power cut, leaves it: what is there of the patch is not applied."""
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    with pytest.raises(Killed):
+        go(repo, Killed())  # type: ignore[arg-type]
+    told = read(home(repo).conversation)
+    assert told is not None
+    both = EDIT.replace("```\n", "").replace("```diff", "```diff", 1)
+    block = f"~# [{told.nonce}] assistant · model=one\n{both}{diff('g.txt', 'g', 'G')}\n"
+    with home(repo).conversation.open("a") as file:
+        file.write(block[: int(len(block) * part)])
+    outcome, _, _ = go(repo, EDIT, DONE, prompt="")
+    assert outcome.kind == "done"
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
+    assert "~#" not in home(repo).conversation.read_text()
+
+
+def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are written when the signal comes: that is in the ledger, and not written twice."""
+    repo.commit(**{"f.txt": "one\n"})
+    real = edit_tool.write
+
+    def write(*given: object) -> None:
+        real(*given)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(edit_tool, "write", write)
+        go(repo, EDIT)
+    assert [
+        change.name for change in open_change_set(open_worktree(repo.top), home(repo).changes).changes
+    ] == ["f.txt"]
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
+
+
+def test_told_to_end_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(edit_tool, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        go(repo, EDIT)
+    assert open_change_set(open_worktree(repo.top), home(repo).changes).changes == ()
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
+
+
+def test_what_is_committed_is_not_taken_back_as_left_over(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(commit, "committed", dies)
+        go(repo, EDIT, DONE)
+    worktree = open_worktree(repo.top)
+    assert left(worktree, home(repo)) == () == take_back(worktree, home(repo)).paths
+    assert (repo.read("f.txt"), repo.status()) == (b"two\n", "")
+
+
+@pytest.mark.parametrize("said", ["mine", "run-20260101-000000-abcdef"])
+def test_resumed_by_name_where_there_is_only_the_conversation(repo: GitRepo, said: str) -> None:
+    worktree = open_worktree(repo.top)
+    given = SimpleNamespace(continues=False, resume=said, conversation=None)
+    with pytest.raises(UsageError):
+        chosen_name(given, worktree, "run")
+    append(home(repo, said).conversation, Turn("user", "do it"))
+    assert chosen_name(given, worktree, "run") == (said, False)

@@ -1,0 +1,104 @@
+"""Look-ups and commands as native tools: the same run, told to the model in another way."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+from repoagent.llm.conversation import read
+from tests import program
+from tests.conftest import GitRepo
+from tests.edit.conftest import GREET
+from tests.llm.providers.messages_server import Received, messages_server
+from tests.llm.providers.thinking_server import Thinker
+from tests.tasks.scenarios.sight import Sight, answer
+from tests.tasks.scenarios.stage import MODEL
+
+READ = '<read path="a.txt"/>\n<search pattern="hello" path="src/app.py"/>\n<run>wc -l a.txt</run>\n'
+
+
+def several(see: Sight) -> str:
+    """Calls at once, an edit that fails beside one, a tag beside one, and one of a tool that fails."""
+    assert {"read", "search", "run", "finish"} <= see.tags, see.tags
+    step = sum(role == "assistant" for role, _ in see.messages)
+    return [
+        "I look.\n" + READ,
+        GREET.replace("'hello ' + name", "'nothing of it'") + '<outline path="src/app.py"/>\n',
+        '<message>going on</message>\n<read path="missing.txt"/>\n<read path="README.md"/>\n',
+        GREET + "<run>grep -c hello src/app.py</run>\n",
+        "<commit>\nGreet with a comma\n</commit>\n<finish>done</finish>\n",
+    ][step]
+
+
+def played(repo: GitRepo, protocol: str, *arguments: str) -> tuple[list[Received], Thinker]:
+    """A whole run of the program, answered by `several`."""
+    thinker = Thinker(lambda received: answer(several, received))
+    with messages_server(thinker) as server:
+        env = {**server.environment, "REPOAGENT_PROTOCOL": protocol}
+        command = [
+            "run",
+            "--model",
+            MODEL,
+            "--mode",
+            "auto",
+            "--conversation",
+            "it",
+            "Greet with a comma.",
+            *arguments,
+        ]
+        done = program.run(command, repo.top, env=env, load=("anthropic",))
+        assert done.returncode == 0, done.stderr
+    return server.requests, thinker
+
+
+def test_the_conversation_is_the_same_either_way(repo: GitRepo, tmp_path: Path) -> None:
+    told: dict[str, list[tuple[str, str, str]]] = {}
+    for protocol in ("tags", "tools"):
+        copy = GitRepo(tmp_path / protocol / "repo")
+        shutil.copytree(repo.top, copy.top)
+        requests, thinker = played(copy, protocol)
+        assert thinker.rejected == []
+        found = read(copy.top / ".repoagent/conversations/it.md")
+        assert found is not None
+        told[protocol] = [
+            (turn.role, turn.meta.get("kind", ""), turn.text.strip().replace(str(copy.top), "REPO"))
+            for turn in found.turns
+        ]
+        results = {
+            block["tool_use_id"]: block["is_error"]
+            for message in requests[-1].body["messages"]
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        }
+        if protocol == "tools":
+            ids = ["toolu_1_0", "toolu_1_1", "toolu_1_2", "toolu_2_0", "toolu_3_0", "toolu_3_1", "toolu_4_0"]
+            assert [*results] == ids
+            assert results["toolu_3_0"] and not any(results[made] for made in (*ids[:3], ids[-1]))
+        assert (re.search(r"^- <read", requests[0].system, re.MULTILINE) is None) == (protocol == "tools")
+        assert "greet with" in copy.git("log", "-1", "--format=%s").lower()
+    assert told["tags"] == told["tools"]
+
+
+def test_an_edit_looks_around_through_tools(repo: GitRepo) -> None:
+    """The whole program; what is shown beforehand is what is sent."""
+    replies = [READ.rpartition("<run>")[0], "<commit>\nGreet\n</commit>\n" + GREET]
+    thinker = Thinker(lambda received: replies.pop(0))
+    with messages_server(thinker) as server:
+        env = {**server.environment, "REPOAGENT_PROTOCOL": "tools"}
+        command = ["edit", "src/app.py", "greet with a comma", "--model", MODEL]
+        shown = program.run([*command, "--show-prompt"], repo.top, env=env)
+        done = program.run([*command, "--yes"], repo.top, env=env, load=("anthropic",))
+    assert done.returncode == 0, done.stderr
+    first, second = server.requests
+    assert [
+        json.loads(line)["name"] for line in shown.stdout.splitlines() if line.startswith(b'{"name"')
+    ] == [tool["name"] for tool in first.body["tools"]]
+    assert first.system.encode() in shown.stdout
+    assert [block["type"] for block in second.body["messages"][-1]["content"]] == [
+        "tool_result",
+        "tool_result",
+    ]
+    assert thinker.rejected == []
+    assert repo.git("log", "-1", "--format=%s").strip() == "Greet"

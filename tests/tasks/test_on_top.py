@@ -1,0 +1,340 @@
+"""Somebody works on the lines that a run has changed: theirs is in no commit of the run, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approvals.policy import Asked, Verdict
+from repoagent.cli.app import cli
+from repoagent.cli.exit import run as run_command
+from repoagent.edit.undo import undo
+from repoagent.errors import CheckFailed, Refused
+from repoagent.git.transaction.results import Inseparable, Options
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.model import Request
+from repoagent.tasks.finish import left, left_diff, take_back
+from repoagent.tasks.runs.directory import RunDirectory
+from tests.conftest import GitRepo
+from tests.tasks.bare import NAME, Answer, Person, diff, go
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+REST = "".join(f"{n}\n" for n in range(10))
+
+
+def then(repo: GitRepo, reply: str, **files: str | bytes | None) -> Answer:
+    """A reply that takes a while, in which the person saves files."""
+
+    def save(request: Request) -> str:
+        for name, text in files.items():
+            path = repo.top / name.replace("_", ".")
+            if text is None:
+                path.unlink()
+            else:
+                path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return reply
+
+    return save
+
+
+def home(repo: GitRepo) -> RunDirectory:
+    return RunDirectory(layout(open_worktree(repo.top)), NAME)
+
+
+def notes(person: Person) -> str:
+    return "\n".join(person.said)
+
+
+def mix(repo: GitRepo) -> list[Answer]:
+    """Replies after which the run has changed a line of the person's that they had changed since it did."""
+    return [EDIT, then(repo, diff("f.txt", "mine", "again"), f_txt="mine\n" + REST), DONE]
+
+
+def test_a_line_on_the_runs_is_not_in_its_commit(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    outcome, _, person = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
+    assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
+    assert (repo.read("f.txt"), repo.status()) == (("mine\n" + REST).encode(), " M f.txt\n")
+    assert "note: your own changes of f.txt (line 1) are not in the commit: they stay in the file" in notes(
+        person
+    )
+    assert (outcome.kind, outcome.left, len(outcome.commits)) == ("done", (), 1)
+
+
+def test_with_include_dirty_it_is(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(include_dirty=True))
+    assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("mine\n" + REST, "")
+
+
+@pytest.mark.parametrize("staged", ["mine\n" + REST, "mine\n" + REST.replace("9", "nine"), "two\n" + REST])
+def test_what_is_staged_of_it_stays_staged(repo: GitRepo, staged: str) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+
+    def stage(request: Request) -> str:
+        repo.write("f.txt", staged)
+        repo.git("add", "f.txt")
+        repo.write("f.txt", "mine\n" + REST)
+        return DONE
+
+    go(repo, EDIT, stage)
+    assert (repo.git("show", "HEAD:f.txt"), repo.git("show", ":f.txt")) == ("two\n" + REST, staged)
+    assert repo.read("f.txt") == ("mine\n" + REST).encode()
+
+
+def test_a_new_file_that_is_written_on(repo: GitRepo) -> None:
+    new = "```diff\n--- /dev/null\n+++ b/g.txt\n@@ -0,0 +1 @@\n+g\n```\n"
+    go(repo, new, then(repo, DONE, g_txt="g\nmine\n"))
+    assert (repo.git("show", "HEAD:g.txt"), repo.read("g.txt")) == ("g\n", b"g\nmine\n")
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    go(repo, new, then(repo, DONE, g_txt=None), name=f"{NAME}2")
+    assert "g.txt" not in repo.git("ls-tree", "--name-only", "HEAD")
+
+
+def test_a_file_in_the_old_place_of_one_that_the_run_moved(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    move = "```diff\ndiff --git a/f.txt b/h.txt\nsimilarity index 100%\nrename from f.txt\nrename to h.txt\n```\n"
+    go(repo, move, then(repo, DONE, f_txt="mine\n", h_txt="mine too\n" + REST))
+    assert repo.git("show", "--format=", "--name-status", "-M", "HEAD").split() == ["R100", "f.txt", "h.txt"]
+    assert (repo.read("f.txt"), repo.read("h.txt")) == (b"mine\n", ("mine too\n" + REST).encode())
+    assert repo.status() == " M h.txt\n?? f.txt\n"
+
+
+def test_a_file_that_became_something_else(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST, "b.bin": b"\0one\n"})
+    go(repo, EDIT, "<run>printf '\\0two\\n' > b.bin</run>", then(repo, DONE, b_bin=b"\0mine\n"), mode="ask")
+    assert (repo.git("show", "HEAD:b.bin"), repo.read("b.bin")) == ("\0two\n", b"\0mine\n")
+
+    def link(request: Request) -> str:
+        (repo.top / "f.txt").unlink()
+        (repo.top / "f.txt").symlink_to("b.bin")
+        return DONE
+
+    go(repo, diff("f.txt", "two", "three"), link, name=f"{NAME}2")
+    assert repo.git("show", "HEAD:f.txt") == "three\n" + REST
+    assert (repo.top / "f.txt").readlink() == Path("b.bin")
+
+
+FORMATS = "sed -i s/9/nine/ f.txt && git add f.txt\n"
+FAILS = "grep -q nine f.txt || { sed -i s/9/nine/ f.txt; exit 1; }\n"
+STAGES = "git add -u\n"
+ONLY_STAGED = (
+    "blob=$(git show :f.txt | sed s/9/nine/ | git hash-object -w --stdin)\n"
+    "git update-index --cacheinfo 100644,$blob,f.txt\n"
+)
+
+
+@pytest.mark.parametrize(
+    "hook", [FORMATS, FAILS, STAGES, ONLY_STAGED], ids=["formats", "fails", "stages", "index"]
+)
+def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
+    """What the hook does is in the commit, what the person has done is not; and undo leaves it."""
+    before = repo.commit(**{"f.txt": "one\n" + REST})
+    repo.hook("pre-commit", hook)
+    mine = "mine\n" + REST
+    go(repo, EDIT, then(repo, DONE, f_txt=mine))
+    formatted = hook != STAGES
+    assert repo.git("show", "HEAD:f.txt") == "two\n" + (REST.replace("9", "nine") if formatted else REST)
+    in_file = REST.replace("9", "nine") if hook in {FORMATS, FAILS} else REST
+    assert repo.read("f.txt") == ("mine\n" + in_file).encode()
+    repo.write("f.txt", "two\n" + in_file)
+    undo(open_worktree(repo.top))
+    assert (repo.head(), repo.read("f.txt")) == (before, ("one\n" + REST).encode())
+
+
+def test_a_hook_that_says_no_leaves_it_to_the_byte(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n" + REST})
+    repo.hook("pre-commit", "sed -i 's/$/ /' f.txt\nexit 1\n")
+    mine = ("mine\n" + REST).encode()
+    with pytest.raises(CheckFailed):
+        go(repo, EDIT, then(repo, DONE, f_txt=mine), DONE, DONE)
+    assert (repo.head(), repo.read("f.txt")) == (before, mine)
+
+
+def test_undo_leaves_it(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "g\n"})
+    go(repo, EDIT, then(repo, DONE, f_txt="two\n" + REST + "mine\n"))
+    undo(open_worktree(repo.top))
+    assert (repo.read("f.txt"), repo.status()) == (("one\n" + REST + "mine\n").encode(), " M f.txt\n")
+
+
+def test_undo_leaves_what_they_have_staged_of_it(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n" + REST})
+
+    def stage(request: Request) -> str:
+        repo.write("f.txt", "two\n" + REST + "mine\n")
+        repo.git("add", "f.txt")
+        repo.write("f.txt", "two\n" + REST + "mine\nmore\n")
+        return DONE
+
+    go(repo, EDIT, stage)
+    undo(open_worktree(repo.top))
+    assert (repo.head(), repo.git("show", ":f.txt")) == (before, "one\n" + REST + "mine\n")
+    assert repo.read("f.txt") == ("one\n" + REST + "mine\nmore\n").encode()
+
+
+def test_undo_where_it_is_on_the_same_line(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
+    made = repo.head()
+    with pytest.raises(Refused, match="later changes on the same lines"):
+        undo(open_worktree(repo.top))
+    assert (repo.head(), repo.read("f.txt")) == (made, ("mine\n" + REST).encode())
+
+
+def test_a_check_sees_the_files_as_they_are(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST), check="grep -q mine f.txt")
+    assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
+
+
+def test_in_a_linked_work_tree(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    repo.git("worktree", "add", "-q", "../linked")
+    linked = GitRepo(repo.top.parent / "linked")
+    go(linked, EDIT, then(linked, DONE, f_txt="mine\n" + REST))
+    assert linked.git("show", "HEAD:f.txt") == "two\n" + REST
+    assert linked.read("f.txt") == ("mine\n" + REST).encode()
+
+
+# -- the run works on top of theirs again
+
+
+def test_a_line_that_both_have_changed_in_turns_is_named_with_the_ways_out(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n" + REST})
+    with pytest.raises(
+        Inseparable, match=r"f\.txt \(line 1\) was changed .* --include-dirty .* by hand, .* restore"
+    ):
+        go(repo, *mix(repo))
+    assert (repo.head(), repo.read("f.txt")) == (before, ("again\n" + REST).encode())
+    assert "+again" in left_diff(open_worktree(repo.top), home(repo))
+
+
+def test_it_can_be_committed_whole(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    with pytest.raises(Inseparable):
+        go(repo, *mix(repo))
+    repo.write("f.txt", "again\n" + REST + "more\n")
+    outcome, model, person = go(repo, prompt="", commit=Options(include_dirty=True))
+    assert "note: the commit includes your own changes of f.txt (line 1)" in notes(person)
+    assert (model.seen, outcome.left, repo.status()) == ([], (), "")
+    assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
+
+
+def test_it_can_be_committed_by_hand(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "one\n"})
+    edits = mix(repo)
+    with pytest.raises(Inseparable):
+        go(repo, diff("g.txt", "one", "two"), *edits)
+    repo.git("commit", "-qm", "mine", "f.txt")
+    outcome, _, person = go(repo, prompt="")
+    assert (outcome.left, repo.status(), len(outcome.commits)) == ((), "", 1)
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "g.txt\n"
+    assert "the last commit holds the run's change of f.txt already" in notes(person)
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_person_is_asked(repo: GitRepo, yes: bool) -> None:
+    before = repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "one\n" + REST})
+    repo.write("g.txt", "one\n" + REST + "dirty\n")
+    person = Person(allows=lambda asked: Verdict(asked.kind != "include" or yes))
+
+    def run() -> None:
+        go(repo, diff("g.txt", "one", "two"), *mix(repo), person=person, mode="ask")
+
+    if yes:
+        run()
+        assert repo.git("show", "HEAD:f.txt") == "again\n" + REST
+        assert repo.git("show", "HEAD:g.txt") == "two\n" + REST
+        assert repo.status() == " M g.txt\n"
+    else:
+        with pytest.raises(Inseparable):
+            run()
+        assert repo.head() == before
+    assert [(one.kind, "+again" in one.what) for one in person.asked if one.kind == "include"] == [
+        ("include", True)
+    ]
+
+
+def test_a_person_is_asked_about_their_work_from_before(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    repo.write("f.txt", "mine\n" + REST)
+    repo.write("u.txt", "one\n")
+    asked: list[Asked] = []
+
+    def allows(one: Asked) -> Verdict:
+        asked.append(one)
+        return Verdict(True)
+
+    edits = [diff("f.txt", "mine", "two"), diff("u.txt", "one", "two")]
+    go(repo, *edits, DONE, person=Person(allows=allows), mode="ask")
+    assert [one.kind for one in asked] == ["include", "include"]
+    assert (repo.status(), repo.git("show", "HEAD:u.txt")) == ("", "two\n")
+
+
+# -- taken back
+
+
+def half_done(repo: GitRepo) -> None:
+    """A run that has left g.txt as it made it, and f.txt with a line of the person's on its own."""
+    repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "one\n"})
+    edits = [diff("g.txt", "one", "two"), EDIT]
+    go(repo, *edits, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(no_commit=True))
+
+
+def test_what_can_be_taken_back_is(repo: GitRepo) -> None:
+    half_done(repo)
+    worktree = open_worktree(repo.top)
+    done = take_back(worktree, home(repo))
+    assert (done.paths, dict(done.left)) == (("g.txt",), {"f.txt": ((1, 1),)})
+    assert (repo.read("g.txt"), repo.read("f.txt")) == (b"one\n", ("mine\n" + REST).encode())
+    assert left(worktree, home(repo)) == ("f.txt",)
+    repo.write("f.txt", "two\n" + REST.replace("9", "mine"))
+    assert take_back(worktree, home(repo)).paths == ("f.txt",)
+    assert repo.read("f.txt") == ("one\n" + REST.replace("9", "mine")).encode()
+
+
+def test_what_can_not_is_let_go_of(repo: GitRepo) -> None:
+    half_done(repo)
+    worktree = open_worktree(repo.top)
+    done = take_back(worktree, home(repo), "let-go")
+    assert (done.paths, done.let_go, left(worktree, home(repo))) == (("g.txt",), ("f.txt",), ())
+    assert repo.read("f.txt") == ("mine\n" + REST).encode()
+
+
+def test_or_taken_back_whole_with_a_copy(repo: GitRepo) -> None:
+    half_done(repo)
+    done = take_back(open_worktree(repo.top), home(repo), "whole")
+    assert (sorted(done.paths), repo.status()) == (["f.txt", "g.txt"], "")
+    assert [path.read_bytes() for path in done.copies] == [("mine\n" + REST).encode()]
+
+
+def test_what_is_mixed_is_left_too(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n" + REST})
+    with pytest.raises(Inseparable):
+        go(repo, *mix(repo))
+    done = take_back(open_worktree(repo.top), home(repo))
+    assert (done.paths, dict(done.left)) == ((), {"f.txt": ((1, 1),)})
+    repo.git("checkout", "-q", "f.txt")
+    assert not take_back(open_worktree(repo.top), home(repo)).left
+    assert left(open_worktree(repo.top), home(repo)) == ()
+
+
+def test_the_command_says_what_it_left_and_takes_the_ways_on(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half_done(repo)
+    monkeypatch.chdir(repo.top)
+    restore = ["runs", "restore", "last", "--yes"]
+    assert run_command(cli, "repoagent", [*restore, "--whole", "--let-go"]) == 2
+    assert run_command(cli, "repoagent", restore) == 3
+    shown = capsys.readouterr()
+    assert (shown.out, "f.txt (line 1)" in shown.err) == ("taken back: g.txt\n", True)
+    assert run_command(cli, "repoagent", [*restore, "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["left"] == ["f.txt"]
+    assert run_command(cli, "repoagent", [*restore, "--whole"]) == 0
+    assert "what they held is kept in: .repoagent/runs/" in capsys.readouterr().out
+    assert run_command(cli, "repoagent", restore) == 1

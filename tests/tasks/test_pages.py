@@ -1,0 +1,148 @@
+"""What the pages show works as it stands there."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Gate
+from repoagent.agent.loop import run
+from repoagent.agent.state import State, Tool
+from repoagent.edit.guards.scope import gate
+from repoagent.edit.tools import search
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import fence
+from repoagent.storage.layout import Layout
+from repoagent.tasks.plugins import Context, plugin_tools, tools_of
+from repoagent.tasks.skills import find_skills, skill_places
+from repoagent.tasks.subagents.types import Budget, find_kinds
+from tests import program
+from tests.conftest import GitRepo
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.soak
+def test_the_programs_are_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "top").mkdir()
+    programs = {"sql": blocks("plugins.md", "python")[0], "server-log": blocks("plugins.md", "sh")[0]}
+    for name, text in programs.items():
+        assert len(text.splitlines()) <= 24
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    with sqlite3.connect(tmp_path / "top" / "app.db") as database:
+        database.execute("CREATE TABLE t (a)")
+        database.execute("INSERT INTO t VALUES (42)")
+    database.close()
+    (tmp_path / "log").write_text("one\ntwo\nthree\n")
+    monkeypatch.setenv("SERVER_LOG", str(tmp_path / "log"))
+    warnings: list[str] = []
+    made = plugin_tools(
+        tmp_path / "top",
+        [str(tmp_path / name) for name in programs],
+        taken=(),
+        decide=Gate("read-only").decide,
+        warn=warnings.append,
+    )
+    assert warnings == []
+    sql, log = made
+    assert sql.text in (DOCS / "plugins.md").read_text()
+    rows = sql.perform(Action("sql", {}, "SELECT a FROM t"))
+    assert (rows.ok, rows.data) == (True, {"rows": 1}) and "(42,)" in rows.text
+    written = sql.perform(Action("sql", {}, "INSERT INTO t VALUES (1)"))
+    assert not written.ok and "readonly" in written.text
+    assert "two\nthree\n</output" in log.perform(Action("server-log", {"lines": "2"})).text
+
+
+def test_the_function_of_a_package_makes_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    (tmp_path / "my_tools.py").write_text(blocks("plugins.md", "python")[1])
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "12.txt").write_text("it is slow")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    point = EntryPoint("tickets", "my_tools:tickets", "repoagent.tools")
+    (tool,) = tools_of(point, Context(tmp_path, {"folder": "old"}))
+    assert "it is slow" in tool.perform(Action("ticket", {"number": "12"})).text
+    assert not tool.perform(Action("ticket", {"number": "../x"})).ok
+
+
+def test_the_agent_runs_through_the_loop_without_a_model(repo: GitRepo) -> None:
+    names: dict[str, object] = {}
+    text = blocks("plugins.md", "python")[2]
+    assert len(text.splitlines()) <= 24
+    exec(compile(text, "leftovers.py", "exec"), names)
+    repo.commit(**{"a.py": "x = 1  # TODO: two\n# FIXME\n", "b.py": "y = 2\n"})
+
+    def perform(action: Action) -> Observation:
+        found = search(repo.top, action.args["pattern"], gate(repo.top, [])).rows
+        return Observation("search", fence("\n".join(found), "matches"))
+
+    made = names["Leftovers"]
+    assert isinstance(made, type)
+    state = State((Turn("user", "what is left to do?"),), plan="# Plan\n- [ ] 1. One\n- [x] 2. Two\n")
+    outcome = run(made(model=None), [Tool("search", "<search/>", perform)], state)
+    assert (outcome.kind, outcome.text) == ("finished", "2 places and 1 tasks are left to do.")
+
+
+AGENT = """
+from repoagent.agent.actions import render, Action
+from repoagent.llm.conversation import Turn
+
+def counts(*args, **given):
+    return Counts()
+
+class Counts:
+    def step(self, state):
+        told = "; ".join(f"{turn.role} {turn.meta.get('kind', '')}" for turn in state.news)
+        if all(turn.role != "assistant" for turn in state.turns):
+            return Turn("assistant", '<task add="Look"/>\\n<delegate kind="explore">Where?</delegate>')
+        plan = "Look" if "- [ ] 1. Look" in state.plan else "no plan"
+        model = "no model" if "needs a model, and none" in state.news[-1].text else state.news[-1].text
+        return Turn("assistant", f'<task n="1" state="done"/>\\n<finish>news: {told}. plan: {plan}. {model}</finish>')
+"""
+
+
+def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> None:
+    """It sees what came since its last step, and the plan; a child, which needs a model, is refused."""
+    package = tmp_path / "site"
+    (package / "mine-1.dist-info").mkdir(parents=True)
+    (package / "my_agents.py").write_text(AGENT)
+    (package / "mine-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (package / "mine-1.dist-info" / "entry_points.txt").write_text(
+        "[repoagent.agents]\ncounts = my_agents:counts\n"
+    )
+    repo.commit(**{"a.py": "x = 1\n"})
+    asked = ["run", "--mode", "auto", "--max-cost", "1", "Count."]
+    none = program.run(asked, repo.top, env={"PYTHONPATH": str(package)})
+    assert none.returncode == 4 and b"no model is configured" in none.stderr
+    done = program.run([*asked, "--agent", "counts"], repo.top, env={"PYTHONPATH": str(package)})
+    assert done.returncode == 0, done.stderr
+    assert b"observation task; observation delegate" in done.stdout
+    assert b"plan: Look. no model" in done.stdout
+
+
+def test_the_files_of_the_pages_are_read_without_a_word(tmp_path: Path) -> None:
+    (skill,) = blocks("skills.md", "markdown")
+    (kind,) = blocks("agents.md", "markdown")
+    for path, text in {"skills/release/SKILL.md": skill, "agents/why.md": kind}.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    warnings: list[str] = []
+    (found,) = find_skills(
+        skill_places(tmp_path / "top", tmp_path / "top/.repoagent", tmp_path), warnings.append
+    )
+    assert found.description.endswith("Use it when a version is asked for.")
+    layout = Layout(tmp_path / "top" / ".repoagent", tmp_path / "top" / ".git")
+    why = find_kinds(layout, tmp_path, warnings.append)["why"]
+    assert why.limits == Budget(turns=20, cost=0.25) and "run" in (why.tools or ())
+    assert warnings == []

@@ -1,0 +1,388 @@
+"""An edit of a run that is refused in part: what fits is kept until the rest comes, and nothing is written before that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repoagent.errors import LimitReached
+from repoagent.llm.model import Request
+from repoagent.llm.usage import Limits
+from repoagent.tasks import edit_tool, session
+from repoagent.tasks.model_requests import Sending
+from repoagent.tasks.runs.directory import new_name
+from tests.conftest import GitRepo
+from tests.tasks.bare import NAME, Answer, Person, diff, go
+
+FIRST = diff("a.txt", "one", "two")
+REST = diff("b.txt", "1", "2")
+WRONG = diff("b.txt", "uno", "2")
+DONE = "<commit>\nCount on\n</commit>\n<finish>counted</finish>"
+WAITING = "Kept as a draft: a.txt. Still missing: hunk 1 of b.txt. Send only what is missing."
+DROPPED = "What was kept of your refused edit is dropped"
+
+
+@pytest.fixture
+def files(repo: GitRepo) -> GitRepo:
+    repo.commit(**{"a.txt": "one\n", "b.txt": "1\n", "c.txt": "c\n"})
+    return repo
+
+
+def untouched(repo: GitRepo) -> bool:
+    return (repo.status(), repo.read("a.txt"), repo.read("b.txt")) == ("", b"one\n", b"1\n")
+
+
+def looking(repo: GitRepo, reply: str, act: Callable[[], object] = lambda: None) -> Callable[[Request], str]:
+    """A reply that comes only where the work tree is as it was; before it, `act` is done."""
+
+    def answer(_: Request) -> str:
+        assert untouched(repo)
+        act()
+        return reply
+
+    return answer
+
+
+def committed(repo: GitRepo) -> list[str]:
+    return repo.git("show", "--format=", "--name-only", "HEAD").split()
+
+
+@pytest.mark.parametrize("again", [REST, REST + FIRST, FIRST + REST])
+@pytest.mark.parametrize("mode", ["auto-edit", "ask"])
+def test_the_rest_or_all_of_it_comes_and_it_is_one_change(files: GitRepo, again: str, mode: str) -> None:
+    before = files.head()
+    outcome, model, person = go(files, FIRST + WRONG, looking(files, again), DONE, mode=mode)
+    assert (outcome.kind, files.status(), committed(files)) == ("done", "", ["a.txt", "b.txt"])
+    assert files.git("rev-parse", "HEAD^").strip() == before
+    assert (files.read("a.txt"), files.read("b.txt")) == (b"two\n", b"2\n")
+    assert f'{WAITING} `<restore path="@draft"/>` drops what is kept.' in model.told
+    (edit,) = [proposal for proposal in person.proposals if not proposal.message]
+    assert [change.name for change in edit.changes] == ["a.txt", "b.txt"]
+    assert (person.seen[0].shown or "").endswith("\n1 hunk fits and is kept; waiting for hunk 1 of b.txt")
+
+
+def test_a_commit_for_each_edit_has_both_parts(files: GitRepo) -> None:
+    go(files, FIRST + WRONG, REST, DONE, commit_per_edit=True)
+    assert committed(files) == ["a.txt", "b.txt"]
+
+
+def test_a_command_in_between_sees_no_half_of_it(files: GitRepo) -> None:
+    look = "<run>cat a.txt b.txt</run>"
+    _, _, person = go(files, FIRST + WRONG + look, look, REST + look, DONE, mode="auto")
+    *before, after = (seen.text for seen in person.seen if seen.kind == "run")
+    assert ["one\n1\n" in text for text in before] == [True, True] and "two\n2\n" in after
+
+
+def test_parts_come_one_by_one(files: GitRepo) -> None:
+    c = diff("c.txt", "c", "d")
+    wrong = diff("c.txt", "x", "d")
+    outcome, _, person = go(files, FIRST + WRONG + wrong, looking(files, REST), looking(files, c), DONE)
+    assert committed(files) == ["a.txt", "b.txt", "c.txt"] and outcome.kind == "done"
+    assert [(seen.shown or "").split("\n")[-1] for seen in person.seen[:2]] == [
+        "1 hunk fits and is kept; waiting for hunk 1 of b.txt, hunk 1 of c.txt",
+        "2 hunks fit and are kept; waiting for hunk 1 of c.txt",
+    ]
+    assert person.seen[1].text.startswith("This fits; nothing is written yet")
+
+
+def test_a_second_refusal_keeps_what_was_kept(files: GitRepo) -> None:
+    _, _, person = go(files, FIRST + WRONG, WRONG, diff("gone.txt", "x", "y"), REST, DONE)
+    assert committed(files) == ["a.txt", "b.txt"]
+    assert [WAITING in seen.text for seen in person.seen[:3]] == [True] * 3
+
+
+def test_another_file_is_held_back_too_until_it_is_complete(files: GitRepo) -> None:
+    def look(_: Request) -> str:
+        assert untouched(files) and files.read("c.txt") == b"c\n"
+        return REST
+
+    go(files, FIRST + WRONG, diff("c.txt", "c", "d"), look, DONE)
+    assert committed(files) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_what_comes_again_in_another_form_replaces_what_was_kept(files: GitRepo) -> None:
+    go(files, FIRST + WRONG, diff("a.txt", "one", "three") + REST, DONE)
+    assert (files.read("a.txt"), files.read("b.txt")) == (b"three\n", b"2\n")
+
+
+def test_the_model_withdraws_it(files: GitRepo) -> None:
+    drop = '<restore path="@draft"/>'
+    outcome, _, person = go(files, FIRST + WRONG, drop, drop, diff("c.txt", "c", "d"), DONE)
+    assert (outcome.kind, committed(files)) == ("done", ["c.txt"])
+    assert [seen.text for seen in person.seen if seen.kind == "restore"] == [
+        f"{DROPPED}.",
+        "You have not changed @draft.",
+    ]
+
+
+def test_nothing_is_missing_once_it_is_withdrawn(files: GitRepo) -> None:
+    outcome, _, _ = go(files, FIRST + WRONG, '<restore path="@draft"/>', "<finish>left it</finish>")
+    assert (outcome.kind, untouched(files)) == ("done", True)
+
+
+@pytest.mark.parametrize("path", ["a.txt", "b.txt"])
+def test_a_command_changes_a_file_of_it(files: GitRepo, path: str) -> None:
+    change = f"<run>echo more >> {path}</run>"
+    _, model, person = go(files, FIRST + WRONG, change, FIRST + REST, DONE, mode="auto")
+    notice = f"{DROPPED}, because {path} changed since. Send the whole edit again if you still want it."
+    assert model.told.count(notice) == 1
+    assert any(f"{path} changed since" in said for said in person.said)
+
+
+def test_a_command_and_the_rest_in_one_reply(files: GitRepo) -> None:
+    """The rest alone would be half of the edit."""
+
+    def look(_: Request) -> str:
+        assert (files.read("a.txt"), files.read("b.txt")) == (b"one\nmore\n", b"1\n")
+        return FIRST + REST
+
+    both = f"<run>echo more >> a.txt</run>\n{REST}"
+    _, _, person = go(files, FIRST + WRONG, both, look, DONE, mode="auto")
+    refused = [seen.text for seen in person.seen if seen.kind == "edit" and not seen.ok]
+    assert refused[1].startswith(f"Not applied. {DROPPED}, because a.txt changed since.")
+    assert files.read("a.txt") == b"two\nmore\n" and files.read("b.txt") == b"2\n"
+
+
+@pytest.mark.parametrize("how", ["saved", "mode", "deleted", "link", "folder"])
+def test_the_user_changes_a_file_of_it(files: GitRepo, how: str) -> None:
+    path = files.top / "a.txt"
+
+    def save() -> None:
+        if how == "saved":
+            path.write_text("one\nmine\n")
+        elif how == "mode":
+            path.chmod(0o755)
+        else:
+            path.unlink()
+            if how == "link":
+                path.symlink_to("c.txt")
+            elif how == "folder":
+                path.mkdir()
+
+    _, model, person = go(
+        files, FIRST + WRONG, looking(files, '<read path="c.txt"/>', save), REST, "<finish>b</finish>"
+    )
+    assert f"{DROPPED}, because a.txt changed since." in model.told
+    assert [seen.ok for seen in person.seen if seen.kind == "edit"] == [False, True]
+    if how in {"saved", "mode"}:
+        assert path.read_bytes() == (b"one\nmine\n" if how == "saved" else b"one\n")
+
+
+def test_the_user_saves_in_the_last_moment(files: GitRepo) -> None:
+    """After the notices for a reply, before its edit."""
+
+    def save() -> None:
+        files.write("a.txt", "one\nmine\n")
+
+    _, _, person = go(files, FIRST + WRONG, looking(files, REST, save), FIRST + REST, "<finish>done</finish>")
+    assert [seen.ok for seen in person.seen if seen.kind == "edit"] == [False, False, True]
+    assert files.read("a.txt") == b"two\nmine\n"
+
+
+def test_a_file_that_it_makes_appears(files: GitRepo) -> None:
+    new = "```diff\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n```\n"
+
+    def save() -> None:
+        files.write("new.txt", "mine\n")
+
+    _, model, _ = go(files, new + WRONG, looking(files, REST, save), REST, "<finish>done</finish>")
+    assert f"{DROPPED}, because new.txt changed since." in model.told
+    assert files.read("new.txt") == b"mine\n" and files.read("b.txt") == b"2\n"
+
+
+def test_a_save_of_another_file_drops_nothing(files: GitRepo) -> None:
+    go(files, FIRST + WRONG, looking(files, REST, lambda: files.write("c.txt", "mine\n")), DONE)
+    assert committed(files) == ["a.txt", "b.txt"] and files.read("c.txt") == b"mine\n"
+
+
+PARTS = {
+    "create": "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n",
+    "delete": "--- a/c.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-c\n",
+    "rename": "diff --git a/c.txt b/d.txt\nrename from c.txt\nrename to d.txt\n",
+    "mode": "diff --git a/c.txt b/c.txt\nold mode 100644\nnew mode 100755\n",
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_files_that_are_made_deleted_and_renamed_are_kept(files: GitRepo, kind: str) -> None:
+    part = f"```diff\n{PARTS[kind]}```\n"
+    go(files, part + WRONG, looking(files, REST), DONE, name=f"{NAME[:-6]}abcde0")
+    apart = files.git("diff", "HEAD^", "--summary", "--", "c.txt", "d.txt", "new.txt").strip()
+    assert files.read("b.txt") == b"2\n"
+    files.git("reset", "-q", "--hard", "HEAD^")
+    go(files, part + REST, DONE)
+    whole = files.git("diff", "HEAD^", "--summary", "--", "c.txt", "d.txt", "new.txt").strip()
+    assert apart == whole != ""
+
+
+def test_of_an_edit_of_a_binary_file_nothing_is_kept(repo: GitRepo) -> None:
+    repo.write("b.bin", bytes(range(256)))
+    repo.commit(**{"a.txt": "one\n"})
+    _, model, _ = go(repo, FIRST + diff("b.bin", "x", "y"), FIRST, "<finish>a</finish>")
+    assert "Kept as a draft" not in model.told
+    assert repo.read("a.txt") == b"two\n"
+
+
+def test_a_hunk_that_is_there_already_is_not_waited_for(files: GitRepo) -> None:
+    both = diff("a.txt", "zero", "one") + REST
+    _, model, _ = go(files, both, REST, DONE)
+    assert "Kept as a draft" not in model.told and committed(files) == ["b.txt"]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_run_is_not_done_while_a_part_is_missing(files: GitRepo, changed: bool) -> None:
+    """Also where it has changed something else: that stays in the files, uncommitted."""
+    before = files.head()
+    other = [diff("c.txt", "c", "d")] if changed else []
+    outcome, model, person = go(files, *other, FIRST + WRONG, DONE, DONE)
+    assert (outcome.kind, outcome.left, files.head()) == (
+        "unfinished",
+        ("c.txt",) if changed else (),
+        before,
+    )
+    assert f"Your edit is not complete. {WAITING}" in model.told
+    assert any("a part of the model's last edit was refused" in said for said in person.said)
+    assert (files.read("a.txt"), files.read("b.txt")) == (b"one\n", b"1\n")
+
+
+def test_it_is_said_of_each_edit_that_a_part_is_missing(files: GitRepo) -> None:
+    wrong = diff("a.txt", "none", "x") + diff("c.txt", "c", "d")
+    right = diff("a.txt", "two", "three")
+    outcome, _, person = go(files, FIRST + WRONG, DONE, REST, wrong, DONE, right, DONE)
+    assert outcome.kind == "done" and committed(files) == ["a.txt", "b.txt", "c.txt"]
+    assert sum(seen.kind == "finish" and not seen.ok for seen in person.seen) == 2
+
+
+def test_words_alone_while_a_part_is_missing(files: GitRepo) -> None:
+    outcome, model, _ = go(files, FIRST + WRONG, "I stop.", "I do.")
+    assert (outcome.kind, untouched(files)) == ("unfinished", True)
+    assert "your edit is not complete (hunk 1 of b.txt is missing)" in model.told
+
+
+@pytest.mark.parametrize("kind", ["run", "chat"])
+def test_it_is_dropped_when_the_user_speaks_again(files: GitRepo, kind: str) -> None:
+    go(files, FIRST + WRONG, "Shall I?", "Shall I?", kind=kind)
+    _, model, _ = go(files, looking(files, REST), DONE, prompt="yes", kind=kind)
+    assert model.told.count(f"{DROPPED}, because it is kept only while the run works.") == 1
+    assert committed(files) == ["b.txt"]
+    _, model, _ = go(files, "nothing", prompt="more?", kind=kind)
+    assert model.told.count(DROPPED) == 1
+
+
+def limited(repo: GitRepo, turns: int, *answers: Answer) -> None:
+    with pytest.raises(LimitReached):
+        go(repo, *answers, limits=Limits(turns=turns))
+
+
+def test_it_is_dropped_when_the_run_is_resumed(files: GitRepo) -> None:
+    limited(files, 1, FIRST + WRONG)
+    outcome, model, _ = go(files, looking(files, FIRST + REST), DONE, prompt="")
+    assert f"{DROPPED}, because it is kept only while the run works. Send the whole edit again" in model.told
+    assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
+
+
+class Killed(BaseException):
+    pass
+
+
+def dies(*_: object, **__: object) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("prompt", ["", "go on"])
+def test_killed_before_the_rest_was_applied(
+    files: GitRepo, monkeypatch: pytest.MonkeyPatch, prompt: str
+) -> None:
+    """The reply with the rest is there, and what it goes with is lost: it is not applied alone."""
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(edit_tool, "bind", dies)))
+    answers = [looking(files, FIRST + REST), DONE]
+    outcome, model, _ = go(files, *answers, prompt=prompt)
+    assert model.told.count(f"{DROPPED}, because it is kept only while the run works.") == 1
+    assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
+
+
+def test_killed_after_all_of_it_was_written(files: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(edit_tool, "_seen_now", dies)
+        go(files, FIRST + WRONG, looking(files, REST))
+    outcome, model, _ = go(files, DONE, prompt="")
+    assert "Applied: b.txt, with what was kept of it, before the run was interrupted." in model.told
+    assert DROPPED not in model.told
+    assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
+
+
+def test_after_a_resume_the_own_edit_is_known(files: GitRepo) -> None:
+    """A file of which the hunks came with an earlier reply did not change "since you saw it"."""
+    limited(files, 3, '<read path="a.txt"/>', FIRST + WRONG, REST)
+    _, model, _ = go(files, diff("a.txt", "two", "three"), DONE, prompt="")
+    assert "had changed since you saw it" not in model.told
+
+
+def test_it_is_dropped_with_what_a_checkpoint_replaces(
+    files: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = Sending.ready
+    calls = iter([False, True, False, False, False])
+    monkeypatch.setattr(session.Sending, "ready", lambda self, state: ready(self, state, force=next(calls)))
+    checkpoint = "## Goal\nCount on.\n## Next step\nSend the rest of the edit.\n"
+    _, model, _ = go(files, FIRST + WRONG, checkpoint, looking(files, REST), DONE)
+    assert f"{DROPPED}, because a checkpoint replaced earlier turns." in model.told
+
+
+@pytest.mark.parametrize("says", ["not like this", ""])
+def test_a_no_of_the_user_drops_all_of_it(files: GitRepo, says: str) -> None:
+    person = Person(says=[says])
+    answers = [FIRST + WRONG, REST, looking(files, FIRST + REST), DONE]
+    _, model, _ = go(files, *answers, person=person, mode="ask")
+    assert f"{DROPPED}. Send the whole edit again if you still want it." in model.told
+    assert committed(files) == ["a.txt", "b.txt"]
+
+
+TEXT = "".join(f"line {n}\n" for n in range(1, 41))
+NAMES = ("a.txt", "b.txt", "c.txt")
+
+
+def hunk(number: int, *, right: bool) -> str:
+    around = "line" if right else "no such"
+    return f"@@\n {around} {number - 1}\n-{around} {number}\n+new {number}\n {around} {number + 1}\n"
+
+
+def patch(hunks: list[tuple[str, int]], wrong: tuple[str, int] | None = None) -> str:
+    files = {path: [n for name, n in hunks if name == path] for path in NAMES}
+    body = "".join(
+        f"--- a/{path}\n+++ b/{path}\n" + "".join(hunk(n, right=(path, n) != wrong) for n in numbers)
+        for path, numbers in files.items()
+        if numbers
+    )
+    return f"```diff\n{body}```\n"
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(range(3, 40, 6))), min_size=2, max_size=6),
+    st.data(),
+)
+def test_in_parts_or_whole_it_is_the_same(
+    repo: GitRepo, wanted: set[tuple[str, int]], data: st.DataObject
+) -> None:
+    """One hunk is wrong at first, and comes corrected: alone, or with any of the others again."""
+    hunks = sorted(wanted)
+    wrong = data.draw(st.sampled_from(hunks))
+    again = data.draw(st.sets(st.sampled_from(hunks))) | {wrong}
+    before = repo.commit(**dict.fromkeys(NAMES, TEXT))
+
+    def rest(_: Request) -> str:
+        assert (repo.status(), [repo.read(path).decode() for path in NAMES]) == ("", [TEXT] * 3)
+        return patch(sorted(again))
+
+    outcome, _, _ = go(repo, patch(hunks, wrong), rest, DONE, name=new_name("run"))
+    assert (outcome.kind, repo.git("rev-parse", "HEAD^").strip()) == ("done", before)
+    for path in NAMES:
+        text = TEXT
+        for name, n in hunks:
+            text = text.replace(f"line {n}\n", f"new {n}\n") if name == path else text
+        assert repo.read(path).decode() == text

@@ -1,0 +1,69 @@
+"""The actions `python` and `browse` in a whole run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.python_kernel import GONE
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.storage import jsonl
+from tests.conftest import GitRepo
+from tests.tasks.bare import Model, Person, go
+
+DONE = "<commit>\nMake it two\n</commit>\n<finish>done</finish>"
+
+
+def _prompt(model: Model) -> str:
+    return "".join(part.text for part in model.seen[0].system)
+
+
+def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    repo.commit(**{"f.txt": "one\n"})
+    write = "<python>\nfrom pathlib import Path\nx = 40\nPath('f.txt').write_text('two\\n')\n</python>"
+    person = Person()
+    outcome, model, _ = go(repo, write, "<python>x + 2</python>", DONE, person=person)
+    assert outcome.kind == "done" and repo.git("show", "HEAD:f.txt") == "two\n"
+    assert "\n42\n" in model.told and "f.txt" in person.seen[0].text
+    assert [asked.kind for asked in person.asked] == ["python", "python"]
+    runs = [
+        event for event in jsonl.read_events(layout(open_worktree(repo.top))) if event["kind"] == "python"
+    ]
+    assert [event["how"] for event in runs] == ["done", "done"]
+
+    _, model, _ = go(repo, "<finish>there</finish>", prompt="go on", person=Person())
+    assert model.told.count(GONE) == 1
+    _, model, _ = go(repo, "<finish>there</finish>", prompt="and on", person=Person())
+    assert model.told.count(GONE) == 1
+
+
+@pytest.mark.parametrize("wishes", [{"mode": "read-only"}, {"plan_only": True}])
+def test_there_is_no_kernel_where_nothing_may_be_changed(repo: GitRepo, wishes: dict[str, object]) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    _, model, _ = go(repo, "<finish>seen</finish>", **wishes)
+    assert "<python>" not in _prompt(model) and "<browse" not in _prompt(model)
+
+
+def test_pages_are_fetched_when_that_is_turned_on_and_agreed_to(
+    repo: GitRepo, clean_environment: Path
+) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    asks = (
+        '<browse url="https://localhost/"/>',
+        '<browse url="https://a.example/?f=one"/>',
+        "<finish>no</finish>",
+    )
+    file = clean_environment / ".config" / "repoagent" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("run.browse = true\n")
+    person = Person(allows=lambda asked: Verdict("localhost" in asked.what, reason="not there"))
+    _, model, _ = go(repo, *asks, person=person)
+    assert "<browse url=" in _prompt(model)
+    assert "not on the public internet" in person.seen[0].text
+    assert "not there" in person.seen[1].text
+    assert [asked.patterns for asked in person.asked] == [
+        ("browse:https://localhost/*",), ("browse:https://a.example/*",)
+    ]  # fmt: skip

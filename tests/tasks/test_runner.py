@@ -1,0 +1,405 @@
+"""Runs in real repositories, from the words to the commit; what goes wrong first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.state import open_state
+from repoagent.edit.undo import redo, undo
+from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, UsageError
+from repoagent.git.worktree import open_worktree
+from repoagent.llm.conversation import read
+from repoagent.llm.model import Request
+from repoagent.llm.usage import Limits
+from tests.conftest import GitRepo
+from tests.tasks.bare import NAME, Person, diff, go
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+
+
+def _conversation(repo: GitRepo) -> str:
+    return (repo.top / ".repoagent" / "conversations" / f"{NAME}.md").read_text()
+
+
+def test_nothing_to_go_on_with(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(UsageError, match="nothing to go on with"):
+        go(repo, prompt="")
+
+
+def test_an_edit_is_in_the_files_at_once_and_committed_in_the_end(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n", "other.txt": "o\n"})
+    repo.write("other.txt", "mine\n")
+    seen = []
+
+    def look(request: Request) -> str:
+        seen.append((repo.read("f.txt"), repo.head() == before))
+        return DONE
+
+    outcome, _, _ = go(repo, '<read path="f.txt"/>', EDIT, look)
+    assert seen == [(b"two\n", True)]
+    assert (outcome.kind, outcome.text, outcome.left) == ("done", "it is two", ())
+    assert repo.git("log", "-1", "--format=%s %(trailers:key=Assisted-by,valueonly)").split("\n")[0] == (
+        "Make it two repoagent:scripted/one"
+    )
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
+    assert repo.status() == " M other.txt\n"
+    undo(open_worktree(repo.top))
+    assert (repo.head(), repo.read("f.txt"), repo.status()) == (before, b"one\n", " M other.txt\n")
+
+
+def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "long\n" * 50})
+    whole = "<file path='g.txt'>\n```\n```\n"
+    replaced = "g.txt\n```text\nshort\n```\n"
+    outcome, model, _person = go(repo, EDIT, replaced + whole, DONE, DONE)
+    assert outcome.kind == "done" and "Your last edit was refused" in model.told
+    assert repo.read("g.txt") == b"long\n" * 50
+
+
+def test_a_refused_edit_goes_back_and_the_next_one_counts(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    _outcome, _model, person = go(repo, diff("f.txt", "uno", "dos"), EDIT, DONE)
+    assert [seen.ok for seen in person.seen] == [False, True]
+    assert repo.read("f.txt") == b"two\n"
+
+
+def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    finish = "<finish>gave up</finish>"
+    outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
+    assert outcome.kind == "unfinished" and "Your edit is not complete" in model.told
+    assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
+
+
+def test_a_no_of_the_person_goes_to_the_model(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    person = Person(says=["I like one better"])
+    _, model, _ = go(repo, EDIT, "<finish>left as it is</finish>", person=person, mode="ask")
+    assert "I like one better" in model.told
+    assert repo.status() == ""
+
+
+def test_a_plain_no_is_told_too(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(NothingDone):
+        go(repo, *[EDIT] * 5, person=Person(says=[""] * 5), mode="ask")
+    assert repo.status() == ""
+
+
+@pytest.mark.parametrize("mode", ["read-only", "ask"])
+def test_nothing_is_written_where_nothing_may_be(repo: GitRepo, mode: str) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    _outcome, model, _ = go(repo, EDIT, "the answer", mode=mode, plan_only=mode == "ask")
+    assert repo.status() == ""
+    for word in ("patch", "commit message"):
+        assert word not in model.told
+    assert "Change nothing" in model.told
+
+
+def test_words_alone_are_an_answer(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, _ = go(repo, "It holds one line.")
+    assert (outcome.kind, outcome.text, outcome.commits) == ("answered", "It holds one line.", ())
+
+
+def test_words_after_a_change_are_asked_about_once(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, _person = go(repo, EDIT, "Shall I also change g?", "Really: shall I?")
+    assert (outcome.kind, outcome.left) == ("unfinished", ("f.txt",))
+    assert repo.read("f.txt") == b"two\n"
+    again, _, _ = go(repo, DONE, prompt="no")
+    assert (again.kind, repo.status()) == ("done", "")
+
+
+def test_a_rejected_task_leaves_nothing(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(NothingDone, match="can't be done"):
+        go(repo, EDIT, "<reject>can't be done</reject>")
+    assert (repo.read("f.txt"), repo.status()) == (b"one\n", "")
+
+
+def test_a_run_is_not_finished_while_tasks_are_open(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _model, person = go(
+        repo, '<task add="First"/>', EDIT, DONE, '<finish open="it is optional">two</finish>'
+    )
+    assert next(seen.text for seen in person.seen if seen.kind == "finish").startswith(
+        "Tasks of the plan are open: 1 First"
+    )
+    assert outcome.text.endswith("Still open: it is optional")
+
+
+def test_a_check_that_fails_goes_back_and_the_third_ends_the_run(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(CheckFailed, match="after 3 tries"):
+        go(repo, EDIT, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", check="grep three f.txt")
+    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
+    outcome, _, _ = go(repo, DONE, prompt="never mind the check")
+    assert outcome.kind == "done"
+
+
+@pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
+def test_after_a_failed_check_the_run_ends_where_nothing_is_changed(repo: GitRepo, last: str) -> None:
+    before = repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(CheckFailed, match="the model changed nothing after that") as error:
+        go(repo, EDIT, DONE, '<read path="f.txt"/>', last, check="grep three f.txt")
+    assert "`repoagent run --resume" in str(error.value) and "Put it right" not in str(error.value)
+    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
+    # a new process checks again: what it depends on may have been put right
+    outcome, _, _ = go(repo, DONE, prompt="again", check="grep two f.txt")
+    assert outcome.kind == "done"
+
+
+def test_words_after_a_refused_edit_are_no_answer(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, model, _ = go(repo, diff("f.txt", "uno", "dos"), "f.txt says two.", "It does.")
+    assert outcome.kind == "unfinished"
+    assert "your last edit was refused and nothing has changed since" in model.told
+    outcome, _, _ = go(repo, DONE, prompt="finish")  # a new request begins again
+    assert outcome.kind == "done"
+
+
+def test_a_command_in_place_of_a_refused_edit_counts(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    replies = [diff("f.txt", "uno", "dos"), "<run>sed -i s/one/dos/ f.txt</run>", DONE]
+    outcome, _, _ = go(repo, *replies, mode="auto", allow=("sed *",))
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "dos\n")
+
+
+@pytest.mark.parametrize("by_user", [False, True])
+def test_after_a_resume_the_own_edit_is_known(repo: GitRepo, by_user: bool) -> None:
+    repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
+    with pytest.raises(LimitReached):
+        go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=2))
+    if by_user:
+        repo.write("f.txt", "two\n1\n2\n3\nfour\n")
+    _, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
+    assert ("f.txt had changed since you saw it" in model.told) == by_user
+
+
+@pytest.mark.parametrize("form", ["now", "before", "broken"])
+def test_what_was_seen_before_a_resume_is_known(repo: GitRepo, form: str) -> None:
+    """The blob of what was read is beside the conversation's text; earlier versions had it in the text."""
+    repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
+    with pytest.raises(LimitReached):
+        go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=1))
+    (path,) = (repo.top / ".repoagent/conversations").glob("run-*.md")
+    text = path.read_text()
+    assert 'blob="' not in text
+    ((meta, blob),) = re.findall(r'( · shown="\{.*?([0-9a-f]{40}).*?\}")', text)
+    if form == "before":
+        text = text.replace(meta, "").replace('"f.txt" lines', f'"f.txt" blob="{blob}" lines')
+    path.write_text(text.replace(meta, ' · shown="{x"') if form == "broken" else text)
+    repo.write("f.txt", "one\n1\n2\n3\nfour\n")
+    _, model, _ = go(repo, EDIT, DONE, prompt="")
+    assert ("f.txt had changed since you saw it" in model.told) == (form != "broken")
+
+
+def test_search_results_keep_their_indentation(repo: GitRepo) -> None:
+    repo.commit(**{"f.py": "if a:\n    one\n\ttwo\n"})
+    _, model, _ = go(repo, '<search pattern="one|two"/>', DONE)
+    assert "\nf.py:2:    one\nf.py:3:\ttwo\n" in model.told
+
+
+def test_a_check_that_is_put_right(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n"})
+    _outcome, _model, _ = go(repo, EDIT, DONE, diff("f.txt", "two", "three"), DONE, check="grep three f.txt")
+    assert repo.git("show", "HEAD:f.txt") == "three\n"
+    assert repo.git("rev-parse", "HEAD^").strip() == before
+
+
+def test_a_hook_that_says_no_goes_back(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    repo.hook("pre-commit", "grep -q three f.txt || { echo want three; exit 1; }\n")
+    _outcome, model, _ = go(repo, EDIT, DONE, diff("f.txt", "two", "three"), DONE)
+    assert any("want three" in message.text for message in model.seen[-1].messages)
+    assert repo.status() == ""
+
+
+def test_a_limit_keeps_what_was_done(repo: GitRepo) -> None:
+    before = repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(LimitReached):
+        go(repo, EDIT, DONE, limits=Limits(turns=1))
+    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
+    outcome, _, _ = go(repo, DONE, prompt="")
+    assert (outcome.kind, repo.status()) == ("done", "")
+
+
+def test_a_model_that_fails_is_gone_on_with(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    with pytest.raises(ModelError):
+        go(repo, EDIT, ModelError("no network"))
+    outcome, _model, _ = go(repo, DONE, prompt="")
+    assert (outcome.kind, repo.status()) == ("done", "")
+
+
+def test_a_command_changes_files_too(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    _outcome, _model, person = go(
+        repo,
+        "<run>echo more >> g.txt; echo new > h.txt</run>",
+        DONE,
+        '<keep path="h.txt"/>',
+        DONE,
+        mode="ask",
+    )
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "h.txt"]
+    assert [asked.kind for asked in person.asked] == ["command", "edit"]
+
+
+def test_a_command_that_may_not_run(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    person = Person(allows=lambda asked: Verdict(False, reason="not today"))
+    _, model, _ = go(repo, "<run>rm -f f.txt</run>", "<finish>no</finish>", person=person)
+    assert "not today" in model.told
+    assert repo.status() == ""
+
+
+def test_what_was_there_before_is_not_committed(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n\n\n\n\n\nlast\n"})
+    repo.write("f.txt", "one\n\n\n\n\n\nlast, and mine\n")
+    go(repo, EDIT, DONE)
+    assert repo.git("show", "HEAD:f.txt") == "two\n\n\n\n\n\nlast\n"
+    assert repo.read("f.txt") == b"two\n\n\n\n\n\nlast, and mine\n"
+
+
+def test_what_is_saved_meanwhile_is_not_committed(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n\n\n\n\n\nlast\n"})
+
+    def save(request: Request) -> str:
+        repo.write("f.txt", "two\n\n\n\n\n\nlast, and mine\n")
+        return DONE
+
+    go(repo, EDIT, save)
+    assert repo.git("show", "HEAD:f.txt") == "two\n\n\n\n\n\nlast\n"
+    assert repo.read("f.txt") == b"two\n\n\n\n\n\nlast, and mine\n"
+
+
+def test_a_commit_for_each_edit(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    outcome, _, _ = go(
+        repo,
+        "<commit>\nFirst\n</commit>\n" + EDIT,
+        "<commit>\nSecond\n</commit>\n" + diff("f.txt", "two", "three"),
+        "<finish>done</finish>",
+        commit_per_edit=True,
+    )
+    assert repo.git("log", "--format=%s").split("\n")[:2] == ["Second", "First"]
+    assert len(outcome.commits) == 2
+
+
+def test_no_commit_leaves_the_files(repo: GitRepo) -> None:
+    from repoagent.git.transaction.results import Options
+
+    before = repo.commit(**{"f.txt": "one\n"})
+    outcome, _, _ = go(repo, EDIT, DONE, commit=Options(no_commit=True))
+    assert (repo.head(), repo.status(), outcome.left) == (before, " M f.txt\n", ("f.txt",))
+
+
+def test_all_of_it_is_in_the_conversation(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    go(repo, '<read path="f.txt"/>', EDIT, DONE)
+    file = repo.top / ".repoagent" / "conversations" / f"{NAME}.md"
+    found = read(file)
+    assert found is not None
+    assert [turn.role for turn in found.turns] == [
+        "user", "observation", "observation", "assistant", "observation", "assistant", "observation", "assistant",
+    ]  # fmt: skip
+    assert open_state(file).turns == found.turns
+
+
+def test_an_interrupted_command_is_not_run_again_by_itself(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+
+    class Killed(BaseException):
+        pass
+
+    def die(asked: object) -> Verdict:
+        raise Killed
+
+    with pytest.raises(Killed):
+        go(repo, "<run>echo x >> f.txt</run>", person=Person(allows=die), mode="ask")
+    _outcome, model, person = go(repo, "<finish>I leave it</finish>", prompt="", mode="ask")
+    assert "This was interrupted" in model.told
+    assert person.asked == []
+
+
+def test_a_message_in_between_reaches_the_model(repo: GitRepo) -> None:
+    from repoagent.git.worktree import layout
+    from repoagent.tasks.runs.control import message
+    from repoagent.tasks.runs.list import find
+
+    repo.commit(**{"f.txt": "one\n"})
+
+    def speak(request: Request) -> str:
+        message(find(layout(open_worktree(repo.top)), NAME), "and hurry")
+        return EDIT
+
+    outcome, model, _ = go(repo, speak, DONE)
+    assert "and hurry" in model.seen[-1].messages[-1].text
+    assert outcome.kind == "done"
+
+
+def test_keys_are_masked_on_their_way(repo: GitRepo) -> None:
+    key = "ghp_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d"
+    repo.commit(**{"f.txt": f"token = {key}\n"})
+    _, model, _ = go(
+        repo, '<read path="f.txt"/>', "<run>cat f.txt</run>", "<finish>seen</finish>", mode="ask"
+    )
+    assert key not in model.told
+    assert key not in _conversation(repo)
+
+
+def test_a_scratch_file_is_for_commands_and_no_part_of_the_repository(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    person = Person()
+    go(
+        repo,
+        '<write path="probe.sh">echo found $((6 * 7))</write>\n<run>sh "$TMPDIR/probe.sh"</run>',
+        '<write path="../f.txt">evil</write>',
+        "<finish>tried</finish>",
+        person=person,
+    )
+    assert [seen.ok for seen in person.seen] == [True, True, False]
+    assert "found 42" in person.seen[1].text
+    assert (repo.status(), repo.read("f.txt")) == ("", b"one\n")
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_a_command_has_changed_is_shown_before_it_is_committed(repo: GitRepo, wanted: bool) -> None:
+    before = repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    person = Person(allows=lambda asked: Verdict(asked.kind == "command" or wanted, reason="not that"))
+    answers = [EDIT, "<run>echo more >> g.txt</run>", DONE]
+    if not wanted:
+        answers += ['<restore path="g.txt"/>', DONE]
+    go(repo, *answers, person=person, mode="ask")
+    (shown,) = [asked.what for asked in person.asked if asked.kind == "edit"]
+    assert "+more" in shown and "f.txt" not in shown
+    files = repo.git("diff", "--name-only", before, "HEAD").split()
+    assert files == (["f.txt", "g.txt"] if wanted else ["f.txt"])
+    assert repo.status() == ""
+
+
+def test_a_link_that_is_made_again_has_no_memory(repo: GitRepo) -> None:
+    """And hinders that of no other file, nor of the next command."""
+    repo.commit(**{"f.txt": "one\n"})
+    link = '<run>ln -s f.txt link</run><keep path="link"/>'
+    go(repo, EDIT, link, DONE)
+    worktree = open_worktree(repo.top)
+    undo(worktree)
+    redo(worktree)
+    assert (repo.top / "link").is_symlink() and repo.status() == ""
+    assert not list((repo.top / ".git/repoagent/pending").iterdir())
+
+
+def test_what_was_committed_before_a_task_is_declined_is_said(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\n"})
+    person = Person()
+    with pytest.raises(NothingDone):
+        go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, person=person)
+    assert person.said[-1].startswith(f"note: committed before that: {repo.head()[:7]} (`repoagent undo`")

@@ -1,0 +1,203 @@
+"""What a model has thought goes back to it, signed as it came, for as long as nothing before it has changed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from repoagent.errors import LimitReached, NothingDone
+from repoagent.llm.usage import Limits
+from tests import program
+from tests.conftest import GitRepo
+from tests.llm.providers.messages_server import Behaviour, Received, blocks, messages_server
+from tests.llm.providers.thinking_server import Thinker, unmarked
+from tests.tasks.scenarios.rules import replace_line
+from tests.tasks.scenarios.sight import Sight
+from tests.tasks.scenarios.stage import MODEL, Stage
+
+RULE = replace_line("a.txt", "line 3", "line three")
+Make = Callable[..., tuple[Stage, Thinker]]
+
+
+@pytest.fixture(params=["tags", "tools"])
+def thinking(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Make]:
+    """`thinking(rule)`: a stage whose model thinks before each reply, and acts in tags, or through native tools."""
+    monkeypatch.setenv("REPOAGENT_PROTOCOL", request.param)
+    with ExitStack() as running:
+
+        def make(rule: Callable[[Sight], str] = RULE) -> tuple[Stage, Thinker]:
+            stage = Stage(repo)
+            thinker = Thinker(lambda received: str(stage.script(received)))
+            stage.rule = rule
+            stage.server = running.enter_context(messages_server(thinker))
+            for key, value in stage.server.environment.items():
+                monkeypatch.setenv(key, value)
+            return stage, thinker
+
+        yield make
+
+
+def native() -> bool:
+    return os.environ["REPOAGENT_PROTOCOL"] == "tools"
+
+
+def bodies(stage: Stage) -> list[Mapping[str, Any]]:
+    assert stage.server is not None
+    return [received.body for received in stage.server.requests]
+
+
+def calls(body: Mapping[str, Any]) -> list[str]:
+    """The tools that were called and whose results are there."""
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    done = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
+    return [block["name"] for block in blocks if block["type"] == "tool_use" and block["id"] in done]
+
+
+def thoughts(body: Mapping[str, Any]) -> list[str]:
+    return [
+        block["thinking"]
+        for message in body["messages"]
+        for block in message["content"]
+        if block["type"] == "thinking"
+    ]
+
+
+def grows(requests: list[Mapping[str, Any]]) -> bool:
+    """Whether each request begins with all of the one before it."""
+    sent = [unmarked([body["system"], body.get("tools"), *body["messages"]]) for body in requests]
+    return all(after[: len(before)] == before for before, after in pairwise(sent))
+
+
+def test_thinking_goes_back_with_each_reply(thinking: Make) -> None:
+    stage, thinker = thinking()
+    stage.go(RULE, "Write the number of line 3 in letters.")
+    sent = bodies(stage)
+    assert [thoughts(body) for body in sent] == [["thought 1", "thought 2"][:n] for n in range(3)]
+    assert grows(sent)
+    assert thinker.rejected == []
+    told = stage.file("conversations", f"{stage.name}.md").read_text()
+    assert "thought 1" not in told
+    kept = [*stage.file("sent").glob("*.json")]
+    assert calls(sent[-1]) == (["read"] if native() else [])
+    assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
+
+
+def test_a_killed_run_sends_it_back_too(thinking: Make) -> None:
+    """In another process, from what is on disk: the requests go on growing as if nothing had happened."""
+    stage, thinker = thinking()
+    running: list[program.Running] = []
+    stage.at[3] = lambda: running[0].send_signal(signal.SIGKILL)
+    command = [
+        "run",
+        "--model",
+        MODEL,
+        "--mode",
+        "auto-edit",
+        "--conversation",
+        "it",
+        "Write line 3 in letters.",
+    ]
+    running.append(program.start(command, stage.repo.top, load=("anthropic",)))
+    running[0].communicate()
+    assert running[0].returncode == -signal.SIGKILL
+    stage.at.clear()
+    done = program.run(
+        ["run", "--model", MODEL, "--mode", "auto-edit", "--resume", "it"],
+        stage.repo.top,
+        load=("anthropic",),
+    )
+    assert done.returncode == 0, done.stderr
+    sent = bodies(stage)
+    assert thoughts(sent[-1]) == ["thought 1", "thought 2"]
+    assert grows(sent) and sent[2]["messages"] == sent[3]["messages"]
+    assert thinker.rejected == []
+
+
+def stopped_after(stage: Stage, calls: int) -> None:
+    with pytest.raises(LimitReached):
+        stage.go(RULE, "Write line 3 in letters.", limits=Limits(turns=calls))
+
+
+def test_nothing_is_signed_that_the_user_has_changed(thinking: Make) -> None:
+    """Neither the turn that was edited nor what was thought after it; what is thought from then on is sent back."""
+    stage, thinker = thinking()
+    stopped_after(stage, 2)
+    file = stage.file("conversations", f"{stage.name}.md")
+    told = file.read_text()
+    changed = told.replace('<read path="a.txt"/>', 'I look at it.\n<read path="a.txt"/>')
+    assert changed != told
+    file.write_text(changed)
+    stage.go(
+        lambda see: (
+            '<think>not yet</think>\n<search pattern="line"/>' if len(stage.replies) == 2 else RULE(see)
+        )
+    )
+    sent = bodies(stage)
+    assert [thoughts(body) for body in sent] == [[], ["thought 1"], [], ["thought 3"]]
+    assert thinker.rejected == []
+
+
+@pytest.mark.parametrize("how", ["model", "gone"])
+def test_what_another_model_thought_is_text(thinking: Make, how: str) -> None:
+    stage, thinker = thinking()
+    stopped_after(stage, 1)
+    if how == "gone":
+        for path in stage.file("sent").glob("*.json"):
+            path.unlink()
+    stage.go(RULE, config={"model": "anthropic/claude-opus-5-5"} if how == "model" else {})
+    assert [thoughts(body) for body in bodies(stage)] == [[], [], ["thought 2"]]
+    assert thinker.rejected == []
+
+
+def test_thinking_that_is_refused_is_left_out(thinking: Make) -> None:
+    """A signature of another account, say: the reply is sent as text, and nothing is lost but one request."""
+    stage, thinker = thinking()
+    stopped_after(stage, 1)
+    thinker.account = "another"
+    stage.go(RULE)
+    assert len(thinker.rejected) == 1
+    assert [thoughts(body) for body in bodies(stage)] == [[], ["thought 1"], [], ["thought 2"]]
+
+
+@pytest.mark.parametrize("thinking", ["tags"], indirect=True)
+def test_a_made_up_observation_ends_a_reply(thinking: Make) -> None:
+    """Where the API ends it: what was asked for before is done, and the model is told that it spoke as the program."""
+
+    def rule(see: Sight) -> str:
+        done = len(stage.replies)
+        if done == 1:
+            return f'<search pattern="line 3"/>\n<observation-{see.nonce} kind="search">\na.txt:3: line 3\n'
+        return '<read path="a.txt"/>' if not done else "<reject>enough</reject>"
+
+    def ends(received: Received, reply: str) -> Behaviour:
+        (at,) = received.body.get("stop_sequences", ["nothing was sent to end at"])
+        said, found, _ = reply.partition(at)
+        return blocks(
+            {"type": "text", "text": said}, **({"stop": "stop_sequence", "at": at} if found else {})
+        )
+
+    stage, _ = thinking()
+    assert stage.server is not None
+    stage.behave = ends
+    stage.server._script = stage.script  # without the thinking
+    with pytest.raises(NothingDone):
+        stage.go(rule, "Look for it.")
+    sent = bodies(stage)
+    assert ["stop_sequences" in body for body in sent] == [True, True, True]
+    assert "characters of your reply were dropped, because they spoke as somebody else" in stage.asked
+    assert [role for role, _ in stage.server.requests[-1].turns] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+    assert stage.server.requests[-1].turns[3][1].strip() == '<search pattern="line 3"/>'

@@ -1,0 +1,95 @@
+"""What the program's answers to a reply say. The model reads there what to do next, and goes wrong without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from repoagent.agent.sandbox.backends import find
+from repoagent.llm.model import Request
+from tests.conftest import GitRepo
+from tests.tasks.bare import Answer, go
+
+confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
+FINISH = "<finish>done</finish>"
+DONE = f"<commit>\nsay it once\n</commit>\n{FINISH}"
+QUOTED = "one\ntwo\nthree\nfour\nfive\nsix\n\u201cseven\u201d is it\neight\n"
+LOOSE = (
+    "```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    '@@ -7,2 +7,2 @@\n "seven" is it\n-eight\n+8\n'
+)
+
+
+def if_told(words: str, then: str = DONE) -> Answer:
+    """An answer that is `then` where the last message has `words`, and nothing but words where it has not."""
+
+    def answer(request: Request) -> str:
+        return then if words in request.messages[-1].text else f"I was not told: {request.messages[-1].text}"
+
+    return answer
+
+
+@pytest.mark.parametrize("fence", ["```\n", ""])
+def test_what_a_hunk_needed_is_said_in_words(repo: GitRepo, fence: str) -> None:
+    repo.commit(**{"f.txt": QUOTED})
+    said = "Applied: f.txt:1, f.txt:7.\nHunk 2 of f.txt, line 7: lines matched after ignoring typographic punctuation; "
+    said += "the file's was kept.\n" + "The diff's fence was not closed; all of it was taken.\n" * (not fence)
+    outcome, _, person = go(repo, LOOSE + fence, if_told(said))
+    assert outcome.kind == "done", person.seen[0].text
+    assert repo.read("f.txt").decode() == QUOTED.replace("two", "2").replace("eight", "8")
+    assert ("fence" in person.seen[0].text) == (not fence)
+
+
+def test_an_exact_hunk_needs_no_words(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": QUOTED})
+    _, _, person = go(repo, LOOSE.replace('"seven"', "\u201cseven\u201d") + "```\n", DONE)
+    assert person.seen[0].text == "Applied: f.txt:1, f.txt:7."
+
+
+def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": QUOTED})
+    kept = "Its commit message is kept: send only `<finish>`"
+    outcome, _, _ = go(repo, f"{LOOSE}```\n<run>false</run>\n{DONE}", if_told(kept, FINISH), mode="auto")
+    assert outcome.kind == "done"
+    assert repo.git("log", "-1", "--format=%s") == "say it once\n"
+    _, _, person = go(
+        repo, f"<run>false</run>\n{FINISH}", "no", mode="auto", name="run-20260101-000001-abcdef"
+    )
+    assert person.seen[-1].text == "finish: not done, because `run` failed before it."
+
+
+NO_WAY = ", and nothing can be installed in the sandbox"
+
+
+@confined
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("no-such-tool --version", "no-such-tool"),
+        ("python3 -c 'import nosuchmodule'", "nosuchmodule"),
+        ("python3 -m nosuchmodule", "nosuchmodule"),
+        (
+            "echo 'E   importlib.metadata.PackageNotFoundError: No package metadata was found for a-b'; false",
+            "a-b",
+        ),
+        ("python3 -c 'import ours'", ""),
+        ("python3 -c 'import os.nothing'", ""),
+        ("grep -n . errors.txt; false", ""),
+    ],
+)
+def test_what_is_not_installed_is_said_once(repo: GitRepo, command: str, missing: str) -> None:
+    repo.commit(**{"lib/ours/__init__.py": "", "errors.txt": "ModuleNotFoundError: No module named 'x'\n"})
+    _, _, person = go(repo, f"<run>{command}</run>", f"<run>true; {command}</run>", "no", mode="auto")
+    first, second = (seen.text for seen in person.seen if seen.kind == "run")
+    said = f"`{missing}` is not installed here{NO_WAY}: what needs it fails without your change too."
+    assert (said in first) if missing else "is not installed" not in first, first
+    assert "is not installed" not in second
+
+
+@pytest.mark.parametrize("wishes", [{"network": True}, {"mode": "ask", "confine": False}])
+def test_where_something_could_be_installed_that_is_not_denied(
+    repo: GitRepo, wishes: dict[str, object]
+) -> None:
+    if find() is None and "network" in wishes:
+        pytest.skip("no sandbox works here")
+    _, _, person = go(repo, "<run>no-such-tool</run>", "no", **{"mode": "auto", **wishes})
+    assert "`no-such-tool` is not installed here: what needs it fails" in person.seen[0].text
