@@ -16,7 +16,7 @@ from tests.conftest import GitRepo
 from tests.docs import stage
 
 TOP = Path(__file__).parents[2]
-PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+PAGES = [TOP / "README.md", *sorted((TOP / "docs").rglob("*.md"))]
 SPOKEN = [(page, line) for page in PAGES for line in stage.spoken(page)]
 # Reach out to a network, or need a program that only some have.
 NOT_RUN = re.compile(r"git (fetch|push)|pip install|tree_sitter_language_pack|export ANTHROPIC|cd your/")
@@ -86,8 +86,8 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    listed = set(re.findall(r"([\w-]+\.md)", (TOP / "mkdocs.yml").read_text(encoding="utf-8")))
-    assert listed == {page.name for page in (TOP / "docs").glob("*.md")}
+    listed = set(re.findall(r"([\w/-]+\.md)", (TOP / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert listed == {page.relative_to(TOP / "docs").as_posix() for page in (TOP / "docs").rglob("*.md")}
 
 
 def slug(heading: str) -> str:
