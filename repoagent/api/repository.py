@@ -117,7 +117,8 @@ class Repository(Looking):
         The call is the consent: the change is committed, unless `decide` is given and answers a `Proposal` (its `diff`,
         `message`, `remarks`) with False, or `commit` is False (the files are written) or `dry_run` True (nothing is).
         `commit` may be `repoagent.git.transaction.results.Options`, for a branch, a sign-off and the like. A file
-        that makes another program run something (a hook, a workflow) is refused unless it is among `files` or `allow_sensitive` says so.
+        that makes another program run something (a hook, a workflow) is refused unless it is among `files` or
+        `allow_sensitive` is set.
 
         `on_text` gets the reply as it comes, `on_note` a sentence of what is being done. `fresh` leaves out what was
         said of the files before, `strict` refuses all tolerance in placing. `settings` are further options by key:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.storage import secrets
+from repoagent.storage import atomic, secrets
 from repoagent.storage.secrets import assigned_secrets, mask, may_hold_secrets, unknown_in, unmask
 from tests.storage import realistic
 
@@ -133,8 +133,7 @@ def test_a_usual_text_loads_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(secrets, "find_secrets", refuse)
     source = (
-        Path(atomic.__file__).read_text()
-        + "def parse_http2_headers(x86_64, utf8):\n    return sha256(b'')\n"
+        Path(atomic.__file__).read_text() + "def parse_http2_headers(x86_64, utf8):\n    return sha256(b'')\n"
     )
     assert mask(source) == source
 

@@ -68,5 +68,3 @@ def test_an_import_loads_no_grammar() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
