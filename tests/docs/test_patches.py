@@ -1,4 +1,4 @@
-"""docs/patches.md says what the code does: its examples are run, and no name is missing from it."""
+"""The examples of patches are applied, and docs/patches.md names each tolerance and each reason."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from repoagent.patch.errors import READING, TOLERANCES, PatchRefused
 from repoagent.patch.model import SourceText
 
 PAGE = Path(__file__).parents[2] / "docs" / "patches.md"
+MORE = Path(__file__).parent / "patches.md"  # begins with the file and the result that examples leave out
 CODE = Path(repoagent.patch.__file__).parent
 SIGNS = {"·": " ", "→": "\t", "^[": "\x1b", "<U+200B>": "\u200b"}  # as the page explains them
 _LABEL = re.compile(r"The (file|answer|result|refusal)(?: `([^`]+)`|, `([^`]+)`|(, as a diff))?:")
@@ -37,11 +38,11 @@ class Example:
 
 
 def examples() -> dict[str, Example]:
-    """The examples by their heading. Two fences without a label stand for a file and a result that are not shown."""
+    """The examples by their heading. The first two fences without a label are the file and the result that others leave out."""
     found: dict[str, Example] = {}
     unlabelled: list[str] = []
     example, label = Example(), None
-    lines = iter(PAGE.read_text(encoding="utf-8").splitlines())
+    lines = iter((MORE.read_text(encoding="utf-8") + PAGE.read_text(encoding="utf-8")).splitlines())
     for line in lines:
         if mark := re.match("`{3,}", line):
             text = "".join(f"{inner}\n" for inner in iter(lines.__next__, mark[0]))
@@ -58,7 +59,7 @@ def examples() -> dict[str, Example]:
         elif needs := _NEEDS.fullmatch(line):
             example.needs = frozenset(re.findall("`([^`]+)`", needs[1]))
         label = _LABEL.fullmatch(line) if line else label
-    file, result = unlabelled
+    file, result, *_ = unlabelled
     found = {heading: example for heading, example in found.items() if "answer" in example.texts}
     for example in found.values():
         example.texts.setdefault("file", file)
@@ -69,7 +70,13 @@ def examples() -> dict[str, Example]:
 EXAMPLES = examples()
 
 
-def test_the_page_has_an_example_of_each_tolerance() -> None:
+def section(heading: str) -> str:
+    return PAGE.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def test_each_tolerance_is_on_the_page_and_has_an_example() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|", section("What is tolerated"), re.MULTILINE)
+    assert set(rows) == TOLERANCES.keys() and len(rows) == len(TOLERANCES)
     assert TOLERANCES.keys() <= EXAMPLES.keys()
     assert len(EXAMPLES) > len(TOLERANCES) + 10
 
@@ -109,7 +116,7 @@ def test_strict_takes_a_hunk_that_stands_elsewhere() -> None:
 
 
 def test_every_reason_is_on_the_page_and_no_other() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z-]+)` \|", section("What is refused, and what to do"), re.MULTILINE)
     used = {code for file in CODE.rglob("*.py") for code in _reasons(file.read_text(encoding="utf-8"))}
     assert set(rows) == used and len(rows) == len(used)
 
