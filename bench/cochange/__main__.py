@@ -66,7 +66,7 @@ def main() -> None:
             print(f"{_name(repository)}: no commit to ask about", flush=True)
             continue
         figures = replay(changes, METHODS, queries)
-        found[_name(repository)] = {name: each.means() for name, each in figures.items()}
+        found[_name(repository)] = {name: each.model_setup() for name, each in figures.items()}
         spent = time.process_time() - began
         print(
             f"{_name(repository)}: {len(changes):,} commits, {len(queries)} queries, {spent:.1f} s",
@@ -74,8 +74,8 @@ def main() -> None:
         )
         print(table(found[_name(repository)]), flush=True)
     if found:
-        means = average(list(found.values()))
-        print(f"mean of {len(found)} repositories\n{table(means)}\n{verdict(means, found)}")
+        model_setup = average(list(found.values()))
+        print(f"mean of {len(found)} repositories\n{table(model_setup)}\n{verdict(model_setup, found)}")
     if args.json:
         args.json.write_text(
             json.dumps({"version": 1, "seed": args.seed, "repositories": found}, indent=1) + "\n"
@@ -90,26 +90,26 @@ def average(each: Sequence[Means]) -> Means:
     }
 
 
-def table(means: Means) -> str:
+def table(model_setup: Means) -> str:
     """A line for each method: its figures, and by how much ours is ahead."""
-    lines = [_line(means, OURS)]
+    lines = [_line(model_setup, OURS)]
     for title, group in GROUPS:
-        lines += [f" {title}:", *(_line(means, method) for method in group)]
+        lines += [f" {title}:", *(_line(model_setup, method) for method in group)]
     return "\n".join(lines)
 
 
-def _line(means: Means, method: str) -> str:
-    figures = means[method]
+def _line(model_setup: Means, method: str) -> str:
+    figures = model_setup[method]
     cells = "  ".join(f"{figure} {value:.3f}" for figure, value in figures.items())
-    ratios = " ".join(f"{means[OURS][f] / figures[f]:.2f}" if figures[f] else "-" for f in LIMITS)
+    ratios = " ".join(f"{model_setup[OURS][f] / figures[f]:.2f}" if figures[f] else "-" for f in LIMITS)
     return f"  {method:34}{cells}   {'' if method == OURS else f'ours x {ratios}'}".rstrip()
 
 
-def verdict(means: Means, found: dict[str, Means]) -> str:
+def verdict(model_setup: Means, found: dict[str, Means]) -> str:
     """Ours against the limits, and where it is behind."""
     lines = []
     for other in (f"{name}, {group}" for group in ("helped", "as is") for name in ("plain counts", "TARMAQ")):
-        ratios = {figure: means[OURS][figure] / (means[other][figure] or 1) for figure in LIMITS}
+        ratios = {figure: model_setup[OURS][figure] / (model_setup[other][figure] or 1) for figure in LIMITS}
         cells = ", ".join(
             f"{figure} {ratio:.3f} (limit {LIMITS[figure]})" for figure, ratio in ratios.items()
         )

@@ -41,7 +41,7 @@ class Figures:
         self.recall += len(truth.intersection(ranked[:10])) / len(truth)
         self.answered += bool(ranked)
 
-    def means(self) -> dict[str, float]:
+    def model_setup(self) -> dict[str, float]:
         """MAP, MRR, recall@10 and coverage, each 0 to 1."""
         n = max(self.queries, 1)
         return {

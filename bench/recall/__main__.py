@@ -110,13 +110,13 @@ def texts_table(shown: Mapping[str, Sequence[Passages]]) -> str:
 def table(found: Sequence[Mapping[str, Figures]]) -> str:
     """A line for each method; by how much ours is ahead stands behind each figure."""
     lines = ["  " + " " * 26 + "".join(f"{title:26}" for title in KINDS.values()).rstrip()]
-    means = {method: {kind: _mean([one[method][kind] for one in found if kind in one[method]]) for kind in KINDS}
+    model_setup = {method: {kind: _mean([one[method][kind] for one in found if kind in one[method]]) for kind in KINDS}
              for method in found[0]}  # fmt: skip
-    for method, mine in means.items():
+    for method, mine in model_setup.items():
         cells = []
         for kind in KINDS:
             first, second = mine[kind]
-            best = means[OURS][kind]
+            best = model_setup[OURS][kind]
             ahead = "" if method == OURS else f" x{_ratio(best[0], first)} x{_ratio(best[1], second)}"
             cells.append(f"{first:.3f} / {second:.3f}{ahead}".ljust(26))
         lines.append(f"  {method:26}{''.join(cells)}".rstrip())

@@ -205,18 +205,18 @@ class Kernel:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_kernel(shop: CommandRunner, python: str, scratch: Path, seconds: float) -> Kernel:
+def start_kernel(runner: CommandRunner, python: str, scratch: Path, seconds: float) -> Kernel:
     """Start a kernel and wait, for at most `seconds`, until it answers. Raises UsageError when it does not."""
     try:
-        shop.folder.mkdir(parents=True, exist_ok=True)
+        runner.folder.mkdir(parents=True, exist_ok=True)
         scratch.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="kernel-", dir=scratch))
         key = connection(folder)
         text = (files("repoagent.agent") / "kernel_boot.py").read_text(encoding="utf-8")
-        argv = [python, "-c", text, CONNECTION, str(shop.top)]
-        may: May = "shown" if shop.gate.mode == "auto" else "all"
-        withheld = withheld_now(shop) if may != "all" else None
-        command = _started(shop, argv, folder, may)
+        argv = [python, "-c", text, CONNECTION, str(runner.top)]
+        may: May = "shown" if runner.gate.mode == "auto" else "all"
+        withheld = withheld_now(runner) if may != "all" else None
+        command = _started(runner, argv, folder, may)
     except OSError as error:
         raise UsageError(f"the Python kernel could not be started: {error}") from error
     kernel = Kernel(command, Wire(folder, key), folder, withheld=withheld)
@@ -228,16 +228,16 @@ def start_kernel(shop: CommandRunner, python: str, scratch: Path, seconds: float
     return kernel
 
 
-def withheld_now(shop: CommandRunner) -> dict[str, int]:
+def withheld_now(runner: CommandRunner) -> dict[str, int]:
     """The files that no model is to see, and which file each is: what covers one goes when another replaces it."""
     found = {}
-    for path in shop.gate.withheld():
+    for path in runner.gate.withheld():
         with suppress(OSError):
-            found[path] = os.lstat(f"{shop.top}/{path}").st_ino
+            found[path] = os.lstat(f"{runner.top}/{path}").st_ino
     return found
 
 
-def _started(shop: CommandRunner, argv: Sequence[str], folder: Path, may: May) -> Command:
+def _started(runner: CommandRunner, argv: Sequence[str], folder: Path, may: May) -> Command:
     own = {
         "IPYTHONDIR": str(folder / "ipython"),  # nobody's own profile, with what it runs at each start
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
@@ -246,17 +246,17 @@ def _started(shop: CommandRunner, argv: Sequence[str], folder: Path, may: May) -
         "JUPYTER_NO_CONFIG": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
-    log = shop.folder / f".{folder.name}.log"  # where what runs in it can't write
-    env = environment(shop.env) | own | (dict(shop.unshown()) if may != "all" else {})
+    log = runner.folder / f".{folder.name}.log"  # where what runs in it can't write
+    env = environment(runner.env) | own | (dict(runner.unshown()) if may != "all" else {})
     job = Job("python kernel", folder, may=may)
     report = log.with_suffix(".why")
-    command = start(job, shop.wrap(argv, report, may), log, env, _LOG)
-    command.why = lambda: _why(shop, report)
+    command = start(job, runner.wrap(argv, report, may), log, env, _LOG)
+    command.why = lambda: _why(runner, report)
     return command
 
 
-def _why(shop: CommandRunner, report: Path) -> str | None:
-    said = shop.why_ended(report)
+def _why(runner: CommandRunner, report: Path) -> str | None:
+    said = runner.why_ended(report)
     report.unlink(missing_ok=True)
     return said
 

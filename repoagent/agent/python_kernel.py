@@ -40,7 +40,7 @@ class KernelSession:
     sockets. python: the path of the interpreter. earlier: an earlier process of this run had a kernel.
     """
 
-    shop: CommandRunner
+    runner: CommandRunner
     scratch: Path
     python: str
     earlier: bool = False
@@ -61,15 +61,15 @@ class KernelSession:
         self.look()
         if self.kernel is not None and self.kernel.withheld is not None:
             # nothing can be covered any more while it runs
-            now = withheld_now(self.shop).items()
+            now = withheld_now(self.runner).items()
             if new := sorted(path for path, _ in now - self.kernel.withheld.items()):
                 self.close()
                 self.ended = f"{', '.join(map(repr, new[:3]))} was written since, which no model is to see."
         if self.kernel is not None:
             return self.kernel, ""
-        left = self.shop.seconds_left()
+        left = self.runner.seconds_left()
         self.kernel = start_kernel(
-            self.shop, self.python, self.scratch, START if left is None else max(0.1, min(START, left))
+            self.runner, self.python, self.scratch, START if left is None else max(0.1, min(START, left))
         )
         said = f"In a new kernel (Python {self.kernel.version}, {self.python})."
         if self.ended:
@@ -108,7 +108,7 @@ def python_tool(room: KernelSession) -> Tool:
 
 def _perform(room: KernelSession, action: Action) -> Observation:
     code, restart = action.body, action.args.get("restart", "no").strip().lower() in _YES
-    seconds = _seconds(room.shop, action.args)
+    seconds = _seconds(room.runner, action.args)
     if not code.strip():
         if not restart:
             raise UsageError("say what to run: <python>print(1)</python>")
@@ -116,7 +116,7 @@ def _perform(room: KernelSession, action: Action) -> Observation:
         return Observation("python", "The kernel was ended; the next call starts a new one.")
     if "\0" in code or len(code.encode("utf-8", "surrogatepass")) > LONGEST:
         raise UsageError(f"code is text of at most {LONGEST} bytes: put what is longer into a file.")
-    verdict = room.shop.gate.decide(Asked("python", code))
+    verdict = room.runner.gate.decide(Asked("python", code))
     if not verdict.allowed:
         return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
     from repoagent.agent.exec.output import show
@@ -124,23 +124,23 @@ def _perform(room: KernelSession, action: Action) -> Observation:
 
     if restart:
         room.close()
-    look_again = room.shop.look()
+    look_again = room.runner.look()
     kernel, said = room.ready()
-    file = _file(room.shop)
+    file = _file(room.runner)
     record = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
     try:
-        with Output(file, room.shop.room()) as output:
+        with Output(file, room.runner.room()) as output:
             cell = execute(kernel, code, seconds, output)
         if cell.lost:
             kernel.listen_again()
     except BaseException:
         room.close()
-        room.shop.audit({**record, "how": "interrupted"})
+        room.runner.audit({**record, "how": "interrupted"})
         raise
-    room.shop.audit({**record, "how": cell.ending, "seconds": round(cell.seconds, 3)})
+    room.runner.audit({**record, "how": cell.ending, "seconds": round(cell.seconds, 3)})
     how = _how(room, cell, seconds)
-    shown = show(file, room.shop.shown_as(file), room.shop.budget)
-    further = (look_again(), room.shop.explain(shown.text))
+    shown = show(file, room.runner.shown_as(file), room.runner.budget)
+    further = (look_again(), room.runner.explain(shown.text))
     text = _told(cell, how, shown, [said, output.trouble, "\n".join(filter(None, further))])
     return Observation(
         "python",
@@ -150,7 +150,7 @@ def _perform(room: KernelSession, action: Action) -> Observation:
         data={
             "how": cell.ending,
             "seconds": round(cell.seconds, 3),
-            "output": room.shop.shown_as(file),
+            "output": room.runner.shown_as(file),
             **({"error": cell.error} if cell.error else {}),
         },
     )
@@ -184,22 +184,22 @@ def _told(cell: Cell, how: str, shown: Shown, further: list[str]) -> str:
     return "\n".join(filter(None, [said, head, output, lost or "", kept, changed.strip()]))
 
 
-def _seconds(shop: CommandRunner, args: Mapping[str, str]) -> float:
+def _seconds(runner: CommandRunner, args: Mapping[str, str]) -> float:
     """The time-out of a cell. Raises UsageError for arguments that are none."""
     if unknown := set(args) - {"timeout", "restart"}:
         raise UsageError(f"python has no argument {min(unknown)}: it has timeout and restart.")
-    seconds = shop.timeout
+    seconds = runner.timeout
     if given := args.get("timeout", "").strip().removesuffix("s").strip():
-        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= shop.longest:
-            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {shop.longest:g}.')
+        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= runner.longest:
+            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {runner.longest:g}.')
         seconds = float(given)
-    left = shop.seconds_left()
+    left = runner.seconds_left()
     return seconds if left is None else max(0.1, min(seconds, left))
 
 
-def _file(shop: CommandRunner) -> Path:
+def _file(runner: CommandRunner) -> Path:
     try:
-        return shop.next_file("python")
+        return runner.next_file("python")
     except OSError as error:
         raise UsageError(f"there is no place for the output: {error}") from error
 

@@ -134,7 +134,7 @@ def ready(
 ) -> ModelSetup:
     """The model and its meter; `said` gets what must be known of it. Raises ModelError (also where one is `needed` and
     none is configured), UsageError for a limit that can't be kept and for `manual`, which asks at a terminal."""
-    from repoagent.edit.model_setup import means
+    from repoagent.edit.model_setup import model_setup
     from repoagent.llm.registry import NoModel, chosen
 
     own = None if model is None or isinstance(model, str) else model
@@ -149,7 +149,7 @@ def ready(
             "the model manual asks a person at a terminal, and a program has none: name another model, or give an "
             "object that has the methods of repoagent.llm.model.Model"
         )
-    return means(settings, say=said.append, model=own, limits=limits, needed=needed)
+    return model_setup(settings, say=said.append, model=own, limits=limits, needed=needed)
 
 
 class Looking:
@@ -290,8 +290,8 @@ class Looking:
             files=[from_top(self._worktree, file) for file in files],
         )  # fmt: skip
         said: list[str] = []
-        means = ready(found, own, said) if asks else None
-        report = reviewed(self._worktree, what, found, ready=means, asks=asks)
+        model_setup = ready(found, own, said) if asks else None
+        report = reviewed(self._worktree, what, found, ready=model_setup, asks=asks)
         return replace(report, notes=(*said, *report.notes)) if said else report
 
     def _settings(self, given: Mapping[str, object] | None, more: Mapping[str, object]) -> Settings:

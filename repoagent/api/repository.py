@@ -43,7 +43,7 @@ def options(commit: bool | Options) -> Options:
     return found
 
 
-def dialogue(
+def edit_interface(
     decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None
 ) -> NonInteractive:
     """Who is asked about an edit, and hears of it: nobody, where a function is None."""
@@ -56,7 +56,7 @@ def dialogue(
     return found
 
 
-def talk(
+def run_interface(
     decide: Decide | None,
     allow: Callable[[Asked], bool] | None,
     on_event: Callable[[LoopEvent], None] | None,
@@ -153,7 +153,7 @@ class Repository(Looking):
             sensitive=found.texts("edit.sensitive"),
             commit=options(commit),
         )
-        person = dialogue(decide, on_note, on_text)
+        person = edit_interface(decide, on_note, on_text)
         asked = ready(found, model, person.said)
         self._settle()
         return of_edit(edit(self._worktree, request, found, person, asked), person.said)
@@ -193,7 +193,7 @@ class Repository(Looking):
         )
         self._settle()
         return patched(
-            self._worktree, given, found, dialogue(decide),
+            self._worktree, given, found, edit_interface(decide),
             options=options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
         )  # fmt: skip
 
@@ -246,7 +246,7 @@ class Repository(Looking):
         )
         if commit_per_edit and request.commit.no_commit:
             raise UsageError("commit_per_edit and a commit that is not made can't be meant together")
-        person = talk(decide, allow, on_event, on_note, on_text)
+        person = run_interface(decide, allow, on_event, on_note, on_text)
         asked = ready(found, model, person.said, limits or limits_of(found), needed=agent == "model")
         self._settle()
         return run(self._worktree, request, found, person, asked)

@@ -182,7 +182,7 @@ def patched(
     worktree: WorkTree,
     patch: Patch,
     settings: Settings,
-    dialogue: NonInteractive,
+    ui: NonInteractive,
     *,
     options: Options,
     strict: bool = False,
@@ -214,8 +214,8 @@ def patched(
         sensitive=settings.texts("edit.sensitive"),
         commit=options,
     )
-    outcome = apply(worktree, given, request, settings, dialogue, bindings=bindings)
-    return of_patch(outcome, dialogue.said)
+    outcome = apply(worktree, given, request, settings, ui, bindings=bindings)
+    return of_patch(outcome, ui.said)
 
 
 def sayable(revision: str) -> str:
@@ -364,15 +364,15 @@ def reviewed(
     place = layout(worktree)
     change, unseen = read_change(worktree, head, what)
     settings = settings_before(change, worktree, place, settings)
-    desk = None
+    context = None
     notes: list[str] = []
     if asks:
         from repoagent.review.llm.session import ReviewSession
 
-        desk = ReviewSession(worktree, place, settings, notes.append, hear, ready=ready)
+        context = ReviewSession(worktree, place, settings, notes.append, hear, ready=ready)
     found = review(
         change,
-        Asked(worktree, place, settings, desk, unseen, strict=asks, narrowed=bool(what.pathspecs)),
+        Asked(worktree, place, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs)),
     )
     return replace(found, notes=(*found.notes, *notes)) if notes else found
 

@@ -92,7 +92,7 @@ def apply(
     given: Given,
     request: EditRequest,
     settings: Settings,
-    dialogue: UserInterface,
+    ui: UserInterface,
     *,
     prefix: str = "",
     bindings: Mapping[str, str] | None = None,
@@ -116,17 +116,17 @@ def apply(
     edit_id, landed = landing(
         bench,
         settings,
-        dialogue,
+        ui,
         lambda changes: words or plain_message(given.name, changes),
         remarks=remarks,
     )
-    return ApplyOutcome(edit_id, landed, time.monotonic() - started - dialogue.waited)
+    return ApplyOutcome(edit_id, landed, time.monotonic() - started - ui.waited)
 
 
 def landing(
     bench: ApplySession,
     settings: Settings,
-    dialogue: UserInterface,
+    ui: UserInterface,
     words: Callable[[Sequence[FileChange]], str],
     *,
     kind: str = "apply",
@@ -140,9 +140,9 @@ def landing(
     def message(changes: Sequence[FileChange]) -> str:
         return with_trailers(words(changes), _trailers(worktree, settings, edit_id, changes), worktree.top)
 
-    with _remembering(bench, edit_id, words(bench.draft.edits), settings, dialogue, kind=kind) as remember:
+    with _remembering(bench, edit_id, words(bench.draft.edits), settings, ui, kind=kind) as remember:
         try:
-            landed = review_and_commit(bench, edit_id, message, dialogue, lambda: "", remarks=remarks)
+            landed = review_and_commit(bench, edit_id, message, ui, lambda: "", remarks=remarks)
         except SentBack as setback:
             raise failed(setback) from setback
         remember(landed)
@@ -150,11 +150,11 @@ def landing(
 
 
 def _remembering(
-    bench: ApplySession, edit_id: str, words: str, settings: Settings, dialogue: UserInterface, *, kind: str
+    bench: ApplySession, edit_id: str, words: str, settings: Settings, ui: UserInterface, *, kind: str
 ) -> AbstractContextManager[Callable[[CommitOutcome], None]]:
     if bench.request.dry_run or not settings.switch("memory.enabled"):
         return nullcontext(lambda landed: None)
-    return remembering(bench, edit_id, words.strip(), dialogue, kind=kind)
+    return remembering(bench, edit_id, words.strip(), ui, kind=kind)
 
 
 def _placed(
@@ -236,7 +236,7 @@ def _trailers(
 
 @contextmanager
 def remembering(
-    bench: EditSession, edit_id: str, words: str, dialogue: UserInterface, *, kind: str
+    bench: EditSession, edit_id: str, words: str, ui: UserInterface, *, kind: str
 ) -> Iterator[Callable[[CommitOutcome], None]]:
     """A function that has the memory of each file hear of what landed; `words` is what was said of it, `kind` what it
     is ("apply", "join").
@@ -272,7 +272,7 @@ def remembering(
                     ensure(place)
                     remember(worktree, replace(story, landed=landed), before, memories, ())
                 except (RepoagentError, OSError) as error:
-                    dialogue.say(
+                    ui.say(
                         f"warning: this change could not be remembered ({error}); the next command tries again"
                     )
                     return
@@ -281,7 +281,7 @@ def remembering(
         yield tell
 
 
-def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: UserInterface) -> ApplyOutcome:
+def apply_outside(top: Path, given: Given, request: EditRequest, ui: UserInterface) -> ApplyOutcome:
     """Apply the patch to the files of the folder `top`, to which its names are relative.
 
     Raises what reading, placing and the dialogue raise; CheckFailed for a failed check. Whatever it raises, the files
@@ -299,13 +299,11 @@ def apply_outside(top: Path, given: Given, request: EditRequest, dialogue: UserI
     bench = ApplySession(nowhere, request, draft, list(applied.placements))
     edit_id = new_edit_id()
     try:
-        proposal = agreed(bench, edit_id, lambda changes: "", dialogue, lambda: "")
-        landed = (
-            CommitOutcome(proposal) if request.dry_run else written(top, proposal, request, edit_id, dialogue)
-        )
+        proposal = agreed(bench, edit_id, lambda changes: "", ui, lambda: "")
+        landed = CommitOutcome(proposal) if request.dry_run else written(top, proposal, request, edit_id, ui)
     except SentBack as setback:
         raise failed(setback) from setback
-    return ApplyOutcome(edit_id, landed, time.monotonic() - started - dialogue.waited)
+    return ApplyOutcome(edit_id, landed, time.monotonic() - started - ui.waited)
 
 
 def _read(top: Path, path: str, request: EditRequest) -> Source:
@@ -336,7 +334,7 @@ def _read(top: Path, path: str, request: EditRequest) -> Source:
 
 
 def written(
-    top: Path, proposal: Proposal, request: EditRequest, edit_id: str, dialogue: UserInterface
+    top: Path, proposal: Proposal, request: EditRequest, edit_id: str, ui: UserInterface
 ) -> CommitOutcome:
     """Write the files and run the check; everything is put back where one of them fails."""
     steps = with_permissions(top, steps_of(proposal.changes, edit_id), proposal.changes)
@@ -347,7 +345,7 @@ def written(
         for step in steps:
             take(top, step)
         if request.check:
-            result = checked(request.check, WorkTree(top, top / ".git", top / ".git"), proposal, dialogue)
+            result = checked(request.check, WorkTree(top, top / ".git", top / ".git"), proposal, ui)
             if not result.passed:
                 raise check_failure(result, top)
     except BaseException as error:
@@ -359,7 +357,7 @@ def written(
                 f"{names} was saved by another program meanwhile and is left so; {error}"
             ) from error
         raise
-    dialogue.quiet()
+    ui.quiet()
     return CommitOutcome(proposal, True, None, result)
 
 

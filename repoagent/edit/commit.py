@@ -122,7 +122,7 @@ def commit(
     bench: EditSession,
     proposal: Proposal,
     edit_id: str,
-    dialogue: UserInterface,
+    ui: UserInterface,
     *,
     in_place: InPlace | None = None,
 ) -> CommitOutcome:
@@ -138,15 +138,15 @@ def commit(
     made: CommitResult | None = None
     transaction: Transaction | None = None
     try:
-        with _begun(bench, proposal, edit_id, dialogue, in_place=in_place) as transaction:
+        with _begun(bench, proposal, edit_id, ui, in_place=in_place) as transaction:
             if request.check:
                 proposal = replace(proposal, remarks=(*proposal.remarks, *_seen_by_check(bench)))
             transaction.write()
             if request.check:
-                result = checked(request.check, bench.worktree, proposal, dialogue)
+                result = checked(request.check, bench.worktree, proposal, ui)
                 if not result.passed:
                     raise check_failure(result, bench.worktree.top)
-            dialogue.quiet()  # an editor, a hook or a passphrase may need the terminal
+            ui.quiet()  # an editor, a hook or a passphrase may need the terminal
             if request.commit.no_commit:
                 transaction.keep()
             else:
@@ -166,9 +166,9 @@ def commit(
     return CommitOutcome(proposal, True, made, result)
 
 
-def checked(check: Check, worktree: WorkTree, proposal: Proposal, dialogue: UserInterface) -> CheckResult:
+def checked(check: Check, worktree: WorkTree, proposal: Proposal, ui: UserInterface) -> CheckResult:
     """How the check ended on the files as they now are."""
-    return run_check(check, worktree, accepted=proposal.accepted, running=dialogue.running)
+    return run_check(check, worktree, accepted=proposal.accepted, running=ui.running)
 
 
 def _seen_by_check(bench: EditSession) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _seen_by_check(bench: EditSession) -> tuple[str, ...]:
 
 @contextmanager
 def _begun(
-    bench: EditSession, proposal: Proposal, edit_id: str, dialogue: UserInterface, *, in_place: InPlace | None
+    bench: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, *, in_place: InPlace | None
 ) -> Iterator[Transaction]:
     """The transaction, begun when nobody else is at it: another edit, or the user's own commit, is soon done."""
     options = bench.request.commit
@@ -190,7 +190,7 @@ def _begun(
     waiting = False
     while True:
         transaction = Transaction(
-            bench.worktree, proposal.changes, options, edit_id, listen=dialogue.output, in_place=in_place
+            bench.worktree, proposal.changes, options, edit_id, listen=ui.output, in_place=in_place
         )
         with ExitStack() as stack:
             try:
@@ -199,7 +199,7 @@ def _begun(
                 if time.monotonic() > deadline:
                     raise Busy(f"{error}\n{bench.goes_on}".rstrip()) from error
                 if not waiting:
-                    dialogue.note("waiting for another process that commits")
+                    ui.note("waiting for another process that commits")
                 waiting = True
                 time.sleep(LOCK_POLL_SECONDS)
                 continue

@@ -27,7 +27,7 @@ from repoagent.edit.guards.scope_question import (
     widened,
 )
 from repoagent.edit.model_calls import PART, Asking
-from repoagent.edit.model_setup import ModelSetup, attachments, means
+from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
 from repoagent.edit.patch_tool import NOTHING_TO_DO
 from repoagent.edit.pending import Pending, pending
 from repoagent.edit.prompt.blocks import request_key
@@ -80,24 +80,24 @@ def edit(
     worktree: WorkTree,
     request: EditRequest,
     settings: Settings,
-    dialogue: UserInterface,
+    ui: UserInterface,
     ready: ModelSetup | None = None,
 ) -> EditOutcome:
     """Do one edit. Raises what each step raises; whatever it raises, the user's files, index and branch are either
     as they were or hold the whole edit."""
     started = time.monotonic()
-    asked = ready or means(settings, say=dialogue.say)
+    asked = ready or model_setup(settings, say=ui.say)
     meter = asked.meter
     preflight(worktree, request)
     if request.instead_of is not None:
         undo(worktree, request.instead_of)
-        dialogue.say(f"took back the edit {request.instead_of} (`repoagent redo` makes it again)")
+        ui.say(f"took back the edit {request.instead_of} (`repoagent redo` makes it again)")
     prepared = prepare(worktree, request, settings, asked.form)
     refuse_untracked(worktree, request, prepared.bench.draft)
     for warning in prepared.gathered.context_files.warnings:
-        dialogue.say(f"warning: {warning}")
+        ui.say(f"warning: {warning}")
     for sentence in copies(prepared):
-        dialogue.say(sentence)
+        ui.say(sentence)
     place = layout(worktree)
     ensure(place)
     prepared.bench.attachments = attachments(asked, place.sent)
@@ -112,12 +112,12 @@ def edit(
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
     with alive(place, edit_id):
-        run = _Run(prepared, asked, dialogue, edit_id, open_state(conversation_file(place, edit_id)))
+        run = _Run(prepared, asked, ui, edit_id, open_state(conversation_file(place, edit_id)))
         try:
             run.begin(key)
             landed, outcome = run.go()
         except KeyboardInterrupt:
-            dialogue.interrupted(_interrupted(run))
+            ui.interrupted(_interrupted(run))
             raise
         finally:
             forget_unanswered(place, edit_id)
@@ -131,7 +131,7 @@ def edit(
         usage=meter.usage,
         attempts=meter.attempts,
         cost=meter.cost,
-        seconds=time.monotonic() - started - dialogue.waited,
+        seconds=time.monotonic() - started - ui.waited,
         words="\n\n".join(filter(None, said)),
         messages=outcome.messages,
     )
@@ -156,8 +156,8 @@ class _Run:
     """One run of the loop over a prepared edit, and what it leaves behind."""
 
     prepared: Prepared
-    means: ModelSetup
-    dialogue: UserInterface
+    model_setup: ModelSetup
+    ui: UserInterface
     edit_id: str
     state: State
     landed: CommitOutcome | None = None
@@ -169,11 +169,11 @@ class _Run:
 
     @property
     def asking(self) -> Asking:
-        return Asking(self.prepared, self.means, self.dialogue)
+        return Asking(self.prepared, self.model_setup, self.ui)
 
     @property
     def record(self) -> EditLog:
-        return EditLog(self.prepared, self.means, self.dialogue, self.edit_id)
+        return EditLog(self.prepared, self.model_setup, self.ui, self.edit_id)
 
     def begin(self, key: str) -> None:
         """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
@@ -190,7 +190,7 @@ class _Run:
                     "say --conversation fresh to begin anew"
                 ) from error
             replies = sum(turn.role == "assistant" for turn in self.state.turns)
-            self.dialogue.note(
+            self.ui.note(
                 f"going on with the interrupted edit {self.edit_id}; replies already paid for: {replies}"
             )
             return
@@ -207,7 +207,7 @@ class _Run:
         bench = self.prepared.bench
         if not bench.short:
             bench.drafts = True
-            bench.allow = (lambda paths: True) if bench.request.scope == "repo" else self.dialogue.permits
+            bench.allow = (lambda paths: True) if bench.request.scope == "repo" else self.ui.permits
 
     def _take_in_again(self) -> None:
         """The files that the user has allowed to be changed. Raises Refused where one is not as the model saw it."""
@@ -230,8 +230,8 @@ class _Run:
     def _go(self) -> tuple[CommitOutcome | None, Outcome]:
         asking = self.asking
         agent = ModelAgent(
-            self.means.model, self.means.meter, asking.render,
-            on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=asking.waiting,
+            self.model_setup.model, self.model_setup.meter, asking.render,
+            on_text=self.ui.text, on_void=self.ui.void, on_wait=asking.waiting,
             on_reply=asking.kept, recall=asking.recall, continues=not self.prepared.bench.short,
         )  # fmt: skip
         try:
@@ -275,7 +275,7 @@ class _Run:
         seen = event.observation
         if seen is not None and seen.kind == EDIT and not seen.ok:
             self.refused = seen.shown or seen.text
-        self.dialogue.event(event)
+        self.ui.event(event)
 
     def before_reject(self, outcome: Outcome) -> Turn | None:
         """What the model is told that declined: that it may change the files which it says are needed, or what of its
@@ -287,7 +287,7 @@ class _Run:
         seen = widened(bench, files) if allowed(bench, files) else self.unfinished_edit(outcome.state)
         if seen is None:
             return None
-        self.dialogue.event(LoopEvent("observation", observation=seen))
+        self.ui.event(LoopEvent("observation", observation=seen))
         meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
         if blobs := seen.data.get("allowed"):
             meta["allowed"] = json.dumps(blobs)
@@ -357,9 +357,7 @@ class _Run:
         if not self.prepared.bench.draft.edits:
             why = self.refused or edits[-1].text
             raise Refused(f"the model's edit was refused, and it sent no other: {why}")
-        self.dialogue.say(
-            "note: the model's last edit was refused and it sent no other: the change is without it"
-        )
+        self.ui.say("note: the model's last edit was refused and it sent no other: the change is without it")
         return None
 
     def finish(self, state: State) -> Observation | None:
@@ -376,7 +374,7 @@ class _Run:
             self.record.write_down(state, self.later)
         try:
             self.landed = review_and_commit(
-                self.prepared.bench, self.edit_id, self.message, self.dialogue, self.explain
+                self.prepared.bench, self.edit_id, self.message, self.ui, self.explain
             )
         except SentBack as setback:
             self.setback, self.tried = setback, self.prepared.bench.draft.edits

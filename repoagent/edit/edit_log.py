@@ -53,29 +53,29 @@ class EditLog:
     """The record of the edit `edit_id`, which is written when it is at its end."""
 
     prepared: Prepared
-    means: ModelSetup
-    dialogue: UserInterface
+    model_setup: ModelSetup
+    ui: UserInterface
     edit_id: str
 
     def message(self, state: State, changes: Sequence[FileChange]) -> str:
         """The whole commit message with its trailers."""
         bench = self.prepared.bench
         words, _ = account(self.prepared.tools, state)
-        trailer = self.means.settings.text("commit.trailer")
+        trailer = self.model_setup.settings.text("commit.trailer")
         text = compose(words, bench.request.instruction, trailer)
         return with_trailers(text, self.trailers(state, changes), bench.worktree.top)
 
     def trailers(self, state: State, changes: Sequence[FileChange]) -> list[tuple[str, str]]:
-        worktree, settings = self.prepared.bench.worktree, self.means.settings
+        worktree, settings = self.prepared.bench.worktree, self.model_setup.settings
         return trailers_of(worktree, settings, self.who(state), self.edit_id, changes)
 
     def who(self, state: State) -> str:
-        return model_of_record(self.means.model.spec, state.turns)
+        return model_of_record(self.model_setup.model.spec, state.turns)
 
     def write_down(self, state: State, later: Pending) -> None:
         """What is to be remembered if this lands: a kill after that must not lose it."""
         bench = self.prepared.bench
-        if self.means.settings.switch("memory.enabled"):
+        if self.model_setup.settings.switch("memory.enabled"):
             story = self._story(state, None, "answered", "")
             later.keep(self.prepared.memories, to_remember(story, bench.draft.edits, bench.placements))
 
@@ -97,29 +97,29 @@ class EditLog:
                     what = "the next command tries again"
                 else:
                     what = f"what was said is kept in {set_aside(place, self.edit_id)}"
-                self.dialogue.say(f"warning: this edit could not be remembered ({error}); {what}")
+                self.ui.say(f"warning: this edit could not be remembered ({error}); {what}")
                 return
             if later is not None:
                 later.drop()
             try:
                 forget(place, self.edit_id)
-                forget_sent(place, self.means.settings.whole("sent.keep_days"))
-                days = self.means.settings.whole_or_none("conversations.keep_days")
+                forget_sent(place, self.model_setup.settings.whole("sent.keep_days"))
+                days = self.model_setup.settings.whole_or_none("conversations.keep_days")
                 if days is not None:
                     from repoagent.memory.archive.gc import forget_daily
 
                     forget_daily(place, days)
             except (RepoagentError, OSError) as error:
-                self.dialogue.say(f"warning: old files could not be cleared away ({error})")
+                self.ui.say(f"warning: old files could not be cleared away ({error})")
 
     def _remember(self, landed: CommitOutcome | None, ended: str, answer: str) -> None:
         bench = self.prepared.bench
         state = open_state(conversation_file(layout(bench.worktree), self.edit_id))
         story = self._story(state, landed, ended, answer)
-        if self.means.settings.switch("memory.enabled"):
+        if self.model_setup.settings.switch("memory.enabled"):
             remember(
                 bench.worktree, story, bench.draft.sources, self.prepared.memories, bench.request.paths,
-                limit=self.means.settings.whole("memory.limit"),
+                limit=self.model_setup.settings.whole("memory.limit"),
             )  # fmt: skip
 
     def _story(self, state: State, landed: CommitOutcome | None, ended: str, answer: str) -> Story:
@@ -133,6 +133,6 @@ class EditLog:
             answer=mask(without_secrets(answer)),
             landed=landed,
             model=self.who(state),
-            usage=self.means.meter.usage,
-            cost=self.means.meter.cost,
+            usage=self.model_setup.meter.usage,
+            cost=self.model_setup.meter.cost,
         )

@@ -197,7 +197,7 @@ def join(
     cwd: Path,
     request: EditRequest,
     settings: Settings,
-    dialogue: UserInterface,
+    ui: UserInterface,
     *,
     discards: Discards | None = None,
 ) -> JoinOutcome:
@@ -217,11 +217,11 @@ def join(
         ):  # a command was killed while it brought the folder up to date
             index = finish(index)
         job = _job(gather(index, cwd), cwd, request, discards)
-        done = _landed(job, request, settings, dialogue) if job.changes else None
+        done = _landed(job, request, settings, ui) if job.changes else None
     gathered, fresh = job.gathered, False
     if not request.dry_run:
         with uninterrupted():
-            fresh = bring_up_to_date(gathered, cwd, dialogue.say)
+            fresh = bring_up_to_date(gathered, cwd, ui.say)
     if done is None:
         said = f", and {near(gathered.index.folder, cwd)} is up to date with it" if fresh else ""
         raise NothingDone(
@@ -231,7 +231,7 @@ def join(
     segments = tuple(_segment(edit, job.merged) for edit in gathered.edits)
     return JoinOutcome(
         edit_id, landed, gathered.index.source.path, gathered.index.path, segments, gathered.strangers, diff, fresh,
-        time.monotonic() - started - dialogue.waited,
+        time.monotonic() - started - ui.waited,
     )  # fmt: skip
 
 
@@ -297,7 +297,7 @@ def _job(gathered: Gathered, cwd: Path, request: EditRequest, discards: Discards
 
 
 def _landed(
-    job: _Job, request: EditRequest, settings: Settings, dialogue: UserInterface
+    job: _Job, request: EditRequest, settings: Settings, ui: UserInterface
 ) -> tuple[str, CommitOutcome, Path | None]:
     """The edit's id, what landed, and the file with its diff."""
     name, source = job.name, job.source
@@ -307,28 +307,26 @@ def _landed(
     words = request.instruction or plain_words(job.gathered)
     remarks = (*job.gathered.notes, *_remarks(job))
     if job.worktree is None:
-        edit_id, landed = new_edit_id(), _outside(bench, remarks, dialogue)
+        edit_id, landed = new_edit_id(), _outside(bench, remarks, ui)
     else:
-        edit_id, landed = landing(
-            bench, settings, dialogue, lambda changes: words, kind="join", remarks=remarks
-        )
+        edit_id, landed = landing(bench, settings, ui, lambda changes: words, kind="join", remarks=remarks)
     if not landed.written:
         return edit_id, landed, None
     with uninterrupted():
         try:
             return edit_id, landed, keep_diff(job.gathered.index.folder, landed.proposal.diff)
         except (RepoagentError, OSError) as error:
-            dialogue.say(f"warning: the diff could not be kept ({error})")
+            ui.say(f"warning: the diff could not be kept ({error})")
             return edit_id, landed, None
 
 
-def _outside(bench: ApplySession, remarks: tuple[str, ...], dialogue: UserInterface) -> CommitOutcome:
+def _outside(bench: ApplySession, remarks: tuple[str, ...], ui: UserInterface) -> CommitOutcome:
     edit_id = new_edit_id()
     try:
-        proposal = agreed(bench, edit_id, lambda changes: "", dialogue, lambda: "", remarks=remarks)
+        proposal = agreed(bench, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
         if bench.request.dry_run:
             return CommitOutcome(proposal)
-        return written(bench.worktree.top, proposal, bench.request, edit_id, dialogue)
+        return written(bench.worktree.top, proposal, bench.request, edit_id, ui)
     except SentBack as setback:
         raise failed(setback) from setback
 

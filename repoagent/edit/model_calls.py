@@ -106,25 +106,27 @@ class Asking:
     """The questions of one prepared edit; each is kept as it was sent."""
 
     prepared: Prepared
-    means: ModelSetup
-    dialogue: UserInterface
+    model_setup: ModelSetup
+    ui: UserInterface
 
     def render(self, state: State) -> tuple[Request, ...]:
         """The requests for the next reply."""
         requests = self.requests(state)
         for request in requests:
-            check_fits(request, self.means.context_tokens)
-        spec = self.means.model.spec
-        self.dialogue.note(f"asking {display_name(spec)}")
+            check_fits(request, self.model_setup.context_tokens)
+        spec = self.model_setup.model.spec
+        self.ui.note(f"asking {display_name(spec)}")
         if spec == "manual":  # it is the person who is asked now
-            self.dialogue.quiet()
+            self.ui.quiet()
         return requests
 
     def requests(self, state: State) -> tuple[Request, ...]:
         prepared = self.prepared
         replies = sum(turn.role == "assistant" for turn in state.turns)
         key = request_key(prepared.bench.request.instruction, prepared.blobs, replies)
-        most = min(self.means.max_output_tokens, prepared.reply_tokens or self.means.max_output_tokens)
+        most = min(
+            self.model_setup.max_output_tokens, prepared.reply_tokens or self.model_setup.max_output_tokens
+        )
         shelf = prepared.bench.attachments
         attached = shelf.of(state.turns) if shelf is not None else {}
         prompts, alone, warm = next_prompts(prepared, state.turns)
@@ -144,11 +146,13 @@ class Asking:
 
     def locate(self, key: str) -> str:
         """Which part of a long file a small model takes the request to be about: names, on one line."""
-        self.dialogue.note(f"asking {display_name(self.means.model.spec)} which part it is about")
+        self.ui.note(f"asking {display_name(self.model_setup.model.spec)} which part it is about")
         asked = Request(
             (), (Message("user", (Part(self.prepared.question, "question"),)),), PART_TOKENS, key + PART
         )
-        reply = complete(self.means.model, asked, self.means.meter, on_wait=self.waiting, continues=False)
+        reply = complete(
+            self.model_setup.model, asked, self.model_setup.meter, on_wait=self.waiting, continues=False
+        )
         self.kept(asked, reply)
         return " ".join(reply.text.split())
 
@@ -158,8 +162,8 @@ class Asking:
         question = (*asked.messages, Message("user", (Part(EXPLAIN),)))
         request = replace(asked, messages=question, key=asked.key + "explain")
         reply = complete(
-            self.means.model, request, self.means.meter,
-            on_text=self.dialogue.text, on_void=self.dialogue.void, on_wait=self.waiting,
+            self.model_setup.model, request, self.model_setup.meter,
+            on_text=self.ui.text, on_void=self.ui.void, on_wait=self.waiting,
         )  # fmt: skip
         self.kept(request, reply)
         return reply.text
@@ -175,7 +179,7 @@ class Asking:
         }
 
     def waiting(self, seconds: float, reason: str) -> None:
-        self.dialogue.note(f"{reason}; trying again in {seconds:.0f} s")
+        self.ui.note(f"{reason}; trying again in {seconds:.0f} s")
 
     def recall(self, query: str) -> list[str]:
         return search_memory(layout(self.prepared.bench.worktree), query)

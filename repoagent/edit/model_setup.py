@@ -96,7 +96,7 @@ def asked_for(
     return Asked(form, True if small else None, output_tokens, window or found.context)
 
 
-def means(
+def model_setup(
     settings: Settings,
     record: Path | None = None,
     reply: Path | None = None,

@@ -40,7 +40,7 @@ def review_and_commit(
     bench: EditSession,
     edit_id: str,
     message: Callable[[tuple[FileChange, ...]], str],
-    dialogue: UserInterface,
+    ui: UserInterface,
     explain: Callable[[], str],
     *,
     remarks: tuple[str, ...] = (),
@@ -52,14 +52,14 @@ def review_and_commit(
     (it is kept as a patch file); NotNow, NoCommit and Busy when it fits but can't be committed at present.
     """
     remarks = (*remarks, *rebind(bench, edit_id))
-    proposal = agreed(bench, edit_id, message, dialogue, explain, remarks=remarks)
+    proposal = agreed(bench, edit_id, message, ui, explain, remarks=remarks)
     if bench.request.dry_run:
         return CommitOutcome(proposal)
     for _ in range(RELOCATIONS):
         try:
-            return commit(bench, proposal, edit_id, dialogue)
+            return commit(bench, proposal, edit_id, ui)
         except Moved:
-            dialogue.note("a file was saved meanwhile; placing the change anew")
+            ui.note("a file was saved meanwhile; placing the change anew")
             bench.draft = Draft(bench.draft.sources, proposal.changes)
             moved = rebind(bench, edit_id)
             proposal = _placed_anew(bench, proposal, moved)
@@ -70,7 +70,7 @@ def agreed(
     bench: EditSession,
     edit_id: str,
     message: Callable[[tuple[FileChange, ...]], str],
-    dialogue: UserInterface,
+    ui: UserInterface,
     explain: Callable[[], str],
     *,
     remarks: tuple[str, ...] = (),
@@ -81,15 +81,15 @@ def agreed(
     proposal = _propose(bench, bench.draft.edits, message, remarks)
     if bench.request.dry_run:
         return proposal
-    while (decision := _agreed(proposal, dialogue, explain)).kind == "revise" and decision.changes:
+    while (decision := _agreed(proposal, ui, explain)).kind == "revise" and decision.changes:
         if why := _parses_worse(bench, decision.changes):
-            dialogue.say(f"not taken: {why}")
+            ui.say(f"not taken: {why}")
             continue
         proposal = _propose(bench, decision.changes, message, remarks)
     if decision.changes is not None and decision.changes != proposal.changes:
         proposal = _propose(bench, decision.changes, message, remarks)
     proposal = replace(proposal, accepted=decision.by_person)
-    _agreed_apart(bench, proposal, dialogue, edit_id)
+    _agreed_apart(bench, proposal, ui, edit_id)
     return proposal
 
 
@@ -193,16 +193,16 @@ def _placed_anew(bench: EditSession, proposal: Proposal, remarks: tuple[str, ...
     )  # fmt: skip
 
 
-def _agreed(proposal: Proposal, dialogue: UserInterface, explain: Callable[[], str]) -> Decision:
+def _agreed(proposal: Proposal, ui: UserInterface, explain: Callable[[], str]) -> Decision:
     """The yes, with the changes as the person wants them, or what to ask about instead. Raises NothingDone or
     SentBack on a no."""
     while True:
-        decision: Decision = dialogue.decide(proposal)
+        decision: Decision = ui.decide(proposal)
         if decision.kind == "explain":
             try:
-                dialogue.explained(explain())
+                ui.explained(explain())
             except (ModelError, LimitReached) as error:  # the change is there all the same, and the question
-                dialogue.explained(f"(no explanation: {error})")
+                ui.explained(f"(no explanation: {error})")
         elif decision.kind == "no" and decision.reason:
             raise SentBack("person", f"The person did not accept the change: {decision.reason}")
         elif decision.kind == "no" or decision.changes == ():
@@ -211,12 +211,12 @@ def _agreed(proposal: Proposal, dialogue: UserInterface, explain: Callable[[], s
             return decision
 
 
-def _agreed_apart(bench: EditSession, proposal: Proposal, dialogue: UserInterface, edit_id: str) -> None:
+def _agreed_apart(bench: EditSession, proposal: Proposal, ui: UserInterface, edit_id: str) -> None:
     """A yes of its own for sensitive files that nobody asked for. Raises NothingDone, or Refused without a person."""
     unasked = [concern for concern in proposal.concerns if not concern.asked]
     if not unasked or bench.request.allow_sensitive:
         return
-    agreed = dialogue.agrees(unasked)
+    agreed = ui.agrees(unasked)
     if agreed:
         return
     kept = _keep(bench, proposal.diff, edit_id)

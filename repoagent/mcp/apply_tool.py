@@ -50,10 +50,10 @@ def _patched(call: Call, here: ServerContext, *, dry_run: bool) -> EditResult:
     sources = {here.path(path): blob for path, blob in given["sources"].items()}
     message = without_claims(plain(given["message"]))
     patch = Patch(_real(given["patch"], here, list(sources)), sources=sources, message=message)
-    dialogue = NonInteractive(agree=lambda proposal: not call.cancelled.is_set(), hear=call.progress)
+    ui = NonInteractive(agree=lambda proposal: not call.cancelled.is_set(), hear=call.progress)
     try:
         return patched(
-            here.worktree, patch, here.settings(), dialogue,
+            here.worktree, patch, here.settings(), ui,
             options=Options(no_commit=not given["commit"]), dry_run=dry_run,
         )  # fmt: skip
     except NothingDone as error:

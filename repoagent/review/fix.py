@@ -111,7 +111,7 @@ def take_suggestion(
     options: EditRequest,
     settings: Settings,
     *,
-    dialogue: UserInterface,
+    ui: UserInterface,
 ) -> Fixed:
     """Land what the finding suggests, with the guard, the hooks, the commit and the undo of any patch. Raises as
     `repoagent.edit.apply_patch.apply`."""
@@ -126,7 +126,7 @@ def take_suggestion(
     refuse_untracked(worktree, request, draft)
     words = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
     edit_id, landed = landing(
-        ApplySession(worktree, request, draft, []), settings, dialogue, lambda changes: words, kind="review"
+        ApplySession(worktree, request, draft, []), settings, ui, lambda changes: words, kind="review"
     )
     return Fixed(finding, edit_id, landed)
 
@@ -144,13 +144,13 @@ def ask_for_edit(
     request: EditRequest,
     settings: Settings,
     *,
-    dialogue: UserInterface,
+    ui: UserInterface,
     ready: ModelSetup,
 ) -> Fixed:
     """Have the model put it right, as `request_of` says. Raises as `repoagent.edit.edit.edit`."""
     from repoagent.edit.edit import edit
 
-    outcome = edit(worktree, request, settings, dialogue, ready)
+    outcome = edit(worktree, request, settings, ui, ready)
     return Fixed(finding, outcome.edit_id, outcome.landed, outcome.answer, outcome.model)
 
 

@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     worktree: WorkTree
     layout: Layout
     settings: Settings
-    desk: ReviewSession | None = None
+    session: ReviewSession | None = None
     unseen: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     strict: bool = False  # a model that can't be asked is an error
@@ -54,10 +54,10 @@ def review(change: Change, asked: Asked) -> Report:
     if not change.files and not asked.unseen:
         nothing = _NOTHING.get(change.kind, "there is no change to look at")
         notes.append("no changed file is among those that were named" if asked.narrowed else nothing)
-    if asked.desk is not None and change.files:
+    if asked.session is not None and change.files:
         from repoagent.review.llm.review import model_findings
 
-        answer = model_findings(change, asked.desk)
+        answer = model_findings(change, asked.session)
         if asked.strict and answer.error is not None:
             raise answer.error
         findings += answer.findings

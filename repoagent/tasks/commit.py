@@ -43,29 +43,31 @@ _MIXED = (
 )
 
 
-def refuse_mixed(desk: RunContext, changes: Sequence[FileChange], whole: Collection[str]) -> None:
+def refuse_mixed(context: RunContext, changes: Sequence[FileChange], whole: Collection[str]) -> None:
     """Raise Inseparable where the run has changed lines again that somebody else had changed since it did; not for
     what is committed `whole`."""
-    mixed = {} if desk.request.commit.include_dirty else desk.ledger.mixed
+    mixed = {} if context.request.commit.include_dirty else context.change_set.mixed
     for path in (change.name for change in changes):
         if path in mixed and path not in whole:
-            raise Inseparable(_MIXED.format(file=said_of({path: mixed[path]}), name=desk.home.name), path)
+            raise Inseparable(
+                _MIXED.format(file=said_of({path: mixed[path]}), name=context.run_dir.name), path
+            )
 
 
-def agreed_whole(desk: RunContext, changes: Sequence[FileChange], error: Inseparable, goes_on: str) -> str:
+def agreed_whole(context: RunContext, changes: Sequence[FileChange], error: Inseparable, goes_on: str) -> str:
     """The path of the error, where the person says that the file is to be committed as it stands.
 
     Raises the error, with how it `goes_on`, where they don't or are not to be asked: the model can't mend it.
     """
     refusal = Inseparable(f"{error}\n{goes_on}", error.path)
     change = next((one for one in changes if one.name == error.path), None)
-    if desk.request.mode != "ask" or change is None:
+    if context.request.mode != "ask" or change is None:
         raise refusal from error
-    now = look(desk.worktree.top, change.name)
+    now = look(context.worktree.top, change.name)
     if now is not None:
         change = replace(change, after=now.data, mode=now.mode)
-    diff = canonical_diff([change], hash_name=desk.worktree.object_format)
-    if not desk.talk.approve(Asked("include", diff, why=str(error).partition(":")[0])).allowed:
+    diff = canonical_diff([change], hash_name=context.worktree.object_format)
+    if not context.ui.approve(Asked("include", diff, why=str(error).partition(":")[0])).allowed:
         raise refusal from error
     return error.path
 
@@ -85,7 +87,7 @@ class CommitContext:
     placements: list[Placement] = field(default_factory=list)
 
 
-def land_all(desk: RunContext, said: str) -> CommitOutcome | None:
+def land_all(context: RunContext, said: str) -> CommitOutcome | None:
     """Commit what the run has changed, which is in the files already; None where nothing is left to commit.
 
     `said` is what the message is made of where the model wrote none. What somebody else has done on top of the change
@@ -96,63 +98,65 @@ def land_all(desk: RunContext, said: str) -> CommitOutcome | None:
     whole: frozenset[str] = frozenset()
     left = TRIES
     while True:
-        changes = desk.ledger.present()
+        changes = context.change_set.present()
         if not changes:
-            if desk.ledger.changes:  # a rebase may have stashed them, and brings them back
-                refuse_operation(desk.worktree, offer=False)
-            desk.ledger.vanished()
+            if context.change_set.changes:  # a rebase may have stashed them, and brings them back
+                refuse_operation(context.worktree, offer=False)
+            context.change_set.vanished()
             return None
         edit_id = new_edit_id()
         try:
-            refuse_mixed(desk, changes, whole)
-            will_commit(desk.ledger, edit_id)
-            landed = _commit(desk, changes, whole, edit_id, said)
+            refuse_mixed(context, changes, whole)
+            will_commit(context.change_set, edit_id)
+            landed = _commit(context, changes, whole, edit_id, said)
         except Moved:
             if not left:
                 raise
             left -= 1
         except Inseparable as error:
-            kept = GOES_ON.format(command=goes_on(desk.home.name, desk.request.kind))
-            whole |= {agreed_whole(desk, changes, error, kept)}
+            kept = GOES_ON.format(command=goes_on(context.run_dir.name, context.request.kind))
+            whole |= {agreed_whole(context, changes, error, kept)}
         except InHead:  # it was committed by hand
-            desk.ledger.drop([change.name for change in desk.ledger.changes])
+            context.change_set.drop([change.name for change in context.change_set.changes])
             raise
         else:
-            if desk.request.commit.include_dirty and desk.ledger.mixed:
-                desk.talk.say(f"note: the commit includes your own changes of {said_of(desk.ledger.mixed)}")
-            committed(desk.ledger, edit_id)
+            if context.request.commit.include_dirty and context.change_set.mixed:
+                context.ui.say(
+                    f"note: the commit includes your own changes of {said_of(context.change_set.mixed)}"
+                )
+            committed(context.change_set, edit_id)
             return landed
 
 
 def _commit(
-    desk: RunContext, changes: tuple[FileChange, ...], whole: Collection[str], edit_id: str, said: str
+    context: RunContext, changes: tuple[FileChange, ...], whole: Collection[str], edit_id: str, said: str
 ) -> CommitOutcome:
-    request = desk.request
-    in_place = InPlace(desk.ledger.theirs(changes), whole)
+    request = context.request
+    in_place = InPlace(context.change_set.theirs(changes), whole)
     if request.mode == "ask":
-        _ask_about_unseen(desk, changes)
+        _ask_about_unseen(context, changes)
     edits = EditRequest(
         request.prompt,
-        tuple(map(Target, _asked_for(desk, changes))),
+        tuple(map(Target, _asked_for(context, changes))),
         scope="repo",
         create=True,
-        parse_check=desk.settings.switch("edit.parse_check"),
+        parse_check=context.settings.switch("edit.parse_check"),
         allow_sensitive=request.allow_sensitive,
-        sensitive=desk.settings.texts("edit.sensitive"),
+        sensitive=context.settings.texts("edit.sensitive"),
         commit=request.commit,
     )
-    kept = GOES_ON.format(command=goes_on(desk.home.name, request.kind))
-    table = CommitContext(desk.worktree, edits, Draft({}, changes), kept)
+    kept = GOES_ON.format(command=goes_on(context.run_dir.name, request.kind))
+    table = CommitContext(context.worktree, edits, Draft({}, changes), kept)
 
     def message(planned: Sequence[FileChange]) -> str:
-        return _message(desk, planned, edit_id, said)
+        return _message(context, planned, edit_id, said)
 
     def take(memories: dict[str, Memory]) -> CommitOutcome:
-        proposal = agreed(table, edit_id, message, desk.talk, lambda: said)
-        return commit(table, proposal, edit_id, desk.talk, in_place=in_place)
+        proposal = agreed(table, edit_id, message, context.ui, lambda: said)
+        return commit(table, proposal, edit_id, context.ui, in_place=in_place)
 
     try:
-        return _remembered(desk, changes, edit_id, said, take)
+        return _remembered(context, changes, edit_id, said, take)
     except NotNow as error:
         cause = error.__cause__
         if isinstance(cause, Inseparable):
@@ -168,15 +172,15 @@ def _commit(
         ) from error
 
 
-def _ask_about_unseen(desk: RunContext, changes: Sequence[FileChange]) -> None:
+def _ask_about_unseen(context: RunContext, changes: Sequence[FileChange]) -> None:
     """What commands have changed was not shown to anybody yet. Raises SentBack when the person does not want it."""
-    seen = _as_agreed(desk, changes)
+    seen = _as_agreed(context, changes)
     unseen = [change for change in changes if change.name not in seen]
     if not unseen:
         return
-    diff = canonical_diff(unseen, hash_name=desk.worktree.object_format)
+    diff = canonical_diff(unseen, hash_name=context.worktree.object_format)
     why = "commands have changed this, and it becomes a part of the commit"
-    verdict = desk.talk.approve(Asked("edit", diff, why=why))
+    verdict = context.ui.approve(Asked("edit", diff, why=why))
     if not verdict.allowed:
         names = ", ".join(named(change.name) for change in unseen)
         raise SentBack(
@@ -184,75 +188,77 @@ def _ask_about_unseen(desk: RunContext, changes: Sequence[FileChange]) -> None:
         )
 
 
-def _asked_for(desk: RunContext, changes: Sequence[FileChange]) -> Iterator[str]:
+def _asked_for(context: RunContext, changes: Sequence[FileChange]) -> Iterator[str]:
     """The files whose change somebody wants: what a command has made of one since, nobody has seen; and what passed by
     the mode was no yes to a deletion."""
-    gone = {change.name for change in changes if change.path is None} - desk.deletions
-    return (path for path in _as_agreed(desk, changes) if path not in gone)
+    gone = {change.name for change in changes if change.path is None} - context.deletions
+    return (path for path in _as_agreed(context, changes) if path not in gone)
 
 
-def _as_agreed(desk: RunContext, changes: Sequence[FileChange]) -> list[str]:
-    kept = [change for change in desk.ledger.changes if change.name in {one.name for one in changes}]
+def _as_agreed(context: RunContext, changes: Sequence[FileChange]) -> list[str]:
+    kept = [change for change in context.change_set.changes if change.name in {one.name for one in changes}]
     now = {change.path: change.after for change in kept if change.path is not None}
     gone = {change.old_path for change in kept if change.path is None}
     return [
         path
-        for path, data in desk.agreed.items()
+        for path, data in context.agreed.items()
         if (path in gone) == (data is None) and now.get(path) == data
     ]
 
 
-def all_seen(desk: RunContext) -> bool:
+def all_seen(context: RunContext) -> bool:
     """Whether a person has seen and accepted all that the run has changed, as it is in the files now."""
-    changes = desk.ledger.present()
-    agreed_to = _as_agreed(desk, changes)
+    changes = context.change_set.present()
+    agreed_to = _as_agreed(context, changes)
     return not (
-        desk.unseen or desk.ledger.candidates or any(change.name not in agreed_to for change in changes)
+        context.unseen
+        or context.change_set.candidates
+        or any(change.name not in agreed_to for change in changes)
     )
 
 
-def land_each(desk: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
+def land_each(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
     """Take the draft of one edit through the person's yes into the files and a commit of its own; the changes, and
     whether a person has seen and accepted them. `mark` tells the edit from all others of the run."""
-    bench = desk.bench
+    bench = context.bench
     edits = bench.draft.edits
 
     def take(memories: dict[str, Memory]) -> CommitOutcome:
         return review_and_commit(
-            bench, edit_id, lambda planned: _message(desk, planned, edit_id, ""), desk.talk, lambda: ""
+            bench, edit_id, lambda planned: _message(context, planned, edit_id, ""), context.ui, lambda: ""
         )
 
-    will_commit(desk.ledger, edit_id, mark)
-    landed = _remembered(desk, edits, edit_id, "", take)
-    committed(desk.ledger, edit_id, mark)
+    will_commit(context.change_set, edit_id, mark)
+    landed = _remembered(context, edits, edit_id, "", take)
+    committed(context.change_set, edit_id, mark)
     return landed.changes, landed.proposal.accepted
 
 
 def _remembered(
-    desk: RunContext,
+    context: RunContext,
     changes: Sequence[FileChange],
     edit_id: str,
     said: str,
     take: Callable[[dict[str, Memory]], CommitOutcome],
 ) -> CommitOutcome:
     """What lands with `take` goes to the memory of its files; a kill in between loses nothing."""
-    enabled = desk.settings.switch("memory.enabled")
-    memories = _memories(desk, changes) if enabled else {}
-    with pending(desk.worktree, edit_id, "edit") as later:
+    enabled = context.settings.switch("memory.enabled")
+    memories = _memories(context, changes) if enabled else {}
+    with pending(context.worktree, edit_id, "edit") as later:
         if enabled:
-            later.keep(memories, to_remember(_story(desk, edit_id, said, None), changes, ()))
+            later.keep(memories, to_remember(_story(context, edit_id, said, None), changes, ()))
         landed = take(memories)
         if landed.commit is not None:
-            desk.commits.append(landed.commit.commit)
-            desk.talk.progress("commit", {"commit": landed.commit.commit, "edit": edit_id})
+            context.commits.append(landed.commit.commit)
+            context.ui.progress("commit", {"commit": landed.commit.commit, "edit": edit_id})
         with uninterrupted():
             try:
                 if enabled:
-                    story = _story(desk, edit_id, said, landed)
-                    limit = desk.settings.whole("memory.limit")
-                    remember_done(desk.worktree, story, done_of(landed), memories, limit=limit)
+                    story = _story(context, edit_id, said, landed)
+                    limit = context.settings.whole("memory.limit")
+                    remember_done(context.worktree, story, done_of(landed), memories, limit=limit)
             except (RepoagentError, OSError) as error:
-                desk.talk.say(
+                context.ui.say(
                     f"warning: this change could not be remembered ({error}); the next command tries again"
                 )
             else:
@@ -260,34 +266,34 @@ def _remembered(
     return landed
 
 
-def _message(desk: RunContext, changes: Sequence[FileChange], edit_id: str, said: str) -> str:
+def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, said: str) -> str:
     from repoagent.edit.edit_log import model_of_record, trailers_of
 
-    state = desk.state
-    words, _ = account(desk.tools, state)
-    asked = desk.request.prompt or _asked(state.turns)
-    text = compose(words or said, asked, desk.settings.text("commit.trailer"))
-    who = model_of_record(desk.means.model.spec, state.turns)
-    trailers = trailers_of(desk.worktree, desk.settings, who, edit_id, changes)
-    return with_trailers(text, trailers, desk.worktree.top)
+    state = context.state
+    words, _ = account(context.tools, state)
+    asked = context.request.prompt or _asked(state.turns)
+    text = compose(words or said, asked, context.settings.text("commit.trailer"))
+    who = model_of_record(context.model_setup.model.spec, state.turns)
+    trailers = trailers_of(context.worktree, context.settings, who, edit_id, changes)
+    return with_trailers(text, trailers, context.worktree.top)
 
 
-def _story(desk: RunContext, edit_id: str, said: str, landed: CommitOutcome | None) -> Story:
+def _story(context: RunContext, edit_id: str, said: str, landed: CommitOutcome | None) -> Story:
     """The run as each of its files remembers it: what was asked, and what came of it."""
     from repoagent.edit.edit_log import model_of_record
 
-    state = desk.state
-    words, notes = account(desk.tools, state)
-    who = model_of_record(desk.means.model.spec, state.turns)
-    asked = desk.request.prompt or _asked(state.turns)
+    state = context.state
+    words, notes = account(context.tools, state)
+    who = model_of_record(context.model_setup.model.spec, state.turns)
+    asked = context.request.prompt or _asked(state.turns)
     answer = mask(without_secrets(said or words))
-    told = (answer or "(no words)") + f"\n\n(The whole of it is the conversation {desk.home.name}.)"
+    told = (answer or "(no words)") + f"\n\n(The whole of it is the conversation {context.run_dir.name}.)"
     turns = (
-        Turn("user", asked, {"edit": edit_id, "run": desk.home.name}),
+        Turn("user", asked, {"edit": edit_id, "run": context.run_dir.name}),
         Turn("assistant", told, {"model": who}),
     )
-    usage = replace(desk.means.meter.usage) if landed is not None else Usage()
-    cost = desk.means.meter.cost
+    usage = replace(context.model_setup.meter.usage) if landed is not None else Usage()
+    cost = context.model_setup.meter.cost
     return Story(edit_id, asked, turns, notes, "answered", answer, landed, who, usage, cost)
 
 
@@ -296,16 +302,16 @@ def _asked(turns: Sequence[Turn]) -> str:
     return asked[-1] if asked else ""
 
 
-def _memories(desk: RunContext, changes: Sequence[FileChange]) -> dict[str, Memory]:
+def _memories(context: RunContext, changes: Sequence[FileChange]) -> dict[str, Memory]:
     """The memory of each file as it is now; of one that is renamed or gone, as far as it is still known by its path."""
     found = {}
     for change in changes:
         path, data = change.old_path, change.before
         if path is None or data is None:
             continue
-        here = desk.worktree.top / path
+        here = context.worktree.top / path
         present = here.read_bytes() if here.is_file() and not here.is_symlink() else data
-        memory = resolve(desk.layout, desk.worktree, path, present)
+        memory = resolve(context.layout, context.worktree, path, present)
         if memory is not None:
             found[path] = memory
     return found

@@ -121,10 +121,10 @@ class RunContext:
     layout: Layout
     settings: Settings
     request: RunRequest
-    means: ModelSetup
-    talk: RunInterface
-    home: RunDirectory
-    ledger: ChangeSet
+    model_setup: ModelSetup
+    ui: RunInterface
+    run_dir: RunDirectory
+    change_set: ChangeSet
     bench: ToolContext
     gate: Gate
     shown: dict[str, str] = field(default_factory=dict)
@@ -148,14 +148,14 @@ class RunContext:
     @property
     def edit_is_missing(self) -> bool:
         """Whether the last edit was refused, and nothing has been changed since."""
-        return self.when_refused is not None and self.when_refused == frozenset(self.ledger.changes)
+        return self.when_refused is not None and self.when_refused == frozenset(self.change_set.changes)
 
     def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
         """Remember whether an edit was applied. One that had nothing to do, or that the user did not want, is not
         missing."""
         reasons = set(reasons)
         applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
-        self.when_refused = None if applied else frozenset(self.ledger.changes)
+        self.when_refused = None if applied else frozenset(self.change_set.changes)
 
     def bind_draft(self) -> None:
         """Remember what the files of a partly refused edit are, as the last action has read them."""
@@ -200,7 +200,7 @@ class RunContext:
     @property
     def state(self) -> State:
         """The conversation so far, as its file has it."""
-        return open_state(self.home.conversation)
+        return open_state(self.run_dir.conversation)
 
     def clear(self) -> None:
         """Forget what files held: each action sees them as they are now."""
@@ -254,10 +254,10 @@ def _blobs(turn: Turn) -> dict[str, str]:
     return {path: str(blob) for path, blob in blobs.items()} if isinstance(blobs, dict) else {}
 
 
-def written_by(desk: RunContext) -> dict[str, str]:
+def written_by(context: RunContext) -> dict[str, str]:
     """The blob of each file as the run has left it."""
-    kind = desk.worktree.object_format
-    changes = [change for change in desk.ledger.changes if change.path and change.after is not None]
+    kind = context.worktree.object_format
+    changes = [change for change in context.change_set.changes if change.path and change.after is not None]
     return {change.path: blob_hash(change.after, kind) for change in changes if change.path and change.after}
 
 

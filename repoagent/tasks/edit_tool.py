@@ -35,50 +35,52 @@ from repoagent.tasks.context import DROPPED, SEND_WHOLE, RunContext
 WRITE = "write"  # how a write of a run is called in the journal: no edit that `undo` would take back alone
 
 
-def writing_tool(desk: RunContext, after: Callable[[Sequence[str]], str]) -> Tool:
+def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> Tool:
     """The tool that a patch in a reply is. `after` is told the paths that were written, and says what came of it."""
-    inner = edit_tool(desk.bench)
-    masked = masked_tool(inner, desk.bench)
+    inner = edit_tool(context.bench)
+    masked = masked_tool(inner, context.bench)
 
     def perform(action: Action) -> Observation:
         seen = apply(action)
-        if not seen.ok and desk.bench.missing:  # whatever this one was refused for
+        if not seen.ok and context.bench.missing:  # whatever this one was refused for
             seen = replace(seen, data={**seen.data, "partial": True})
         reasons = seen.data.get("reasons")
-        desk.note_edit(ok=seen.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
+        context.note_edit(ok=seen.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
         return seen
 
     def apply(action: Action) -> Observation:
         from repoagent.edit.commit import SentBack
         from repoagent.git.transaction.results import Unsettled
 
-        mark = _mark(desk, action)
-        if desk.ledger.edit == mark:  # the run was killed before it could say so
-            paths = _files_of(desk, _patches(action.body))
-            rest = ", with what was kept of it," if desk.take_dropped() else ","
+        mark = _mark(context, action)
+        if context.change_set.edit == mark:  # the run was killed before it could say so
+            paths = _files_of(context, _patches(action.body))
+            rest = ", with what was kept of it," if context.take_dropped() else ","
             said = [f"Applied: {', '.join(paths)}{rest} before the run was interrupted.", after(paths)]
             return Observation(EDIT, "\n".join(filter(None, said)), data={"files": paths})
-        desk.clear()
+        context.clear()
         patches = _patches(action.body)
-        if refusal := bind(desk, patches):
-            pending = [desk.bench.still_missing] if desk.bench.missing else []
+        if refusal := bind(context, patches):
+            pending = [context.bench.still_missing] if context.bench.missing else []
             return Observation(EDIT, "\n\n".join([refusal, *pending]), ok=False)
-        desk.drop_if_changed(desk.bench.draft.sources.get)
-        if dropped := desk.take_dropped():
+        context.drop_if_changed(context.bench.draft.sources.get)
+        if dropped := context.take_dropped():
             return Observation(EDIT, f"Not applied. {dropped}", ok=False)
-        again = f"\n{DROPPED}. {SEND_WHOLE}" if desk.bench.missing else ""
+        again = f"\n{DROPPED}. {SEND_WHOLE}" if context.bench.missing else ""
         stale = [
-            path for path, blob in desk.bench.draft.blobs().items() if desk.shown.get(path, blob) != blob
+            path
+            for path, blob in context.bench.draft.blobs().items()
+            if context.shown.get(path, blob) != blob
         ]
         seen = masked.perform(action)
-        changes = desk.bench.draft.edits
-        desk.bind_draft()
+        changes = context.bench.draft.edits
+        context.bind_draft()
         if not seen.ok or not changes:
             return replace(seen, final=False)
-        if desk.gate.mode == "read-only":
+        if context.gate.mode == "read-only":
             return Observation(EDIT, "Nothing may be changed in this run: it is read-only.", ok=False)
         try:
-            changes = _land(desk, mark)
+            changes = _land(context, mark)
         except SentBack as error:
             text = f"{error}\nThe files are as they were before it.{again}"
             return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]}, shown=error.shown)
@@ -89,8 +91,8 @@ def writing_tool(desk: RunContext, after: Callable[[Sequence[str]], str]) -> Too
         except Refused as error:
             return Observation(EDIT, f"Not written: {error}{again}", ok=False, error=error)
         paths = [path for change in changes for path in (change.old_path, change.path) if path]
-        _seen_now(desk, changes)
-        desk.agreed.update(dict.fromkeys(paths) | _as_kept(desk, changes))
+        _seen_now(context, changes)
+        context.agreed.update(dict.fromkeys(paths) | _as_kept(context, changes))
         said = [seen.text, *_changed_meanwhile(stale), after(list(dict.fromkeys(paths)))]
         return Observation(
             EDIT, "\n".join(filter(None, said)), data={"files": [change.name for change in changes]}
@@ -123,14 +125,16 @@ def write_back(
         write(worktree, changes, name)
 
 
-def _as_kept(desk: RunContext, changes: Sequence[FileChange]) -> dict[str, bytes | None]:
+def _as_kept(context: RunContext, changes: Sequence[FileChange]) -> dict[str, bytes | None]:
     """What the changes have left of the run's, whatever else is in the files."""
-    return {one.path: (desk.ledger.of(one.path) or one).after for one in changes if one.path is not None}
+    return {
+        one.path: (context.change_set.of(one.path) or one).after for one in changes if one.path is not None
+    }
 
 
-def _mark(desk: RunContext, action: Action) -> str:
+def _mark(context: RunContext, action: Action) -> str:
     """What tells an edit from all others of the run: of which reply it is, and what it says."""
-    replies = sum(turn.role == "assistant" for turn in desk.state.turns)
+    replies = sum(turn.role == "assistant" for turn in context.state.turns)
     return f"{replies}-{sha256(action.body.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
@@ -142,54 +146,54 @@ def _patches(answer: str) -> tuple[FilePatch, ...]:
         return ()
 
 
-def _files_of(desk: RunContext, patches: Sequence[FilePatch]) -> list[str]:
+def _files_of(context: RunContext, patches: Sequence[FilePatch]) -> list[str]:
     """The files that the patches were for, by the names that the ledger has; of what is committed, the likeliest."""
-    known = {path for change in desk.ledger.changes for path in (change.old_path, change.path)}
+    known = {path for change in context.change_set.changes for path in (change.old_path, change.path)}
     sides = [side for patch in patches for side in spellings(patch.old, patch.new) if side]
     return sorted({next((name for name in side if name in known), side[0]) for side in sides})
 
 
-def _land(desk: RunContext, mark: str) -> tuple[FileChange, ...]:
+def _land(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     """Take the draft through the person's yes into the files; with a commit of its own where each edit has one."""
     from repoagent.edit.commit import new_edit_id
     from repoagent.edit.review_and_commit import RELOCATIONS, agreed, rebind
     from repoagent.git.file_writer import Moved
     from repoagent.tasks.commit import land_each
 
-    bench, edit_id = desk.bench, new_edit_id()
-    if desk.request.commit_per_edit:
-        changes, accepted = land_each(desk, edit_id, mark)
-        desk.unseen |= not accepted
-        _audit(desk, changes, edit_id)
+    bench, edit_id = context.bench, new_edit_id()
+    if context.request.commit_per_edit:
+        changes, accepted = land_each(context, edit_id, mark)
+        context.unseen |= not accepted
+        _audit(context, changes, edit_id)
         return changes
     remarks = rebind(bench, edit_id)
-    proposal = agreed(bench, edit_id, _no_message, desk.talk, lambda: _own_words(desk), remarks=remarks)
-    desk.unseen |= not proposal.accepted
+    proposal = agreed(bench, edit_id, _no_message, context.ui, lambda: _own_words(context), remarks=remarks)
+    context.unseen |= not proposal.accepted
     if proposal.accepted:
-        desk.deletions.update(change.name for change in proposal.changes if change.path is None)
+        context.deletions.update(change.name for change in proposal.changes if change.path is None)
     for _ in range(RELOCATIONS):
         changes = proposal.changes
-        memories = {path: _memory(desk, path, data) for path, data in _before(changes)}
-        desk.ledger.will_write(changes, mark)
+        memories = {path: _memory(context, path, data) for path, data in _before(changes)}
+        context.change_set.will_write(changes, mark)
         try:
-            write(desk.worktree, changes, edit_id)
+            write(context.worktree, changes, edit_id)
         except Moved:
-            desk.ledger.wrote(())
+            context.change_set.wrote(())
             bench.draft = replace(bench.draft, edits=changes)
             rebind(bench, edit_id)
             proposal = replace(proposal, changes=bench.draft.edits)
             continue
         except BaseException:
-            desk.ledger.came()
+            context.change_set.came()
             raise
-        desk.ledger.wrote(changes)
-        _audit(desk, changes, edit_id)
+        context.change_set.wrote(changes)
+        _audit(context, changes, edit_id)
         for change in changes:
             file_memory = memories.get(change.old_path or "")
             if file_memory is not None and change.path is not None and change.after is not None:
                 from repoagent.memory.identity.store import remember
 
-                remember(desk.layout, desk.worktree, change.path, change.after, memory=file_memory)
+                remember(context.layout, context.worktree, change.path, change.after, memory=file_memory)
         return changes
     raise Refused("the files change while repoagent writes: look again at what they hold now")
 
@@ -202,34 +206,34 @@ def _before(changes: Sequence[FileChange]) -> list[tuple[str, bytes]]:
     ]
 
 
-def _memory(desk: RunContext, path: str, data: bytes) -> Memory | None:
-    if not desk.settings.switch("memory.enabled"):
+def _memory(context: RunContext, path: str, data: bytes) -> Memory | None:
+    if not context.settings.switch("memory.enabled"):
         return None
     from repoagent.memory.identity.store import resolve
 
-    return resolve(desk.layout, desk.worktree, path, data)
+    return resolve(context.layout, context.worktree, path, data)
 
 
 def _no_message(changes: Sequence[FileChange]) -> str:
     return ""
 
 
-def _own_words(desk: RunContext) -> str:
+def _own_words(context: RunContext) -> str:
     """What the model said with the patch, where the person asks for an explanation."""
-    said = [turn.text for turn in desk.state.turns if turn.role == "assistant"]
+    said = [turn.text for turn in context.state.turns if turn.role == "assistant"]
     return said[-1] if said else ""
 
 
-def _audit(desk: RunContext, changes: Sequence[FileChange], edit_id: str) -> None:
+def _audit(context: RunContext, changes: Sequence[FileChange], edit_id: str) -> None:
     from repoagent.git.files import blob_hash
 
-    kind = desk.worktree.object_format
+    kind = context.worktree.object_format
     for change in changes:
         jsonl.record(
-            desk.layout,
+            context.layout,
             {
                 "kind": "write",
-                "run": desk.home.name,
+                "run": context.run_dir.name,
                 "edit": edit_id,
                 "path": change.name,
                 "before": None if change.before is None else blob_hash(change.before, kind),
@@ -238,14 +242,14 @@ def _audit(desk: RunContext, changes: Sequence[FileChange], edit_id: str) -> Non
         )
 
 
-def _seen_now(desk: RunContext, changes: Sequence[FileChange]) -> None:
+def _seen_now(context: RunContext, changes: Sequence[FileChange]) -> None:
     from repoagent.git.files import blob_hash
 
     for change in changes:
         if change.old_path is not None and change.old_path != change.path:
-            desk.shown.pop(change.old_path, None)
+            context.shown.pop(change.old_path, None)
         if change.path is not None and change.after is not None:
-            desk.shown[change.path] = blob_hash(change.after, desk.worktree.object_format)
+            context.shown[change.path] = blob_hash(change.after, context.worktree.object_format)
 
 
 def _changed_meanwhile(stale: Sequence[str]) -> list[str]:
@@ -256,14 +260,14 @@ def _changed_meanwhile(stale: Sequence[str]) -> list[str]:
     ]
 
 
-def bind(desk: RunContext, patches: Sequence[FilePatch]) -> str:
+def bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
     """Bind the files that the patches name, those of a partly refused edit and those seen before, to what is on disk;
     why they can't be, or ""."""
-    bench = desk.bench
-    named = spelled(patches) | desk.draft_files.keys()
-    here = {name for name in named if bad_path(name) is None and (desk.worktree.top / name).is_file()}
-    names = sorted(here | set(desk.shown))
-    bench.not_ignored = _not_ignored(desk, names)
+    bench = context.bench
+    named = spelled(patches) | context.draft_files.keys()
+    here = {name for name in named if bad_path(name) is None and (context.worktree.top / name).is_file()}
+    names = sorted(here | set(context.shown))
+    bench.not_ignored = _not_ignored(context, names)
     for path in names:
         try:
             source = known_or_read(bench, path)
@@ -271,38 +275,38 @@ def bind(desk: RunContext, patches: Sequence[FilePatch]) -> str:
             if path in here:
                 return str(error)
             continue
-        if path in here and path not in bench.editable and (reason := _why_closed(desk, source)):
+        if path in here and path not in bench.editable and (reason := _why_closed(context, source)):
             return f"{path} may not be changed: {reason}"
         if source.data is None:  # it was shown, and is gone
             bench.draft = replace(
                 bench.draft, sources={p: s for p, s in bench.draft.sources.items() if p != path}
             )
     missing = [name for name in sorted(set(spelled(patches)) - here) if bad_path(name) is None]
-    if refusal := _left_out(desk, missing):
+    if refusal := _left_out(context, missing):
         return refusal
     for patch in patches:
-        unseen = [name for name in spelled([patch]) & here if name not in desk.shown]
+        unseen = [name for name in spelled([patch]) & here if name not in context.shown]
         if unseen and patch.whole is not None and patch.rows is None and patch.action == "edit":
             return f"{unseen[0]} is there already, and you have not read it: read it first."
     return ""
 
 
-def _not_ignored(desk: RunContext, names: Sequence[str]) -> frozenset[str]:
+def _not_ignored(context: RunContext, names: Sequence[str]) -> frozenset[str]:
     """Those that git does not ignore, by one call of git; none where it can't say it of all of them."""
     try:
-        return frozenset(names) - is_ignored(desk.worktree, names)
+        return frozenset(names) - is_ignored(context.worktree, names)
     except GitError:  # one is behind a link, or in a submodule: then each is asked about alone
         return frozenset()
 
 
-def _why_closed(desk: RunContext, source: Source) -> str:
+def _why_closed(context: RunContext, source: Source) -> str:
     """Why a file that is there is not among those that may be changed."""
     if why := why_content_is_off_limits(source.data or b""):
         return why
-    return "git ignores it" if is_ignored_here(desk.bench, source.path) else ""
+    return "git ignores it" if is_ignored_here(context.bench, source.path) else ""
 
 
-def _left_out(desk: RunContext, names: Sequence[str]) -> str:
+def _left_out(context: RunContext, names: Sequence[str]) -> str:
     """Of files that are not there: what to say where git has one of them, and leaves it out of the work tree."""
-    known = read_entries(desk.worktree, names) if names else {}
+    known = read_entries(context.worktree, names) if names else {}
     return next((left_out(name) for name, entry in known.items() if entry.skip_worktree), "")

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from repoagent.edit.commit import CommitOutcome, SentBack
 
 
-def mend_plan(desk: RunContext) -> None:
+def mend_plan(context: RunContext) -> None:
     """Set a plan aside that can't be read, say so, and make it again of the conversation."""
-    file = desk.home.plan
+    file = context.run_dir.plan
     try:
         read_plan(file)
     except Refused as error:
@@ -54,11 +54,11 @@ def mend_plan(desk: RunContext) -> None:
             kept = set_aside(file)
         except FileNotFoundError:  # somebody has put it right just now
             return
-        desk.talk.say(
+        context.ui.say(
             f"warning: {error}; it is kept as {kept.name}, and the plan is made again from the conversation"
         )
-        state = desk.state
-        plan_news(file, state.turns, [tool.name for tool in desk.tools], state.nonce)
+        state = context.state
+        plan_news(file, state.turns, [tool.name for tool in context.tools], state.nonce)
 
 
 REFUSALS = (
@@ -72,7 +72,7 @@ NO = frozenset({"check", "hook", "before_finish", "sensitive"})
 class Finishing:
     """What `finish` needs beyond the desk. `landed` is what it has committed."""
 
-    desk: RunContext
+    context: RunContext
     around: UserHooks
     place: Confinement
     landed: CommitOutcome | None = None
@@ -82,9 +82,9 @@ class Finishing:
 
     def tool(self) -> Tool:
         done = "what was done, and how it was checked"
-        if self.desk.request.plan_only:
+        if self.context.request.plan_only:
             done = "the plan in a few sentences, and what is uncertain in it"
-        elif self.desk.gate.mode == "read-only":
+        elif self.context.gate.mode == "read-only":
             done = "the answer, and what shows that it is so"
         text = f'<finish>{done}</finish> ends the task; open="why" if planned tasks stay open.'
         return Tool("finish", text, self.perform, needs="all")
@@ -93,14 +93,14 @@ class Finishing:
         from repoagent.edit.commit import SentBack, commit_remarks
         from repoagent.tasks.commit import land_all
 
-        desk = self.desk
+        context = self.context
         said = action.body.strip()
-        if unread(desk.home):
+        if unread(context.run_dir):
             text = "The person has said something meanwhile: hear it first."
             return Observation("finish", text, ok=False, shown="")
-        mend_plan(desk)
-        open_ = open_tasks(desk.home.plan)
-        if open_ and not action.args.get("open", "").strip() and not desk.request.plan_only:
+        mend_plan(context)
+        open_ = open_tasks(context.run_dir.plan)
+        if open_ and not action.args.get("open", "").strip() and not context.request.plan_only:
             names = "; ".join(f"{task.id} {task.title}" for task in open_)
             return Observation(
                 "finish",
@@ -108,14 +108,14 @@ class Finishing:
                 ok=False,
                 shown=f"tasks of the plan are open: {names}",
             )
-        if desk.request.plan_only:
+        if context.request.plan_only:
             return Observation("finish", said, final=True)
         if forgotten := self._unmentioned() or self._refused_edit():
             return forgotten
         if failed := self.failed_check():
             raise failed
-        if desk.bench.missing:
-            desk.talk.say(
+        if context.bench.missing:
+            context.ui.say(
                 "note: a part of the model's last edit was refused, and nothing of that edit is written"
             )
             return Observation("finish", said, final=True)
@@ -123,44 +123,46 @@ class Finishing:
             if refusal := refuse():
                 return refusal
         self._what_became_of_it()
-        if desk.edit_is_missing and desk.ledger.changes:
-            desk.talk.say(
+        if context.edit_is_missing and context.change_set.changes:
+            context.ui.say(
                 "note: the model's last edit was refused and it sent no other: the change is without it"
             )
         try:
-            self.landed = land_all(desk, said) if may_commit(desk) else None
+            self.landed = land_all(context, said) if may_commit(context) else None
             made = self.landed.commit if self.landed is not None else None
             for remark in commit_remarks(made) if made is not None else ():
-                desk.talk.say(f"note: {remark}")
+                context.ui.say(f"note: {remark}")
         except SentBack as error:
             return self._refusal(error, "Nothing was committed; your files hold the change still.")
         except NothingDone as error:
-            desk.talk.note(str(error))
+            context.ui.note(str(error))
         why = action.args.get("open", "").strip()
         return Observation("finish", said + (f"\n\nStill open: {why}" if open_ and why else ""), final=True)
 
     def _what_became_of_it(self) -> None:
         """What else was done meanwhile to the files that the run has changed, and to the branch; nothing in the middle
         of a rebase or the like, which refuses the commit, and has stashed the change, maybe."""
-        desk = self.desk
-        if operation(desk.worktree) not in (None, "bisect"):
+        context = self.context
+        if operation(context.worktree) not in (None, "bisect"):
             return
-        found = standing(desk.worktree, desk.ledger)
+        found = standing(context.worktree, context.change_set)
         for sentence in found.sentences():
-            desk.talk.say(sentence)
+            context.ui.say(sentence)
         if found.held:  # to take it back is not the run's any more
-            desk.ledger.drop(found.held)
-        branch = current_branch(desk.worktree)
-        if branch != desk.branch and found.left and may_commit(desk):
+            context.change_set.drop(found.held)
+        branch = current_branch(context.worktree)
+        if branch != context.branch and found.left and may_commit(context):
             where = f"the branch {branch}" if branch else "no branch (a detached HEAD)"
-            desk.talk.say(
+            context.ui.say(
                 f"note: another branch was checked out while the run worked: its commit is on {where}"
             )
 
     def _unmentioned(self) -> Observation | None:
         """Once: which files that commands made are no part of the change."""
-        made = [named(change.name) for change in self.desk.ledger.candidates if change.after is not None]
-        told = any("kept_out" in turn.meta.get("reasons", "") for turn in self.desk.state.turns)
+        made = [
+            named(change.name) for change in self.context.change_set.candidates if change.after is not None
+        ]
+        told = any("kept_out" in turn.meta.get("reasons", "") for turn in self.context.state.turns)
         if not made or told:
             return None
         rest = f" and {len(made) - 20} more" if len(made) > 20 else ""
@@ -172,11 +174,11 @@ class Finishing:
 
     def _refused_edit(self) -> Observation | None:
         """Once: that the last edit was refused, or a part of it, so that what it was for is not there."""
-        bench, turns = self.desk.bench, since_words(self.desk.state)
+        bench, turns = self.context.bench, since_words(self.context.state)
         if bench.missing:  # said of each such edit
             turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
             text = f"Your edit is not complete. {bench.still_missing}"
-        elif self.desk.edit_is_missing:
+        elif self.context.edit_is_missing:
             text = (
                 "Your last edit was refused, and nothing has changed since: it is not in the files. Send it again, "
                 "corrected; if it is not needed, finish again."
@@ -193,9 +195,9 @@ class Finishing:
         if self.refused is None:
             return None
         at, _ = self.refused
-        looks = {tool.name for tool in (*OWN, *self.desk.tools) if tool.needs == "nothing"}
+        looks = {tool.name for tool in (*OWN, *self.context.tools) if tool.needs == "nothing"}
         quiet = looks | {"finish", "task", "skipped", "correction", "repeated", "unfinished"} | NO
-        for turn in self.desk.state.turns[at:]:
+        for turn in self.context.state.turns[at:]:
             kind = turn.meta.get("kind")
             if turn.role == "user" or (
                 turn.role == "observation" and kind not in quiet and not _is_refused(turn)
@@ -209,48 +211,50 @@ class Finishing:
         return self.refused[1].failure(f"Nothing was committed: {why}. {self._kept()}")
 
     def _checked(self) -> Observation | None:
-        command = self.desk.request.check
+        command = self.context.request.check
         if not command:
             return None
         from repoagent.edit.checks import Check, run_check
         from repoagent.tasks.commit import all_seen
 
-        desk = self.desk
+        context = self.context
         check = Check(
             command,
-            desk.settings.number_or_none("check.timeout"),
+            context.settings.number_or_none("check.timeout"),
             lambda _top, _scratch, argv: self.place.program(argv),
         )
-        if desk.settings.switch("check.unconfined"):
+        if context.settings.switch("check.unconfined"):
             check = replace(check, confine=None)
-        result = run_check(check, desk.worktree, accepted=all_seen(desk), running=desk.talk.running)
+        result = run_check(check, context.worktree, accepted=all_seen(context), running=context.ui.running)
         if result.passed:
             self.check = result
             return None
-        return self._refusal(_failure(result, str(desk.worktree.top)), "Put it right, then finish again.")
+        return self._refusal(_failure(result, str(context.worktree.top)), "Put it right, then finish again.")
 
     def _agreed(self) -> Observation | None:
         from repoagent.edit.commit import SentBack
 
-        said = self.around.before_finish([change.name for change in self.desk.ledger.changes])
+        said = self.around.before_finish([change.name for change in self.context.change_set.changes])
         return (
             None if said.ok else self._refusal(SentBack("before_finish", said.text), "Nothing was committed.")
         )
 
     def _refusal(self, setback: SentBack, advice: str) -> Observation:
         """Goes to the model with what it is to do; the third one ends the run."""
-        if refusals(self.desk.state) + 1 >= REFUSALS:
+        if refusals(self.context.state) + 1 >= REFUSALS:
             raise setback.failure(f"Nothing was committed, after {REFUSALS} tries. {self._kept()}")
-        self.refused = len(self.desk.state.turns), setback
+        self.refused = len(self.context.state.turns), setback
         return Observation(setback.kind, f"{setback}\n{advice}", ok=False, shown=setback.shown)
 
     def _kept(self) -> str:
         """How the run is resumed, and what holds its change."""
         from repoagent.tasks.commit import GOES_ON
 
-        command = goes_on(self.desk.home.name, self.desk.request.kind)
+        command = goes_on(self.context.run_dir.name, self.context.request.kind)
         return (
-            GOES_ON.format(command=command) if self.desk.ledger.changes else f"`{command}` goes on from here."
+            GOES_ON.format(command=command)
+            if self.context.change_set.changes
+            else f"`{command}` goes on from here."
         )
 
 
@@ -281,22 +285,22 @@ def _failure(result: CheckResult, top: str) -> SentBack:
     return SentBack("check", text, sentence, output)
 
 
-def may_commit(desk: RunContext) -> bool:
+def may_commit(context: RunContext) -> bool:
     """Whether the end of this run makes a commit: one that was begun in another mode may have changed something."""
-    return not desk.request.commit.no_commit and desk.gate.mode != "read-only"
+    return not context.request.commit.no_commit and context.gate.mode != "read-only"
 
 
-def unfinished_business(desk: RunContext) -> Sequence[str]:
+def unfinished_business(context: RunContext) -> Sequence[str]:
     """What speaks against ending with words alone."""
     found = []
-    mend_plan(desk)
-    if desk.ledger.changes and may_commit(desk):
+    mend_plan(context)
+    if context.change_set.changes and may_commit(context):
         found.append("you have changed files and not finished")
-    if desk.bench.missing:
-        found.append(f"your edit is not complete ({'; '.join(desk.bench.missing.values())} is missing)")
-    elif desk.edit_is_missing:
+    if context.bench.missing:
+        found.append(f"your edit is not complete ({'; '.join(context.bench.missing.values())} is missing)")
+    elif context.edit_is_missing:
         found.append("your last edit was refused and nothing has changed since")
-    if open_tasks(desk.home.plan) and not desk.request.plan_only:
+    if open_tasks(context.run_dir.plan) and not context.request.plan_only:
         found.append("tasks of the plan are open")
     return found
 
@@ -317,26 +321,26 @@ class TakenBack:
     copies: tuple[Path, ...] = ()
 
 
-def left(worktree: WorkTree, home: RunDirectory) -> tuple[str, ...]:
+def left(worktree: WorkTree, run_dir: RunDirectory) -> tuple[str, ...]:
     """The paths that it has changed and not committed, in the order of first change; not those of which nothing is in
     the files any more, for they are in a stash, say."""
-    return tuple(change.name for change in _settled(worktree, home).present())
+    return tuple(change.name for change in _settled(worktree, run_dir).present())
 
 
-def _settled(worktree: WorkTree, home: RunDirectory) -> ChangeSet:
+def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
     """The ledger, without what was committed just before the run was ended."""
-    ledger = open_change_set(worktree, home.changes)
-    settle_commit(ledger)
-    return ledger
+    change_set = open_change_set(worktree, run_dir.changes)
+    settle_commit(change_set)
+    return change_set
 
 
-def left_diff(worktree: WorkTree, home: RunDirectory) -> str:
+def left_diff(worktree: WorkTree, run_dir: RunDirectory) -> str:
     """The same as a unified diff, without what else was done to the files."""
-    changes = _settled(worktree, home).present()
+    changes = _settled(worktree, run_dir).present()
     return canonical_diff(changes, hash_name=worktree.object_format)
 
 
-def take_back(worktree: WorkTree, home: RunDirectory, overlapping: Overlapping = "leave") -> TakenBack:
+def take_back(worktree: WorkTree, run_dir: RunDirectory, overlapping: Overlapping = "leave") -> TakenBack:
     """Take all of it back, out of the index too where it was staged; what else was done to the files stays. A file in
     which somebody has changed the same lines is left as it is, or, by `overlapping`, let go of, or taken back whole
     with a copy kept of what it held.
@@ -344,10 +348,10 @@ def take_back(worktree: WorkTree, home: RunDirectory, overlapping: Overlapping =
     Raises Refused where the run came with the repository; Busy where a turn of it is at work, and what writing raises;
     nothing is changed then.
     """
-    refuse_foreign(home)
-    with locked(home.lock, timeout=_WAIT, what=f"the run {home.name}"):
-        ledger = _settled(worktree, home)
-        paths = tuple(change.name for change in ledger.changes)
+    refuse_foreign(run_dir)
+    with locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"):
+        change_set = _settled(worktree, run_dir)
+        paths = tuple(change.name for change in change_set.changes)
 
         def write_now(changes: Sequence[FileChange]) -> None:
             if changes:
@@ -355,14 +359,14 @@ def take_back(worktree: WorkTree, home: RunDirectory, overlapping: Overlapping =
 
         def write_staged(changes: Sequence[FileChange]) -> None:
             if changes:
-                write_back(worktree, changes, ledger.changes, new_edit_id())
+                write_back(worktree, changes, change_set.changes, new_edit_id())
 
-        found = put_back(ledger, paths, write_staged)
+        found = put_back(change_set, paths, write_staged)
         taken = tuple(path for path in paths if path not in found)
         if overlapping == "whole" and found:
-            return TakenBack(paths, copies=put_back_whole(ledger, tuple(found), write_now))
+            return TakenBack(paths, copies=put_back_whole(change_set, tuple(found), write_now))
         if overlapping == "let-go" and found:
-            ledger.drop(found)
+            change_set.drop(found)
             return TakenBack(taken, let_go=tuple(found))
         return TakenBack(taken, found)
 

@@ -30,28 +30,28 @@ WINDOW = 128_000  # tokens, of a model of which nobody knows how much it takes i
 class Sending:
     """The requests of one run: `system` and `tools` are what they all begin with."""
 
-    desk: RunContext
+    context: RunContext
     system: tuple[Part, ...]
     tools: tuple[Schema, ...] = ()
 
     @property
     def window(self) -> Window:
         """What of the conversation fits the model that is asked now (a fall-back is another than the first)."""
-        means = self.desk.means
+        model_setup = self.context.model_setup
         budget = room(
-            means.context_tokens or WINDOW,
-            means.max_output_tokens,
+            model_setup.context_tokens or WINDOW,
+            model_setup.max_output_tokens,
             Request(self.system, (), tools=self.tools),
         )
-        return Window(budget, [tool.name for tool in self.desk.tools], self.desk.home.checkpoint)
+        return Window(budget, [tool.name for tool in self.context.tools], self.context.run_dir.checkpoint)
 
     def render(self, state: State) -> tuple[Request, ...]:
         """The request for the next reply."""
-        desk = self.desk
+        context = self.context
         request = self._request(state, self.window.turns(state))
-        desk.talk.note(f"asking {display_name(desk.means.model.spec)}")
-        if desk.means.model.spec == "manual":  # it is the person who is asked now
-            desk.talk.quiet()
+        context.ui.note(f"asking {display_name(context.model_setup.model.spec)}")
+        if context.model_setup.model.spec == "manual":  # it is the person who is asked now
+            context.ui.quiet()
         return (request,)
 
     def ready(self, state: State, *, force: bool = False) -> State:
@@ -63,7 +63,7 @@ class Sending:
         if len(state.turns) > known:
             told = [turn for turn in state.turns if turn.meta.get("kind") == ENVIRONMENT]
             state = state.with_turn(told[-1]) if told else state  # a checkpoint leaves it out
-            self.desk.talk.progress("checkpoint", {"file": str(self.desk.home.checkpoint)})
+            self.context.ui.progress("checkpoint", {"file": str(self.context.run_dir.checkpoint)})
         return state
 
     def kept(self, request: Request, reply: Reply) -> dict[str, str]:
@@ -71,26 +71,28 @@ class Sending:
         usage = reply.usage
         said = {
             "time": now(),
-            "sent": keep_sent(self.desk.layout, request),
+            "sent": keep_sent(self.context.layout, request),
             "tokens": f"{usage.total - usage.output}+{usage.output}",
-            **keep_blocks(self.desk.layout, reply),
+            **keep_blocks(self.context.layout, reply),
         }
         return said | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
 
     def waiting(self, seconds: float, reason: str) -> None:
-        self.desk.talk.note(f"{reason}; trying again in {seconds:.0f} s")
+        self.context.ui.note(f"{reason}; trying again in {seconds:.0f} s")
 
     def _request(self, state: State, turns: Sequence[Turn]) -> Request:
-        desk = self.desk
-        shelf = desk.bench.attachments
+        context = self.context
+        shelf = context.bench.attachments
         attached = shelf.of(turns) if shelf is not None else {}
-        messages = messages_of(turns, state.nonce, desk.tools, partial(blocks_of, desk.layout), attached)
+        messages = messages_of(
+            turns, state.nonce, context.tools, partial(blocks_of, context.layout), attached
+        )
         replies = sum(turn.role == "assistant" for turn in state.turns)
         return marked(
             Request(
                 self.system,
                 messages,
-                desk.means.max_output_tokens,
+                context.model_setup.max_output_tokens,
                 request_key(first_words(state), {}, replies),
                 tools=self.tools,
                 stop=imitation(messages),
@@ -99,19 +101,19 @@ class Sending:
 
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
         """What the model says when it is asked for a checkpoint."""
-        desk = self.desk
-        desk.talk.note("asking for a checkpoint: the conversation has become long")
+        context = self.context
+        context.ui.note("asking for a checkpoint: the conversation has become long")
         request = self._request(state, turns)
         request = replace(request, key=request.key + "checkpoint")
-        reply = complete(desk.means.model, request, desk.means.meter, on_wait=self.waiting)
+        reply = complete(context.model_setup.model, request, context.model_setup.meter, on_wait=self.waiting)
         return reply.text, {
-            "model": display_name(reply.model or desk.means.model.spec),
+            "model": display_name(reply.model or context.model_setup.model.spec),
             **self.kept(request, reply),
         }
 
     def _known(self, state: State) -> Known:
-        desk = self.desk
-        found = known_from(state.turns, [tool.name for tool in desk.tools], state.nonce)
-        plan = read_plan(desk.home.plan)
-        changed = tuple(change.name for change in desk.ledger.changes)
+        context = self.context
+        found = known_from(state.turns, [tool.name for tool in context.tools], state.nonce)
+        plan = read_plan(context.run_dir.plan)
+        changed = tuple(change.name for change in context.change_set.changes)
         return replace(found, plan=short(plan, 40) if plan.tasks else "", changed=changed or found.changed)

@@ -38,26 +38,26 @@ if TYPE_CHECKING:
     pass
 
 
-def system_parts(desk: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
+def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
     """The parts that do not change while the run goes on: how to work and answer, what the person and the repository
     say to every assistant, and `further` blocks (skills, kinds of agents)."""
     texts = [prompt_text("run")]
-    if desk.request.plan_only:
+    if context.request.plan_only:
         texts.append(prompt_text("plan"))
     elif all(tool.name != EDIT for tool in tools):
         texts.append(prompt_text("look"))
-    texts.append(protocol_text(tools, "changes", native=desk.means.native))
+    texts.append(protocol_text(tools, "changes", native=context.model_setup.native))
     found = collect(
-        desk.worktree.top,
-        desk.layout.root,
-        desk.settings.texts("context"),
+        context.worktree.top,
+        context.layout.root,
+        context.settings.texts("context"),
         (),
-        desk.bench.why_not,
+        context.bench.why_not,
         user=user_file(os.environ).with_name(USER_FILE),
-        budget=desk.settings.whole("context_limit"),
+        budget=context.settings.whole("context_limit"),
     )
     for warning in found.warnings:
-        desk.talk.say(f"warning: {warning}")
+        context.ui.say(f"warning: {warning}")
     parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(found), *further]
     parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
     return (*parts[:-1], replace(parts[-1], cache=True))
@@ -103,18 +103,18 @@ _PYTEST = (
 )
 
 
-def environment_text(desk: RunContext, place: Confinement) -> str:
+def environment_text(context: RunContext, place: Confinement) -> str:
     """What holds for this run. All of it comes from the values that it is run with."""
-    tools = {tool.name for tool in desk.tools}
-    lines = [f"work tree: {named(str(desk.worktree.top))}; system: {_system()}"]
+    tools = {tool.name for tool in context.tools}
+    lines = [f"work tree: {named(str(context.worktree.top))}; system: {_system()}"]
     if "run" in tools:
-        lines += [f"commands: {sentence}" for sentence in confined_text(place, desk.gate.why_none)]
-    if asks := _asks(desk.gate, runs="run" in tools, edits=EDIT in tools):
+        lines += [f"commands: {sentence}" for sentence in confined_text(place, context.gate.why_none)]
+    if asks := _asks(context.gate, runs="run" in tools, edits=EDIT in tools):
         lines.append(asks)
-    if desk.request.check and EDIT in tools:
-        lines.append(f"check: the run is done only when `{desk.request.check}` passes")
-    names = tuple(_top(desk))
-    if "run" in tools and (tests := list(_tests(desk.worktree.top, names))):
+    if context.request.check and EDIT in tools:
+        lines.append(f"check: the run is done only when `{context.request.check}` passes")
+    names = tuple(_top(context))
+    if "run" in tools and (tests := list(_tests(context.worktree.top, names))):
         lines.append("tests: " + ", ".join(f"`{command}` ({file})" for command, file in tests[:MOST]))
     lines.append(f"top folder: {_listing(names)}")
     return "This run:\n" + "\n".join(lines)
@@ -126,8 +126,8 @@ def confined_text(place: Confinement, why_none: str = "") -> Iterator[str]:
     if place.sandbox is None:
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
         return
-    home = os.path.realpath(Path.home())
-    rest = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
+    run_dir = os.path.realpath(Path.home())
+    rest = "" if any(within(run_dir, root) for root in writable_roots(policy)) else ", HOME too,"
     network = "network" if policy.network else "no network (so no `pip install`)"
     yield (
         f"in a sandbox: {network}; they can write {_and(place.writable())}; all else{rest} is read-only, `.git` "
@@ -163,18 +163,18 @@ def _system() -> str:
     return f"{name} ({os.uname().machine})" + (f", Python {python[1]}" if python else "")
 
 
-def _top(desk: RunContext) -> Iterator[str]:
+def _top(context: RunContext) -> Iterator[str]:
     """The names in the top folder, a folder's with a slash: without those that no model is to see, caches, and what
     git ignores but environments and installed packages."""
-    top = desk.worktree.top
+    top = context.worktree.top
     with os.scandir(top) as entries:
         found = {
             entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if entry.name not in _OURS
         }
-    ignored = is_ignored(desk.worktree, list(found))
+    ignored = is_ignored(context.worktree, list(found))
     for name in sorted(found, key=lambda name: (name.startswith("."), name)):
         shown = f"{name}/" if found[name] else name
-        if desk.bench.why_not(shown) is not None or _is_file(top / name / "CACHEDIR.TAG"):
+        if context.bench.why_not(shown) is not None or _is_file(top / name / "CACHEDIR.TAG"):
             continue
         if name not in ignored or name in _INSTALLED or _is_file(top / name / "pyvenv.cfg"):
             yield shown

@@ -34,20 +34,20 @@ OUTPUT = "@output/"  # how the path of an output begins, as a model names it
 NOTES_TOKENS = 800
 
 
-def reading_tools(desk: RunContext) -> tuple[Tool, ...]:
+def reading_tools(context: RunContext) -> tuple[Tool, ...]:
     """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
-    bench = desk.bench
+    bench = context.bench
     looking = [
-        _reads_outputs(desk, _noting(desk, read_tool(bench))),
+        _reads_outputs(context, _noting(context, read_tool(bench))),
         files_tool(bench),
-        _searches_outputs(desk, search_tool(bench)),
+        _searches_outputs(context, search_tool(bench)),
         outline_tool(bench),
         history_tool(bench),
         neighbors_tool(bench),
         uses_tool(bench),
         recall_tool(bench),
     ]
-    return tuple(replace(masked_tool(_afresh(desk, tool), bench), replay=False) for tool in looking)
+    return tuple(replace(masked_tool(_afresh(context, tool), bench), replay=False) for tool in looking)
 
 
 def output_name(path: Path) -> str:
@@ -55,31 +55,31 @@ def output_name(path: Path) -> str:
     return OUTPUT + path.name
 
 
-def _afresh(desk: RunContext, tool: Tool) -> Tool:
+def _afresh(context: RunContext, tool: Tool) -> Tool:
     def perform(action: Action) -> Observation:
-        desk.clear()
+        context.clear()
         return tool.perform(action)
 
     return replace(tool, perform=perform)
 
 
-def _noting(desk: RunContext, tool: Tool) -> Tool:
+def _noting(context: RunContext, tool: Tool) -> Tool:
     """`read`, which says once of each file what was learned about it before."""
 
     def perform(action: Action) -> Observation:
         seen = tool.perform(action)
         if not seen.ok:
             return seen
-        source = known_or_read(desk.bench, action.args.get("path", ""))
-        desk.shown[source.path] = source.blob
-        if source.path in desk.noted or not desk.settings.switch("memory.enabled"):
+        source = known_or_read(context.bench, action.args.get("path", ""))
+        context.shown[source.path] = source.blob
+        if source.path in context.noted or not context.settings.switch("memory.enabled"):
             return seen
         from repoagent.memory.identity.store import resolve
         from repoagent.memory.prompt import notes_block
 
-        desk.noted.add(source.path)
+        context.noted.add(source.path)
         data = source.data or b""
-        file_memory = resolve(desk.layout, desk.worktree, source.path, data)
+        file_memory = resolve(context.layout, context.worktree, source.path, data)
         notes = notes_block(file_memory, NOTES_TOKENS, data=data) if file_memory is not None else ""
         if not notes.strip():
             return seen
@@ -89,49 +89,49 @@ def _noting(desk: RunContext, tool: Tool) -> Tool:
     return replace(tool, perform=perform)
 
 
-def _reads_outputs(desk: RunContext, tool: Tool) -> Tool:
+def _reads_outputs(context: RunContext, tool: Tool) -> Tool:
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "").strip()
         if not path.startswith(OUTPUT):
             return tool.perform(action)
-        return _reporting("read", lambda: _output_part(desk, path, action))
+        return _reporting("read", lambda: _output_part(context, path, action))
 
     text = f'{tool.text} An output of this run is path="{OUTPUT}NAME".'
     return replace(tool, perform=perform, text=text)
 
 
-def _output_part(desk: RunContext, path: str, action: Action) -> Observation:
-    text = _output(desk, path)
+def _output_part(context: RunContext, path: str, action: Action) -> Observation:
+    text = _output(context, path)
     args = action.args
-    part = read_part(text, args.get("lines", ""), args.get("characters", ""), desk.bench.read_limit)
+    part = read_part(text, args.get("lines", ""), args.get("characters", ""), context.bench.read_limit)
     label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
     return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
 
 
-def _searches_outputs(desk: RunContext, tool: Tool) -> Tool:
+def _searches_outputs(context: RunContext, tool: Tool) -> Tool:
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "").strip()
         if not path.startswith(OUTPUT):
             return tool.perform(action)
-        return _reporting("search", lambda: _output_matches(desk, path, action))
+        return _reporting("search", lambda: _output_matches(context, path, action))
 
     return replace(tool, perform=perform)
 
 
-def _output_matches(desk: RunContext, path: str, action: Action) -> Observation:
+def _output_matches(context: RunContext, path: str, action: Action) -> Observation:
     pattern = action.args.get("pattern") or action.body.strip()
     if not pattern.strip():
         raise UsageError("Say what to search for.")
-    _output(desk, path)  # refuses what is no output
-    found = search(desk.home.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
+    _output(context, path)  # refuses what is no output
+    found = search(context.run_dir.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
     return Observation("search", matches_text(found))
 
 
-def _output(desk: RunContext, path: str) -> str:
+def _output(context: RunContext, path: str) -> str:
     name = path.removeprefix(OUTPUT)
     if not re.fullmatch(r"[\w][\w.,+=-]*", name):
         raise UsageError(f"{path} is no output of this run")
-    data = read_regular(desk.home.output / name)
+    data = read_regular(context.run_dir.output / name)
     if data is None:
         raise UsageError(f"there is no output {path} in this run")
     return shown(data)

@@ -79,46 +79,48 @@ SHORT = 0.1  # of what a model takes of a conversation: as much is kept beside a
 class RunSession:
     """One run, from its first call to its end."""
 
-    desk: RunContext
+    context: RunContext
     live: Live
     place: Confinement
     state: State
     sending: Sending | None = None
-    shop: CommandRunner | None = None
+    runner: CommandRunner | None = None
     room: KernelSession | None = None
-    nursery: SubagentPool | None = None
+    subagents: SubagentPool | None = None
     around: UserHooks | None = None
     finishing: Finishing | None = None
     insisted: bool = False
 
     def go(self) -> Outcome:
         """The end of the run. Raises NothingDone when the model rejects the task: what it had changed is taken back."""
-        desk = self.desk
+        context = self.context
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
             adopted = (
-                merge_changes(desk, self.live.adopted) if self.state.turns and not desk.request.parent else ""
+                merge_changes(context, self.live.adopted)
+                if self.state.turns and not context.request.parent
+                else ""
             )
             if is_draft_pending(self.state):
-                desk.dropped = "it is kept only while the run works"
-            self.state = begun(desk, self.state, self.place, adopted)
+                context.dropped = "it is kept only while the run works"
+            self.state = begun(context, self.state, self.place, adopted)
             self.sending = sending = self._sending(blocks)
-            desk.shown.update(shown_in(self.state, written_by(desk)))
+            context.shown.update(shown_in(self.state, written_by(context)))
             for turn in since_words(self.state):
                 if turn.role == "observation" and turn.meta.get("kind") == EDIT:
-                    desk.note_edit(
+                    context.note_edit(
                         ok=turn.meta.get("ok") != "no", reasons=turn.meta.get("reasons", "").split()
                     )
-            agent = load_agent(desk.request.agent)(
-                desk.means.model, desk.means.meter, sending.render,
-                on_text=desk.talk.text, on_void=desk.talk.void, on_wait=sending.waiting,
+            agent = load_agent(context.request.agent)(
+                context.model_setup.model, context.model_setup.meter, sending.render,
+                on_text=context.ui.text, on_void=context.ui.void, on_wait=sending.waiting,
                 on_reply=sending.kept,
-                recall=lambda query: _recall(desk, query),
+                recall=lambda query: _recall(context, query),
             )  # fmt: skip
             try:
                 outcome = run_loop(
                     agent,
-                    desk.tools,
+                    context.tools,
                     self.state,
                     before_answer=self._insist,
                     before_turn=self._before_turn,
@@ -141,7 +143,7 @@ class RunSession:
         """The first request as `go` would send it; nothing is sent."""
         with ExitStack() as open_things:
             blocks = self._lay_out_tools(open_things)
-            state = begun(self.desk, self.state, self.place)
+            state = begun(self.context, self.state, self.place)
             (request,) = self._sending(blocks).render(state)
         return request
 
@@ -157,46 +159,46 @@ class RunSession:
             return sending.ready(self.state, force=True)
 
     def _sending(self, blocks: Sequence[Part]) -> Sending:
-        desk = self.desk
-        offered = schemas(desk.tools) if desk.means.native else ()
-        return Sending(desk, system_parts(desk, desk.tools, blocks), offered)
+        context = self.context
+        offered = schemas(context.tools) if context.model_setup.native else ()
+        return Sending(context, system_parts(context, context.tools, blocks), offered)
 
     def _lay_out_tools(self, open_things: ExitStack) -> list[Part]:
         """Make the tools; the parts of the prompt that tell of skills and children."""
-        desk, request = self.desk, self.desk.request
-        self.around = toolset.around(desk, self.place)
-        skills = toolset.skills(desk)
-        self.finishing = Finishing(desk, self.around, self.place)
-        own = tools_of(desk, self.finishing, self._after_edit)
-        self.shop, commands = toolset.commands(desk, self.place)
-        open_things.callback(self.shop.close)
+        context, request = self.context, self.context.request
+        self.around = toolset.around(context, self.place)
+        skills = toolset.skills(context)
+        self.finishing = Finishing(context, self.around, self.place)
+        own = tools_of(context, self.finishing, self._after_edit)
+        self.runner, commands = toolset.commands(context, self.place)
+        open_things.callback(self.runner.close)
         further: list[Tool] = [*commands, *([skill_tool(skills)] if skills else [])]
-        self.room = toolset.python(desk, self.place, self.shop, self.state.turns)
+        self.room = toolset.python(context, self.place, self.runner, self.state.turns)
         if self.room is not None:
             open_things.callback(self.room.close)
             further.append(python_tool(self.room))
-        further += toolset.pages(desk, self.place)
+        further += toolset.pages(context, self.place)
         parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
         if not request.parent:  # a child has neither plug-ins nor children
-            further += [self._watched(tool) for tool in toolset.plugins(desk, (*own, *further))]
+            further += [self._watched(tool) for tool in toolset.plugins(context, (*own, *further))]
             names = frozenset(tool.name for tool in (*own, *further))
-            kinds = toolset.kinds(desk)
-            self.nursery = SubagentPool(desk, kinds, names, desk.means.model.spec)
-            open_things.callback(self.nursery.close)
+            kinds = toolset.kinds(context)
+            self.subagents = SubagentPool(context, kinds, names, context.model_setup.model.spec)
+            open_things.callback(self.subagents.close)
             wait = next((tool for tool in further if tool.name == "wait"), None)
             further = [tool for tool in further if tool.name != "wait"]
-            further += delegate_tools(self.nursery, wait)
+            further += delegate_tools(self.subagents, wait)
             parts.append(Part(kinds_block(kinds), "agents"))
-        desk.tools = fitted(desk, own, further)
+        context.tools = fitted(context, own, further)
         return parts
 
     def _watched(self, tool: Tool) -> Tool:
         """A tool of somebody else's: what files it changes is noticed, as with a command."""
 
         def perform(action: Action) -> Observation:
-            if self.shop is None:
+            if self.runner is None:
                 return tool.perform(action)
-            look_again = self.shop.look()
+            look_again = self.runner.look()
             seen = tool.perform(action)
             return replace(seen, text="\n".join(filter(None, [seen.text, look_again()])))
 
@@ -204,93 +206,99 @@ class RunSession:
 
     def _before_turn(self, state: State) -> State:
         """The state with what was said or has happened since the last reply, and with a checkpoint when one is due."""
-        desk, meter = self.desk, self.desk.means.meter
+        context, meter = self.context, self.context.model_setup.meter
         self._refuse_lost()
         self.live.turn(turns=meter.attempts, doing="asking the model", usage=meter.usage, cost=meter.cost)
-        desk.talk.progress("turn", {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost})
+        context.ui.progress(
+            "turn", {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost}
+        )
         for turn in self._news(state):
             state = state.with_turn(turn)
-        state = replace(state, plan=mask(read_plan(desk.home.plan).text) if desk.home.plan.exists() else "")
+        state = replace(
+            state, plan=mask(read_plan(context.run_dir.plan).text) if context.run_dir.plan.exists() else ""
+        )
         if self.sending is None:
             return state
         ready = self.sending.ready(state)
         if len(ready.turns) > len(state.turns):
-            desk.drop_draft("a checkpoint replaced earlier turns")
+            context.drop_draft("a checkpoint replaced earlier turns")
             if said := self._dropped():
                 ready = ready.with_turn(beside("observation", mask(said), "notice"))
         return ready
 
     def _dropped(self) -> str:
         """What the model has to be told of what was kept of a refused edit, which the user is told too."""
-        if why := self.desk.dropped:
-            self.desk.talk.say(f"note: what fits of the refused edit is not kept any more: {why}")
-        return self.desk.take_dropped()
+        if why := self.context.dropped:
+            self.context.ui.say(f"note: what fits of the refused edit is not kept any more: {why}")
+        return self.context.take_dropped()
 
     def _news(self, state: State) -> Iterator[Turn]:
         """Messages, what the person has edited in the plan, what has ended in the background, and `before_turn`."""
-        desk = self.desk
+        context = self.context
         paused = self.live.paused
         messages = self.live.control()
-        desk.means.meter.started += self.live.paused - paused  # a pause counts for no limit on time
+        context.model_setup.meter.started += self.live.paused - paused  # a pause counts for no limit on time
         for message in messages:
             if any(turn.meta.get("message") == message.name for turn in state.turns):
                 continue
             said = beside("user", mask(message), "message")
-            desk.talk.note("a message came")
+            context.ui.note("a message came")
             yield Turn("user", said.text, {**said.meta, "message": message.name, "time": now()})
-        mend_plan(desk)
+        mend_plan(context)
         try:
-            news = plan_news(desk.home.plan, state.turns, [tool.name for tool in desk.tools], state.nonce)
+            news = plan_news(
+                context.run_dir.plan, state.turns, [tool.name for tool in context.tools], state.nonce
+            )
         except Refused as error:  # a person has put something else in its place just now
-            desk.talk.say(f"warning: {error}")
+            context.ui.say(f"warning: {error}")
             news = None
         if news is not None:
             yield news
-        desk.drop_if_changed(partial(read_source, desk.worktree))
+        context.drop_if_changed(partial(read_source, context.worktree))
         happened = [
             self._dropped(),
-            *(self.shop.notices() if self.shop else ()),
+            *(self.runner.notices() if self.runner else ()),
             *(self.room.notices() if self.room else ()),
-            *(self.nursery.notices() if self.nursery else ()),
+            *(self.subagents.notices() if self.subagents else ()),
         ]
         if self.around is not None:
-            happened.append(self.around.before_turn(desk.means.meter.attempts + 1))
+            happened.append(self.around.before_turn(context.model_setup.meter.attempts + 1))
         if text := "\n\n".join(filter(None, happened)):
             yield beside("observation", mask(text), "notice")
 
     def _after_edit(self, paths: Sequence[str]) -> str:
         """What the person's command after each edit says, and what it changed itself, as a formatter does."""
-        if self.around is None or self.shop is None or self.around.edit_command is None:
+        if self.around is None or self.runner is None or self.around.edit_command is None:
             return ""
-        look_again = self.shop.look()
-        said = self.around.after_edit(paths, self.desk.means.meter.attempts)
+        look_again = self.runner.look()
+        said = self.around.after_edit(paths, self.context.model_setup.meter.attempts)
         return "\n".join(filter(None, [said, look_again()]))
 
     def _event(self, event: LoopEvent) -> None:
         if event.kind == "action" and event.action is not None:
             self._refuse_lost()
-            meter = self.desk.means.meter
+            meter = self.context.model_setup.meter
             what = " ".join([event.action.kind, *event.action.args.values()]).strip()
             self.live.turn(turns=meter.attempts, doing=what, usage=meter.usage, cost=meter.cost)
-        self.live.committed(self.desk.commits)
-        self.desk.talk.event(event)
+        self.live.committed(self.context.commits)
+        self.context.ui.event(event)
 
     def _refuse_lost(self) -> None:
         """Raise Refused where the run's own folder was removed under it: what it has changed could not be kept apart
         from other work any more. The conversation stands again, whole, where a turn was added since."""
         if not self.live.lost:
             return
-        desk = self.desk
-        sweep_away(desk.home)
-        names = [change.name for change in desk.ledger.changes]
+        context = self.context
+        sweep_away(context.run_dir)
+        names = [change.name for change in context.change_set.changes]
         said = "nothing that it changed is uncommitted"
         if names:
             said = f"changed and not committed, and yours now: {', '.join(names)}"
-        if desk.home.conversation.exists():
-            ensure(desk.layout)
-            said += f"; what was said is in {desk.home.conversation}"
+        if context.run_dir.conversation.exists():
+            ensure(context.layout)
+            said += f"; what was said is in {context.run_dir.conversation}"
         raise Refused(
-            f"the folder of the run {desk.home.name} was removed while it worked (by `git clean -x`, say), so it "
+            f"the folder of the run {context.run_dir.name} was removed while it worked (by `git clean -x`, say), so it "
             f"was ended: {said}"
         )
 
@@ -298,19 +306,19 @@ class RunSession:
         """Words alone while something is unfinished: asked once whether that is the end. What the person has said
         meanwhile is answered, too. Raises CheckFailed where they are all that comes after a check that failed."""
         self._refuse_lost()
-        if unread(self.desk.home):
+        if unread(self.context.run_dir):
             text = "The person has said something meanwhile: hear it first."
             return Observation("unfinished", text, ok=True)
         failed = (
-            self.finishing.failed_check() if self.finishing and self.desk.request.kind != "chat" else None
+            self.finishing.failed_check() if self.finishing and self.context.request.kind != "chat" else None
         )
         if failed is not None:
             raise failed
-        business = unfinished_business(self.desk)
+        business = unfinished_business(self.context)
         if not business:
             return None
         if self.insisted:
-            if self.finishing and self.finishing.refused and self.desk.request.kind != "chat":
+            if self.finishing and self.finishing.refused and self.context.request.kind != "chat":
                 raise self.finishing.given_up()
             return None
         self.insisted = True
@@ -322,9 +330,9 @@ class RunSession:
 
     def _say_committed(self) -> None:
         """Which commits stay of a run that comes to no good end: with one for each edit there may be some."""
-        if made := self.desk.commits:
+        if made := self.context.commits:
             names = ", ".join(commit[:SHOWN] for commit in made)
-            self.desk.talk.say(
+            self.context.ui.say(
                 f"note: committed before that: {names} (`repoagent undo` takes the last one back)"
             )
 
@@ -334,35 +342,35 @@ class RunSession:
         from repoagent.tasks.edit_tool import write_back
         from repoagent.tasks.finish import left_as_they_are
 
-        desk = self.desk
-        paths = [change.name for change in desk.ledger.changes]
+        context = self.context
+        paths = [change.name for change in context.change_set.changes]
         if not paths:
             return
-        if desk.gate.mode == "read-only":
-            desk.talk.say(
+        if context.gate.mode == "read-only":
+            context.ui.say(
                 "note: what the run has changed before is still in your files: this run is read-only"
             )
             return
         try:
             left = put_back(
-                desk.ledger,
+                context.change_set,
                 paths,
                 lambda changes: write_back(
-                    desk.worktree, changes, desk.ledger.changes, f"{desk.home.name}-back"
+                    context.worktree, changes, context.change_set.changes, f"{context.run_dir.name}-back"
                 ),
             )
             if left:
-                again = f"repoagent runs restore {desk.home.name}"
+                again = f"repoagent runs restore {context.run_dir.name}"
                 sentence = left_as_they_are(left, f"{again} --let-go", f"{again} --whole")
-                desk.talk.say(f"warning: {sentence}")
+                context.ui.say(f"warning: {sentence}")
         except RepoagentError as error:
-            desk.talk.say(f"warning: what the run has changed is still in your files ({error})")
+            context.ui.say(f"warning: what the run has changed is still in your files ({error})")
 
 
-def _recall(desk: RunContext, query: str) -> list[str]:
+def _recall(context: RunContext, query: str) -> list[str]:
     from repoagent.memory.search.search import search_memory
 
-    return search_memory(desk.layout, query, without=desk.home.conversation)
+    return search_memory(context.layout, query, without=context.run_dir.conversation)
 
 
 Kind = Literal["done", "answered", "unfinished"]
@@ -393,7 +401,7 @@ class RunOutcome:
 
 
 def run(
-    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, ready: ModelSetup
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
     """Do one run, or go on with it. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
     conversation, and what was changed, are kept then, and the same run can be gone on with. Raises Refused for a run
@@ -401,42 +409,42 @@ def run(
     started = time.monotonic()
     store = layout(worktree)
     ensure(store)
-    home = RunDirectory(store, request.name)
-    refuse_foreign(home)
+    run_dir = RunDirectory(store, request.name)
+    refuse_foreign(run_dir)
     refuse_vain(worktree, request)
     meter = ready.meter
     if meter.book is not None:
         meter.book = meter.book.about(request.name, str(worktree.top), ())
-    with living(home, _about(worktree, request, ready), warn=talk.say) as live:
-        place = confinement(worktree, store, settings, request, home.folder / "scratch")
-        desk = create_context(worktree, request, settings, talk, ready, home, place)
-        desk.commits[:] = [commit for commit in desk.commits if commit not in live.record.commits]
-        live.committed(desk.commits)
+    with living(run_dir, _about(worktree, request, ready), warn=ui.say) as live:
+        place = confinement(worktree, store, settings, request, run_dir.folder / "scratch")
+        context = create_context(worktree, request, settings, ui, ready, run_dir, place)
+        context.commits[:] = [commit for commit in context.commits if commit not in live.record.commits]
+        live.committed(context.commits)
         try:
-            work = RunSession(desk, live, place, open_state(home.conversation))
+            work = RunSession(context, live, place, open_state(run_dir.conversation))
             outcome = work.go()
         finally:  # the last call counts too
             live.turn(turns=meter.attempts, doing="", usage=meter.usage, cost=meter.cost)
-        kind = _kind(desk, outcome)
-        live.ended(kind, outcome.text, commits=desk.commits)
-    left = standing(worktree, desk.ledger).left
+        kind = _kind(context, outcome)
+        live.ended(kind, outcome.text, commits=context.commits)
+    left = standing(worktree, context.change_set).left
     return RunOutcome(
         kind, request.name, outcome.text, display_name(ready.model.spec), meter.usage, meter.attempts, meter.cost,
-        time.monotonic() - started - talk.waited, tuple(desk.commits), left,
+        time.monotonic() - started - ui.waited, tuple(context.commits), left,
         outcome.words, outcome.messages, work.finishing.check if work.finishing else None,
-        tuple(change.name for change in desk.ledger.candidates if change.after is not None),
+        tuple(change.name for change in context.change_set.candidates if change.after is not None),
     )  # fmt: skip
 
 
-def _kind(desk: RunContext, outcome: Outcome) -> Kind:
+def _kind(context: RunContext, outcome: Outcome) -> Kind:
     """What a run came to. In a chat, and from a child, words are an answer whatever is open."""
-    alone = desk.request.kind == "run" and not desk.request.parent
+    alone = context.request.kind == "run" and not context.request.parent
     if outcome.kind == "answered":
-        return "unfinished" if alone and unfinished_business(desk) else "answered"
-    if desk.bench.missing:
+        return "unfinished" if alone and unfinished_business(context) else "answered"
+    if context.bench.missing:
         return "unfinished"
-    nothing = not desk.commits and not desk.ledger.changes
-    return "unfinished" if alone and nothing and desk.edit_is_missing else "done"
+    nothing = not context.commits and not context.change_set.changes
+    return "unfinished" if alone and nothing and context.edit_is_missing else "done"
 
 
 def _about(worktree: WorkTree, request: RunRequest, ready: ModelSetup) -> About:
@@ -460,7 +468,7 @@ def _about(worktree: WorkTree, request: RunRequest, ready: ModelSetup) -> About:
 
 
 def compact(
-    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, ready: ModelSetup
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> tuple[int, int]:
     """Have the model sum up what was said so far: about how many tokens the turns took before, and take now.
 
@@ -468,16 +476,16 @@ def compact(
     NothingDone where the conversation is short, Busy where a turn is at work, and what writing raises.
     """
     store = layout(worktree)
-    home = RunDirectory(store, request.name)
-    before = refreshed(Run(home, Record(name=request.name), ""), warn=talk.say).record
+    run_dir = RunDirectory(store, request.name)
+    before = refreshed(Run(run_dir, Record(name=request.name), ""), warn=ui.say).record
     about = About("", kind=request.kind, mode=request.mode, worktree=str(worktree.top))
-    with living(home, about, warn=talk.say) as live:
-        place = confinement(worktree, store, settings, request, home.folder / "scratch")
-        desk = create_context(worktree, request, settings, talk, ready, home, place)
-        state = open_state(home.conversation)
+    with living(run_dir, about, warn=ui.say) as live:
+        place = confinement(worktree, store, settings, request, run_dir.folder / "scratch")
+        context = create_context(worktree, request, settings, ui, ready, run_dir, place)
+        state = open_state(run_dir.conversation)
         took = tokens(shown_turns(state.turns))
         try:
-            state = RunSession(desk, live, place, state).compact()
+            state = RunSession(context, live, place, state).compact()
         finally:
             live.ended(before.state if before.state in ENDS else "stopped", before.text)  # as it was
     return took, tokens(shown_turns(state.turns))
@@ -496,7 +504,7 @@ class _Unasked:
 
 
 def first_request(
-    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, spec: str
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, spec: str
 ) -> Request:
     """What the first call of the new run `request` would send to the model `spec`; no key is needed.
 
@@ -507,11 +515,11 @@ def first_request(
     ready = ModelSetup(settings, _Unasked(spec, takes=takes), Meter(Limits()))
     with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
         base = Path(name).resolve()
-        home = RunDirectory(Layout(base / ".repoagent", base), request.name)
-        with living(home, About(request.prompt)) as live:
-            place = confinement(worktree, store, settings, request, home.folder / "scratch")
-            desk = create_context(worktree, request, settings, talk, ready, home, place)
-            desk.layout = store  # of the repository, as far as it is read
-            found = RunSession(desk, live, place, State()).first()
+        run_dir = RunDirectory(Layout(base / ".repoagent", base), request.name)
+        with living(run_dir, About(request.prompt)) as live:
+            place = confinement(worktree, store, settings, request, run_dir.folder / "scratch")
+            context = create_context(worktree, request, settings, ui, ready, run_dir, place)
+            context.layout = store  # of the repository, as far as it is read
+            found = RunSession(context, live, place, State()).first()
             live.ended("stopped", "")
     return found

@@ -39,9 +39,9 @@ def create_context(  # noqa: PLR0917  (what a run is made of)
     worktree: WorkTree,
     request: RunRequest,
     settings: Settings,
-    talk: RunInterface,
+    ui: RunInterface,
     ready: ModelSetup,
-    home: RunDirectory,
+    run_dir: RunDirectory,
     place: Confinement,
 ) -> RunContext:
     """The desk of a run; what it has changed before is on it."""
@@ -59,44 +59,49 @@ def create_context(  # noqa: PLR0917  (what a run is made of)
     bench = ToolContext(
         worktree, edits, Draft({}), set(), gate(worktree.top, ()),
         form=form, read_limit=read_limit(ready.context_tokens), goes_on="",
-        conversation=home.conversation, attachments=attachments(ready, home.output), drafts=True,
+        conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
     )  # fmt: skip
-    approval = approvals(home, settings, request, place, talk.approve)
-    ledger = open_change_set(worktree, home.changes)
-    made = settle_commit(ledger)
+    approval = approvals(run_dir, settings, request, place, ui.approve)
+    change_set = open_change_set(worktree, run_dir.changes)
+    made = settle_commit(change_set)
     commits = [made] if made is not None else []
     return RunContext(
-        worktree, home.layout, settings, request, ready, talk, home, ledger, bench, approval,
-        commits=commits, branch=current_branch(worktree), unseen=bool(ledger.changes or commits),
+        worktree, run_dir.layout, settings, request, ready, ui, run_dir, change_set, bench, approval,
+        commits=commits, branch=current_branch(worktree), unseen=bool(change_set.changes or commits),
     )  # fmt: skip
 
 
-def begun(desk: RunContext, state: State, place: Confinement, adopted: str = "") -> State:
+def begun(context: RunContext, state: State, place: Confinement, adopted: str = "") -> State:
     """The state with what the person says, and what there is to know of the repository and of `place`, where that has
     changed; before that, what was `adopted` of children.
 
     Raises UsageError where there is neither a conversation nor a prompt.
     """
-    request = desk.request
-    state = _with_interrupted(state, desk.tools, anew=bool(request.prompt))
+    request = context.request
+    state = _with_interrupted(state, context.tools, anew=bool(request.prompt))
     if request.prompt:
-        meta = {"time": now(), "run": desk.home.name}
+        meta = {"time": now(), "run": context.run_dir.name}
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
-        raise UsageError(f'there is nothing to go on with in {desk.home.name}: say repoagent run "PROMPT"')
-    for said in (adopted, *_meanwhile(desk, state)):
+        raise UsageError(
+            f'there is nothing to go on with in {context.run_dir.name}: say repoagent run "PROMPT"'
+        )
+    for said in (adopted, *_meanwhile(context, state)):
         if not said:
             continue
         state = state.with_turn(beside("observation", mask(said), "notice"))
-    located = _locating(desk, state)
-    own = {name for change in desk.ledger.changes for name in (change.path, change.old_path)}
+    located = _locating(context, state)
+    own = {name for change in context.change_set.changes for name in (change.path, change.old_path)}
     repository = repository_text(
-        gather(desk.worktree),
-        sorted(path for path in read_status(desk.worktree).changed if path not in own),
+        gather(context.worktree),
+        sorted(path for path in read_status(context.worktree).changed if path not in own),
         linked=bool(request.worktree),
-        inside=place_of_person(desk.worktree.top),
+        inside=place_of_person(context.worktree.top),
     )
-    for kind, text in ((ENVIRONMENT, mask(environment_text(desk, place))), ("repository", mask(repository))):
+    for kind, text in (
+        (ENVIRONMENT, mask(environment_text(context, place))),
+        ("repository", mask(repository)),
+    ):
         told = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
         if not told or told[-1] != text:
             state = state.with_turn(beside("observation", text, kind))
@@ -105,24 +110,24 @@ def begun(desk: RunContext, state: State, place: Confinement, adopted: str = "")
     return state
 
 
-def _locating(desk: RunContext, state: State) -> Callable[[], str]:
+def _locating(context: RunContext, state: State) -> Callable[[], str]:
     """Begins to look where the names of the prompt are defined, but for those of which it was said before."""
     told = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`: ", told, re.MULTILINE)
-    return locate(desk.worktree, desk.request.prompt, desk.bench.why_not, known)
+    return locate(context.worktree, context.request.prompt, context.bench.why_not, known)
 
 
-def _meanwhile(desk: RunContext, state: State) -> list[str]:
+def _meanwhile(context: RunContext, state: State) -> list[str]:
     """What became of the files since the run was last at work, as far as it is about its own change."""
-    said = [interrupted(desk.ledger)]
-    if gone := desk.ledger.vanished():
+    said = [interrupted(context.change_set)]
+    if gone := context.change_set.vanished():
         said.append(
             f"Your changes of {', '.join(gone)} are not in the files any more: somebody has taken them back. Make them "
             "again if they are still wanted."
         )
     edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
-    if edited and not desk.ledger.is_kept:
-        desk.ledger.drop(())  # so that it is said once
+    if edited and not context.change_set.is_kept:
+        context.change_set.drop(())  # so that it is said once
         said.append(
             "This conversation goes on without the folder of its run, perhaps on another machine: what it says was "
             "changed may not be in these files, and none of it counts as your change. Look at the files first."

@@ -60,7 +60,7 @@ Say = Callable[[str], None]
 
 
 def approvals(
-    home: RunDirectory, settings: Settings, request: RunRequest, place: Confinement, asker: Asker
+    run_dir: RunDirectory, settings: Settings, request: RunRequest, place: Confinement, asker: Asker
 ) -> Gate:
     """The gate of this run: the person's rules, its mode, and who is asked."""
     mine = user_file(os.environ)
@@ -73,7 +73,7 @@ def approvals(
         allow=rules(allowed),
         deny=rules(denied),
         remember=partial(keep_rules, place.policy.top),
-        audit=partial(_record, home.layout, request.name),
+        audit=partial(_record, run_dir.layout, request.name),
         sandbox=place.name,
         why_none="the sandbox was turned off."
         if not request.confine
@@ -90,36 +90,36 @@ def approvals(
     )
 
 
-def shop_of(desk: RunContext, place: Confinement) -> CommandRunner:
+def shop_of(context: RunContext, place: Confinement) -> CommandRunner:
     """Where commands of this run are run."""
     env = scrubbed(os.environ, place.policy)
 
     @cache
     def variables() -> dict[str, str]:
         excluded = [path for path, known in place.withheld().items() if known == "excluded"]
-        return unshown(desk.worktree, desk.home.folder / "attributes", excluded, env)
+        return unshown(context.worktree, context.run_dir.folder / "attributes", excluded, env)
 
     return CommandRunner(
-        desk.worktree.top,
-        desk.home.output,
+        context.worktree.top,
+        context.run_dir.output,
         env,
-        desk.gate,
+        context.gate,
         wrap=place.wrap,
         unshown=variables,
         why_ended=why_ended,
-        seconds_left=lambda: desk.means.meter.seconds_left,
+        seconds_left=lambda: context.model_setup.meter.seconds_left,
         watch=watch(
-            desk.worktree,
-            desk.ledger,
-            desk.talk.say,
-            partial(_record_all, desk.layout, desk.home.name),
-            _guard(desk),
+            context.worktree,
+            context.change_set,
+            context.ui.say,
+            partial(_record_all, context.layout, context.run_dir.name),
+            _guard(context),
         ),
-        audit=partial(_record, desk.layout, desk.home.name),
+        audit=partial(_record, context.layout, context.run_dir.name),
         shown_as=output_name,
         explain=Explainer(place),
-        running=desk.talk.running,
-        timeout=desk.settings.number("run.timeout"),
+        running=context.ui.running,
+        timeout=context.settings.number("run.timeout"),
     )
 
 
@@ -136,127 +136,129 @@ def keep_rules(top: Path, patterns: Sequence[str]) -> None:
             git(top, "config", "--local", "--add", key, pattern, read_only=False)
 
 
-def _guard(desk: RunContext) -> Guard:
+def _guard(context: RunContext) -> Guard:
     from repoagent.tasks.edit_tool import write
 
     def agreed(paths: Sequence[str]) -> None:
         for path in paths:
-            change = desk.ledger.of(path)
+            change = context.change_set.of(path)
             if change is not None:
-                desk.agreed[path] = change.after
-        desk.deletions.update(paths)
+                context.agreed[path] = change.after
+        context.deletions.update(paths)
 
     return Guard(
-        desk.ledger,
-        desk.talk.say,
-        desk.talk.approve,
-        lambda changes: write(desk.worktree, changes, new_edit_id()),
+        context.change_set,
+        context.ui.say,
+        context.ui.approve,
+        lambda changes: write(context.worktree, changes, new_edit_id()),
         agreed,
-        sensitive=desk.request.allow_sensitive,
+        sensitive=context.request.allow_sensitive,
     )
 
 
-def commands(desk: RunContext, place: Confinement) -> tuple[CommandRunner, tuple[Tool, ...]]:
+def commands(context: RunContext, place: Confinement) -> tuple[CommandRunner, tuple[Tool, ...]]:
     """The tools `run`, `wait` and `kill`, and the shop they work in."""
-    shop = shop_of(desk, place)
+    runner = shop_of(context, place)
     for sentence in place.sandbox.limits_of(place.policy) if place.sandbox is not None else ():
-        desk.talk.say(f"note: {sentence}")
-    if desk.gate.mode == "auto" and (hidden := hidden_from(place.withheld, "shown")):
-        desk.talk.say(
+        context.ui.say(f"note: {sentence}")
+    if context.gate.mode == "auto" and (hidden := hidden_from(place.withheld, "shown")):
+        context.ui.say(
             f"note: commands do not see {_some(hidden)}, as no model is to; those that a rule of yours allows do."
         )
-    return shop, command_tools(shop)
+    return runner, command_tools(runner)
 
 
 def python(
-    desk: RunContext, place: Confinement, shop: CommandRunner, turns: Sequence[Turn]
+    context: RunContext, place: Confinement, runner: CommandRunner, turns: Sequence[Turn]
 ) -> KernelSession | None:
     """Where the kernel of `python` lives; None where nothing may be changed, the extra is missing, or the sandbox has
     no sockets at all. `turns` tell whether there was a kernel before."""
-    if desk.request.plan_only or desk.gate.mode == "read-only":
+    if context.request.plan_only or context.gate.mode == "read-only":
         return None
     if isinstance(place.sandbox, Landlock) and not place.sandbox.mounting:
         return None
-    found = interpreter(desk.worktree.top, shop.env, confined=place.sandbox is not None)
+    found = interpreter(context.worktree.top, runner.env, confined=place.sandbox is not None)
     if found is None:
         return None
     last = next(
         (turn for turn in reversed(turns) if turn.meta.get("kind") == "python" or GONE in turn.text), None
     )
     return KernelSession(
-        shop, place.policy.scratch, found, earlier=last is not None and last.meta.get("kind") == "python"
+        runner, place.policy.scratch, found, earlier=last is not None and last.meta.get("kind") == "python"
     )
 
 
-def pages(desk: RunContext, place: Confinement) -> tuple[Tool, ...]:
+def pages(context: RunContext, place: Confinement) -> tuple[Tool, ...]:
     """The tool `browse`, where the person has turned it on."""
-    if not desk.settings.switch("run.browse"):
+    if not context.settings.switch("run.browse"):
         return ()
     if find_spec("trafilatura") is None:
-        desk.talk.say(f"note: run.browse is on, but the extra is missing: {install_extra('browse')}")
+        context.ui.say(f"note: run.browse is on, but the extra is missing: {install_extra('browse')}")
         return ()
     from repoagent.agent.web_fetch import Window, browse_tool
 
     reader = replace(place, policy=replace(place.policy, read_only=True, network=False))
     window = Window(
-        desk.gate,
+        context.gate,
         wrap=reader.wrap,
-        audit=partial(_record, desk.layout, desk.home.name),
-        seconds_left=lambda: desk.means.meter.seconds_left,
+        audit=partial(_record, context.layout, context.run_dir.name),
+        seconds_left=lambda: context.model_setup.meter.seconds_left,
     )
     return (browse_tool(window),)
 
 
-def around(desk: RunContext, place: Confinement) -> UserHooks:
+def around(context: RunContext, place: Confinement) -> UserHooks:
     """The person's own commands around the loop: confined as the check is, for they may run the changed code."""
-    settings = desk.settings
+    settings = context.settings
 
     def confined(argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
         from repoagent.tasks.commit import all_seen
 
-        return None if settings.switch("check.unconfined") or all_seen(desk) else place.program(argv)
+        return None if settings.switch("check.unconfined") or all_seen(context) else place.program(argv)
 
     return UserHooks(
-        desk.worktree.top,
-        desk.home.name,
+        context.worktree.top,
+        context.run_dir.name,
         settings.text_or_none("run.before_turn"),
         settings.text_or_none("run.after_edit"),
         settings.text_or_none("run.before_finish"),
-        audit=partial(_record, desk.layout, desk.home.name),
+        audit=partial(_record, context.layout, context.run_dir.name),
         confined=confined,
     )
 
 
-def skills(desk: RunContext) -> tuple[Skill, ...]:
+def skills(context: RunContext) -> tuple[Skill, ...]:
     """The skills there are."""
     places = skill_places(
-        desk.worktree.top,
-        desk.layout.root,
+        context.worktree.top,
+        context.layout.root,
         user_file(os.environ).parent,
-        further=desk.settings.texts("run.skills"),
-        why_not=desk.bench.why_not,
+        further=context.settings.texts("run.skills"),
+        why_not=context.bench.why_not,
     )
-    return find_skills(places, desk.talk.say)
+    return find_skills(places, context.ui.say)
 
 
-def kinds(desk: RunContext) -> dict[str, AgentType]:
+def kinds(context: RunContext) -> dict[str, AgentType]:
     """The kinds of children there are; where nothing may be changed, not those that are made for changes."""
-    found = find_kinds(desk.layout, user_file(os.environ).parent, desk.talk.say, why_not=desk.bench.why_not)
-    if not (desk.request.plan_only or desk.gate.mode == "read-only"):
+    found = find_kinds(
+        context.layout, user_file(os.environ).parent, context.ui.say, why_not=context.bench.why_not
+    )
+    if not (context.request.plan_only or context.gate.mode == "read-only"):
         return found
     return {name: kind for name, kind in found.items() if EDIT not in (kind.tools or ())}
 
 
-def plugins(desk: RunContext, taken: Sequence[Tool]) -> tuple[Tool, ...]:
+def plugins(context: RunContext, taken: Sequence[Tool]) -> tuple[Tool, ...]:
     """The tools that others make."""
     return plugin_tools(
-        desk.worktree.top,
-        desk.settings.texts("run.tools"),
+        context.worktree.top,
+        context.settings.texts("run.tools"),
         taken={tool.name for tool in taken},
-        decide=desk.gate.decide,
-        warn=desk.talk.say,
-        settings=desk.settings.names("tool"),
-        audit=partial(_record, desk.layout, desk.home.name),
+        decide=context.gate.decide,
+        warn=context.ui.say,
+        settings=context.settings.names("tool"),
+        audit=partial(_record, context.layout, context.run_dir.name),
     )
 
 
@@ -307,36 +309,40 @@ ALWAYS = frozenset({"finish", "reject", "think", "message"})  # what no kind of 
 
 
 def tools_of(
-    desk: RunContext, finishing: Finishing, after_edit: Callable[[Sequence[str]], str]
+    context: RunContext, finishing: Finishing, after_edit: Callable[[Sequence[str]], str]
 ) -> tuple[Tool, ...]:
     """The tools that look, write and end."""
 
     def write_now(changes: Sequence[FileChange]) -> None:
-        write(desk.worktree, changes, new_edit_id())
+        write(context.worktree, changes, new_edit_id())
 
     found = [
-        writing_tool(desk, after_edit),
-        *reading_tools(desk),
-        task_tool(desk.home.plan),
-        *change_tools(desk.ledger, write_now, lambda path: desk.withdraw_draft() if path == DRAFT else ""),
-        write_tool(desk.home.folder / "scratch"),
+        writing_tool(context, after_edit),
+        *reading_tools(context),
+        task_tool(context.run_dir.plan),
+        *change_tools(
+            context.change_set, write_now, lambda path: context.withdraw_draft() if path == DRAFT else ""
+        ),
+        write_tool(context.run_dir.folder / "scratch"),
         finishing.tool(),
     ]
-    if desk.request.plan_only or desk.gate.mode == "read-only":
+    if context.request.plan_only or context.gate.mode == "read-only":
         found = [tool for tool in found if tool.name not in CHANGES]
     return tuple(found)
 
 
-def fitted(desk: RunContext, own: Sequence[Tool], further: Sequence[Tool]) -> tuple[Tool, ...]:
+def fitted(context: RunContext, own: Sequence[Tool], further: Sequence[Tool]) -> tuple[Tool, ...]:
     """Those of all tools that this run may use, with what they say masked, and kept in a file where it is long."""
     found = [*own, *further]
-    wanted = desk.request.tools
+    wanted = context.request.tools
     if wanted is not None:
         found = [tool for tool in found if tool.name in wanted | ALWAYS]
     if any(tool.name == "restore" for tool in found):
-        desk.bench.withdraw = f'`<restore path="{DRAFT}"/>` drops what is kept.'
+        context.bench.withdraw = f'`<restore path="{DRAFT}"/>` drops what is kept.'
     return tuple(
-        spilling(_masked(tool), desk.home.output, output_name) if tool.name not in WHOLE else _masked(tool)
+        spilling(_masked(tool), context.run_dir.output, output_name)
+        if tool.name not in WHOLE
+        else _masked(tool)
         for tool in found
     )
 

@@ -197,17 +197,17 @@ class Preconditions:
         return found
 
 
-def standing(worktree: WorkTree, ledger: ChangeSet) -> Preconditions:
+def standing(worktree: WorkTree, change_set: ChangeSet) -> Preconditions:
     """What has become of the changes that are not committed by the run."""
-    if not ledger.changes:
+    if not change_set.changes:
         return Preconditions()
     changed = read_status(worktree).changed
-    names = {name for change in ledger.changes for name in (change.old_path, change.path) if name}
+    names = {name for change in change_set.changes for name in (change.old_path, change.path) if name}
     known = read_entries(worktree, sorted(names))
     found: dict[str, list[str]] = {"left": [], "gone": [], "held": []}
-    for change in ledger.changes:
+    for change in change_set.changes:
         committed = not {change.old_path, change.path} & changed.keys()
-        if ledger.standing(change) is None:
+        if change_set.standing(change) is None:
             found["gone"].append(change.name)
         elif committed and (change.path in known if change.path else change.old_path not in known):
             found["held"].append(change.name)

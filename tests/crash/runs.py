@@ -123,10 +123,10 @@ class Stage:
         if self.count() > most:
             found["calls"] = (most, self.file.read_text())
         worktree = open_worktree(self.repo.top)
-        for home in sorted(layout(worktree).runs.iterdir()):
-            ledger = open_change_set(worktree, home / "changes")
-            if ledger.changes or ledger.coming:
-                found[f"ledger of {home.name}"] = [change.name for change in ledger.changes]
+        for run_dir in sorted(layout(worktree).runs.iterdir()):
+            change_set = open_change_set(worktree, run_dir / "changes")
+            if change_set.changes or change_set.coming:
+                found[f"ledger of {run_dir.name}"] = [change.name for change in change_set.changes]
         told = read(self.repo.top / ".repoagent/conversations/work.md")
         messages = [turn.meta["message"] for turn in (told.turns if told else ()) if "message" in turn.meta]
         if messages != ["1.md"] * bool(self.scene.message):

@@ -21,9 +21,9 @@ def today() -> date:
 
 
 def test_a_call_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    ledger = SpendLog(tmp_path / "spent").about("20261122-1", "/some/repository", ("a.py", "b c.py"))
-    ledger.add("openai/gpt-x", USAGE, 0.25)
-    ledger.add("ollama/llama", USAGE, None)
+    spend_log = SpendLog(tmp_path / "spent").about("20261122-1", "/some/repository", ("a.py", "b c.py"))
+    spend_log.add("openai/gpt-x", USAGE, 0.25)
+    spend_log.add("ollama/llama", USAGE, None)
     first, second = read(tmp_path / "spent")
     assert (first.model, first.run, first.repository, first.files) == (
         "openai/gpt-x",
@@ -33,7 +33,7 @@ def test_a_call_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     )
     assert (first.usage, first.cost, second.cost) == (USAGE, 0.25, None)
     assert datetime.fromisoformat(first.time).tzinfo is not None
-    assert ledger.today() == 0.25
+    assert spend_log.today() == 0.25
 
 
 def test_a_replay_is_not_spent(tmp_path: Path) -> None:
@@ -51,15 +51,15 @@ def test_only_the_days_asked_for_are_read(tmp_path: Path) -> None:
 
 
 def test_lines_of_another_format_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ledger = SpendLog(tmp_path)
-    ledger.add("a/b", USAGE, 1.0)
+    spend_log = SpendLog(tmp_path)
+    spend_log.add("a/b", USAGE, 1.0)
     file = tmp_path / f"{today()}.jsonl"
     good = json.loads(file.read_text())
     strange = [{**good, "version": 2}, {**good, "cost": "much"}, {**good, "usage": {"input": 1, "in": 2}}, {}]
     with file.open("a") as lines:
         lines.write("".join(json.dumps(record) + "\n" for record in strange) + "no json\n")
-    ledger.add("a/b", USAGE, 2.0)
-    assert ledger.today() == 3.0
+    spend_log.add("a/b", USAGE, 2.0)
+    assert spend_log.today() == 3.0
     assert "1 broken line" in capsys.readouterr().err
 
 

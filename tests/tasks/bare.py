@@ -106,9 +106,9 @@ def go(
     worktree = open_worktree(repo.top)
     model, person = Model(list(answers)), person or Person()
     settings = load(layout(worktree), flags={})
-    means = ModelSetup(settings, model, Meter(limits or Limits()))
+    model_setup = ModelSetup(settings, model, Meter(limits or Limits()))
     request = RunRequest(prompt, **{"name": NAME, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
-    return run(worktree, request, settings, person, means), model, person
+    return run(worktree, request, settings, person, model_setup), model, person
 
 
 def diff(path: str, old: str, new: str) -> str:

@@ -40,17 +40,17 @@ def dies(*_: object, **__: object) -> None:
     raise Killed
 
 
-def home(repo: GitRepo, name: str = NAME) -> RunDirectory:
+def run_dir(repo: GitRepo, name: str = NAME) -> RunDirectory:
     return RunDirectory(layout(open_worktree(repo.top)), name)
 
 
 def record(repo: GitRepo) -> dict[str, object]:
-    found: dict[str, object] = json.loads(home(repo).record.read_text())
+    found: dict[str, object] = json.loads(run_dir(repo).record.read_text())
     return found
 
 
 def observations(repo: GitRepo) -> list[tuple[str, str]]:
-    told = read(home(repo).conversation)
+    told = read(run_dir(repo).conversation)
     assert told is not None
     return [(turn.meta["kind"], turn.text) for turn in told.turns if turn.role == "observation"]
 
@@ -140,18 +140,18 @@ def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch:
 def test_a_command_that_ended_leaves_no_look(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     go(repo, "<run>echo two > f.txt</run>", DONE, confine=False)
-    assert not (home(repo).changes / "look.json").exists()
+    assert not (run_dir(repo).changes / "look.json").exists()
 
 
 def test_kept_twice(repo: GitRepo) -> None:
     """As after a kill between the ledger and the conversation."""
     repo.commit(**{"f.txt": "one\n"})
-    ledger = open_change_set(open_worktree(repo.top), home(repo).changes)
+    change_set = open_change_set(open_worktree(repo.top), run_dir(repo).changes)
     outcome, _, person = go(
         repo, "<run>echo n > n.txt</run>", '<keep path="n.txt"/>\n<keep path="n.txt"/>', DONE, confine=False
     )
     assert [seen.ok for seen in person.seen] == [True, True, True]
-    assert (outcome.kind, ledger.changes) == ("done", ())
+    assert (outcome.kind, change_set.changes) == ("done", ())
 
 
 def test_restored_and_killed(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
-    shutil.rmtree(home(repo).folder)
+    shutil.rmtree(run_dir(repo).folder)
     repo.git("checkout", "f.txt")
     with pytest.raises(Killed):
         go(repo, Killed(), prompt="")  # type: ignore[arg-type]
@@ -217,8 +217,8 @@ def test_a_home_that_is_removed_under_the_run_ends_it(repo: GitRepo) -> None:
         go(repo, EDIT, clean, DONE)
     assert (repo.read("f.txt"), repo.head()) == (b"two\n", before)
     assert repo.status() == " M f.txt\n"
-    assert not home(repo).folder.exists()
-    conversation = read(home(repo).conversation)
+    assert not run_dir(repo).folder.exists()
+    conversation = read(run_dir(repo).conversation)
     assert conversation is not None and conversation.turns[0].text == "do it"
     assert conversation.turns[-1].text == "<run>touch made</run>"
 
@@ -227,7 +227,7 @@ def test_a_home_that_is_removed_by_a_command_ends_the_run(repo: GitRepo) -> None
     repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(Refused, match="was removed while it worked"):
         go(repo, EDIT, "<run>git clean -q -ffdx</run>", DONE, confine=False, mode="ask")
-    assert not home(repo).folder.exists()
+    assert not run_dir(repo).folder.exists()
     assert repo.status() == " M f.txt\n"
 
 
@@ -268,18 +268,18 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
-    place = home(repo, "run-20260101-000001-abcdef")
+    place = run_dir(repo, "run-20260101-000001-abcdef")
     budget = Budget(None, None, None, None)
     write_order(place, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
-    ledger = open_change_set(open_worktree(repo.top), place.changes)
-    ledger.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
+    change_set = open_change_set(open_worktree(repo.top), place.changes)
+    change_set.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
     for folder in place.folders:  # what was being written when it was killed
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
     assert "A child that was ended had changed g.txt" in model.told
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
-    assert (outcome.left, open_change_set(ledger.worktree, place.changes).changes) == ((), ())
+    assert (outcome.left, open_change_set(change_set.worktree, place.changes).changes) == ((), ())
     assert not list(place.folder.rglob(".tmp-*"))
 
 
@@ -292,7 +292,7 @@ def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long:
     budget = Budget(None, None, None, None)
     answer = "It is in signs.py. " * (500 if long else 1) + "The end."
     for number, state in enumerate(("answered", "failed")):
-        place = home(repo, f"run-20260101-00000{number}-abcde{number}")
+        place = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
         write_order(place, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
         append(place.conversation, Turn("user", "where?"), Turn("assistant", answer))
         with living(place, About("where?", kind="explore", parent=NAME)) as live:
@@ -319,16 +319,16 @@ def test_a_reply_that_was_half_written_does_not_count(repo: GitRepo, part: float
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, Killed())  # type: ignore[arg-type]
-    told = read(home(repo).conversation)
+    told = read(run_dir(repo).conversation)
     assert told is not None
     both = EDIT.replace("```\n", "").replace("```diff", "```diff", 1)
     block = f"~# [{told.nonce}] assistant · model=one\n{both}{diff('g.txt', 'g', 'G')}\n"
-    with home(repo).conversation.open("a") as file:
+    with run_dir(repo).conversation.open("a") as file:
         file.write(block[: int(len(block) * part)])
     outcome, _, _ = go(repo, EDIT, DONE, prompt="")
     assert outcome.kind == "done"
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
-    assert "~#" not in home(repo).conversation.read_text()
+    assert "~#" not in run_dir(repo).conversation.read_text()
 
 
 def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +344,7 @@ def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.Monk
         patched.setattr(edit_tool, "write", write)
         go(repo, EDIT)
     assert [
-        change.name for change in open_change_set(open_worktree(repo.top), home(repo).changes).changes
+        change.name for change in open_change_set(open_worktree(repo.top), run_dir(repo).changes).changes
     ] == ["f.txt"]
     outcome, _, _ = go(repo, DONE, prompt="")
     assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
@@ -355,7 +355,7 @@ def test_told_to_end_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(edit_tool, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         go(repo, EDIT)
-    assert open_change_set(open_worktree(repo.top), home(repo).changes).changes == ()
+    assert open_change_set(open_worktree(repo.top), run_dir(repo).changes).changes == ()
     outcome, _, _ = go(repo, DONE, prompt="")
     assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
 
@@ -368,7 +368,7 @@ def test_what_is_committed_is_not_taken_back_as_left_over(
         patched.setattr(commit, "committed", dies)
         go(repo, EDIT, DONE)
     worktree = open_worktree(repo.top)
-    assert left(worktree, home(repo)) == () == take_back(worktree, home(repo)).paths
+    assert left(worktree, run_dir(repo)) == () == take_back(worktree, run_dir(repo)).paths
     assert (repo.read("f.txt"), repo.status()) == (b"two\n", "")
 
 
@@ -378,5 +378,5 @@ def test_resumed_by_name_where_there_is_only_the_conversation(repo: GitRepo, sai
     given = SimpleNamespace(continues=False, resume=said, conversation=None)
     with pytest.raises(UsageError):
         chosen_name(given, worktree, "run")
-    append(home(repo, said).conversation, Turn("user", "do it"))
+    append(run_dir(repo, said).conversation, Turn("user", "do it"))
     assert chosen_name(given, worktree, "run") == (said, False)

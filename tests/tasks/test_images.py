@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from repoagent.config.layers import load
-from repoagent.edit.model_setup import means
+from repoagent.edit.model_setup import model_setup
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.usage import Limits
 from repoagent.tasks.context import RunRequest
@@ -49,7 +49,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 def work(repo: GitRepo, prompt: str = "Look.", model: str = "anthropic/claude-sonnet-5-5") -> str:
     worktree = open_worktree(repo.top)
     settings = load(layout(worktree), flags={"model": model, "timeout": 5})
-    ready = means(settings, limits=Limits(turns=20))
+    ready = model_setup(settings, limits=Limits(turns=20))
     return run(worktree, RunRequest(prompt, NAME, mode="auto-edit"), settings, Person(), ready).text
 
 

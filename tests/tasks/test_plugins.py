@@ -104,10 +104,10 @@ def test_a_broken_program_is_one_sentence_and_is_left_out(top: Path, monkeypatch
         program(away, said, name=name)
     (away / "plain").chmod(0o644)
     (away / "fails").write_text("#!/bin/sh\necho oh no >&2\nexit 3\n")
-    desk = Desk(top)
-    assert desk.tools(*(away / name for name in cases)) == {}
-    assert len(desk.warnings) == len(cases)
-    for (name, why), warning in zip(cases.items(), desk.warnings, strict=True):
+    context = Desk(top)
+    assert context.tools(*(away / name for name in cases)) == {}
+    assert len(context.warnings) == len(cases)
+    for (name, why), warning in zip(cases.items(), context.warnings, strict=True):
         assert why in warning and f"/{name} of run.tools" in warning and "\n" not in warning, warning
         assert warning.endswith("it is left out")
 
@@ -118,9 +118,9 @@ def test_nothing_of_the_repository_is_run(top: Path, monkeypatch: pytest.MonkeyP
     (top / "out").symlink_to(program(top.parent, name="fine"))
     monkeypatch.setenv("PATH", f".:{top}:{os.environ['PATH']}")
     monkeypatch.chdir(top)
-    desk = Desk(top)
+    context = Desk(top)
     assert (
-        desk.tools(
+        context.tools(
             "evil",
             "./evil",
             top / "evil",
@@ -133,44 +133,44 @@ def test_nothing_of_the_repository_is_run(top: Path, monkeypatch: pytest.MonkeyP
         )
         == {}
     )
-    assert len(desk.warnings) == 9, desk.warnings
-    assert sum("work tree" in warning for warning in desk.warnings) == 3
+    assert len(context.warnings) == 9, context.warnings
+    assert sum("work tree" in warning for warning in context.warnings) == 3
 
 
 def test_it_is_asked_about_and_given_the_action(top: Path) -> None:
-    desk = Desk(top)
-    tool = desk.tools(program(top.parent))["weather"]
+    context = Desk(top)
+    tool = context.tools(program(top.parent))["weather"]
     assert tool.text == '<weather city="which">notes</weather> says the weather'
     seen = tool.perform(Action("weather", {"city": "Oslo"}, "be short\n"))
     given = json.loads(seen.text.split("\n")[1])
     assert given == {
         "version": 1, "name": "weather", "args": {"city": "Oslo"}, "body": "be short\n", "top": str(top)
     }  # fmt: skip
-    (asked,) = desk.asked
+    (asked,) = context.asked
     assert (asked.kind, asked.what) == ("tool", 'weather(city="Oslo") be short')
     assert "no argument town" in tool.perform(Action("weather", {"town": "Oslo"})).text
-    assert [e["name"] for e in desk.events if isinstance(e, dict)] == ["weather"]
+    assert [e["name"] for e in context.events if isinstance(e, dict)] == ["weather"]
 
 
 def test_a_no_is_told_and_nothing_is_run(top: Path) -> None:
-    desk = Desk(top, Verdict(False, reason="not today"))
-    seen = desk.tools(program(top.parent, script="touch ran"))["weather"].perform(Action("weather", {}))
+    context = Desk(top, Verdict(False, reason="not today"))
+    seen = context.tools(program(top.parent, script="touch ran"))["weather"].perform(Action("weather", {}))
     assert (seen.ok, seen.text) == (False, "weather was not run: not today")
     assert not (top / "ran").exists()
 
 
 def test_what_only_reads_is_not_asked_about(top: Path) -> None:
-    desk = Desk(top, Verdict(False, reason="no"))
-    tool = desk.tools(program(top.parent, {**GOOD, "reads_only": True}))["weather"]
-    assert tool.perform(Action("weather", {"city": "x"})).ok and desk.asked == []
+    context = Desk(top, Verdict(False, reason="no"))
+    tool = context.tools(program(top.parent, {**GOOD, "reads_only": True}))["weather"]
+    assert tool.perform(Action("weather", {"city": "x"})).ok and context.asked == []
 
 
 def test_an_always_holds_for_this_tool_alone(top: Path) -> None:
     kept: list[str] = []
     gate = Gate("ask", asker=lambda asked: Verdict(True, always=True, keep=True), remember=kept.extend)
-    desk = Desk(top)
-    desk.gate = gate
-    tool = desk.tools(program(top.parent))["weather"]
+    context = Desk(top)
+    context.gate = gate
+    tool = context.tools(program(top.parent))["weather"]
     assert tool.perform(Action("weather", {"city": "Oslo"})).ok
     assert kept == ["tool:weather(*"]
     later = Gate("ask", allow=(Rule(kept[0]),))
@@ -279,14 +279,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_installed_tools_are_taken_and_broken_ones_are_a_sentence(top: Path, installed: None) -> None:
-    desk = Desk(top)
-    tools = desk.tools(settings={"p0-well.unit": "C", "other.unit": "F"})
+    context = Desk(top)
+    tools = context.tools(settings={"p0-well.unit": "C", "other.unit": "F"})
     assert sorted(tools) == ["calm", "good", "none", "over", "wrong", "zero"]
-    assert tools["good"].perform(Action("good")).text == "C top" and desk.events == [{"kind": "note"}]
+    assert tools["good"].perform(Action("good")).text == "C top" and context.events == [{"kind": "note"}]
     assert tools["calm"].perform(Action("calm")).text == "C top"
-    assert [asked.what for asked in desk.asked] == ["good()"]
-    said = "\n".join(desk.warnings)
-    assert len(desk.warnings) == 8 and said.count("it is left out") == 8
+    assert [asked.what for asked in context.asked] == ["good()"]
+    said = "\n".join(context.warnings)
+    assert len(context.warnings) == 8 and said.count("it is left out") == 8
     for why in (
         "tool good, and there is one", "tool read, and there is one", "'Odd name'", "returns str",
         "failed: KeyError: 'where'", "failed: SystemExit: 3", "AttributeError", "ModuleNotFoundError",

@@ -32,10 +32,10 @@ _POLL = 0.05
 _COSTLY = re.compile(r"\)[*+{]|\\[1-9]|\(\?[<!=P]")
 
 
-def wait_tool(shop: CommandRunner) -> Tool:
+def wait_tool(runner: CommandRunner) -> Tool:
     def perform(action: Action) -> Observation:
         try:
-            return _wait(shop, action.args)
+            return _wait(runner, action.args)
         except UsageError as error:
             return Observation("wait", str(error), ok=False)
 
@@ -46,25 +46,25 @@ def wait_tool(shop: CommandRunner) -> Tool:
     return Tool("wait", text, perform, needs="nothing")
 
 
-def kill_tool(shop: CommandRunner) -> Tool:
+def kill_tool(runner: CommandRunner) -> Tool:
     def perform(action: Action) -> Observation:
         try:
-            name, command = _named(shop, action)
+            name, command = _named(runner, action)
         except UsageError as error:
             return Observation("kill", str(error), ok=False, blocks=False)
         if not command.has_ended():
             command.end("ended by you")
-        return Observation("kill", *_state(shop, name, command))
+        return Observation("kill", *_state(runner, name, command))
 
     return Tool("kill", '<kill command="b1"/> ends a background command.', perform)
 
 
-def _wait(shop: CommandRunner, args: Mapping[str, str]) -> Observation:
+def _wait(runner: CommandRunner, args: Mapping[str, str]) -> Observation:
     if unknown := set(args) - {"command", "for", "port", "seconds"}:
         raise UsageError(f"wait has no argument {min(unknown)}: it has command, for, port and seconds.")
-    name, command = _named(shop, Action("wait", args))
+    name, command = _named(runner, Action("wait", args))
     seconds = _number(args.get("seconds", ""), "seconds", LONGEST_WAIT) or SECONDS
-    left = shop.seconds_left()
+    left = runner.seconds_left()
     seconds = seconds if left is None else max(0.1, min(seconds, left))
     port = int(_number(args.get("port", ""), "port", 65535) or 0)
     wanted = args.get("for", "")
@@ -73,17 +73,17 @@ def _wait(shop: CommandRunner, args: Mapping[str, str]) -> Observation:
     while True:
         ended = command.has_ended()
         if (seen and seen()) or (port and not ended and process.listens(command.process.pid, port)):
-            return Observation("wait", *_state(shop, name, command, met=True))
+            return Observation("wait", *_state(runner, name, command, met=True))
         if ended:
-            return Observation("wait", *_state(shop, name, command, missed=bool(wanted or port)))
+            return Observation("wait", *_state(runner, name, command, missed=bool(wanted or port)))
         if time.monotonic() >= deadline:
             missed = bool(wanted or port)
-            return Observation("wait", *_state(shop, name, command, missed=missed, waited=seconds))
+            return Observation("wait", *_state(runner, name, command, missed=missed, waited=seconds))
         command.wait(min(_POLL * (4 if port else 1), max(0.0, deadline - time.monotonic())))
 
 
 def _state(
-    shop: CommandRunner,
+    runner: CommandRunner,
     name: str,
     command: Command,
     *,
@@ -92,7 +92,7 @@ def _state(
     waited: float = 0.0,
 ) -> tuple[str, bool, bool, dict[str, object]]:
     """What an observation says of a background command: what it printed since, and how it stands."""
-    shown = show(command.file, shop.shown_as(command.file), shop.budget, command.shown)
+    shown = show(command.file, runner.shown_as(command.file), runner.budget, command.shown)
     command.shown = shown.until
     ended = command.has_ended()
     changed = ""
@@ -101,32 +101,32 @@ def _state(
         head = f"It is there. {head}"
     elif missed:
         head = f"It did not come{f' within {waited:g} s' if waited else ''}. {head}"
-    if ended and name not in shop.told:
-        shop.told.add(name)
-        shop.audit({**command.record(), "background": name})
-        changed = shop.look_before(command.job)()
+    if ended and name not in runner.told:
+        runner.told.add(name)
+        runner.audit({**command.record(), "background": name})
+        changed = runner.look_before(command.job)()
     output = fence(shown.text, "output") if shown.text else "Nothing new was printed."
     good = met or (not missed and (not ended or command.exit == 0 or command.stopped == "ended by you"))
     data: dict[str, object] = {
         "background": name,
         "state": "ended" if ended else "runs",
         "exit": command.exit,
-        "output": shop.shown_as(command.file),
+        "output": runner.shown_as(command.file),
     }
-    return "\n".join(filter(None, [head, output, changed, shop.explain(shown.text)])), good, False, data
+    return "\n".join(filter(None, [head, output, changed, runner.explain(shown.text)])), good, False, data
 
 
-def _named(shop: CommandRunner, action: Action) -> tuple[str, Command]:
+def _named(runner: CommandRunner, action: Action) -> tuple[str, Command]:
     """The background command that is meant; the only one that runs, when none is named. Raises UsageError."""
     name = (action.args.get("command", "") or action.body).strip()
-    running = [name for name, command in shop.background.items() if not command.has_ended()]
+    running = [name for name, command in runner.background.items() if not command.has_ended()]
     if not name and len(running) == 1:
         name = running[0]
-    if name in shop.background:
-        return name, shop.background[name]
-    if name and re.fullmatch(r"b\d+", name) and (file := shop.earlier(name)):
+    if name in runner.background:
+        return name, runner.background[name]
+    if name and re.fullmatch(r"b\d+", name) and (file := runner.earlier(name)):
         raise UsageError(
-            f"{name} ended with the run that started it; what it printed is in {shop.shown_as(file)}."
+            f"{name} ended with the run that started it; what it printed is in {runner.shown_as(file)}."
         )
     there = f"these run: {', '.join(running)}" if running else "none runs"
     if name:
@@ -182,23 +182,23 @@ FIRST_LOOK = 0.7  # seconds that a background command is given to print somethin
 NOTICEABLE = 2.0  # seconds: of a shorter run the time is not said, so that the same result reads the same
 
 
-def command_tools(shop: CommandRunner) -> tuple[Tool, ...]:
+def command_tools(runner: CommandRunner) -> tuple[Tool, ...]:
     """`run`, `wait` and `kill`, for the commands of `shop`."""
-    return run_tool(shop), wait_tool(shop), kill_tool(shop)
+    return run_tool(runner), wait_tool(runner), kill_tool(runner)
 
 
-def run_tool(shop: CommandRunner) -> Tool:
+def run_tool(runner: CommandRunner) -> Tool:
     text = (
         "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
-        f'{shop.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is cut to head and '
-        "tail. Any exit code but 0, of each part of a pipe, is a failure."
+        f'{runner.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is cut '
+        "to head and tail. Any exit code but 0, of each part of a pipe, is a failure."
     )
 
     def needs(action: Action) -> Needs:
         asked = Asked("command", action.body.strip(), cwd=action.args.get("cwd", ""))
-        return "nothing" if shop.gate.only_reads(asked) else "writes"
+        return "nothing" if runner.gate.only_reads(asked) else "writes"
 
-    return Tool("run", text, lambda action: _reporting(action, lambda: _run(shop, action)), needs=needs)
+    return Tool("run", text, lambda action: _reporting(action, lambda: _run(runner, action)), needs=needs)
 
 
 def _reporting(action: Action, perform: Callable[[], Observation]) -> Observation:
@@ -210,7 +210,7 @@ def _reporting(action: Action, perform: Callable[[], Observation]) -> Observatio
         return Observation(action.kind, str(error), ok=False)
 
 
-def _run(shop: CommandRunner, action: Action) -> Observation:
+def _run(runner: CommandRunner, action: Action) -> Observation:
     text = action.body.strip()
     if not text:
         raise UsageError("say what to run: <run>make test</run>")
@@ -218,48 +218,50 @@ def _run(shop: CommandRunner, action: Action) -> Observation:
         raise UsageError(
             f"a command is text of at most {LONGEST_OUTPUT} bytes: put what is longer into a file."
         )
-    seconds = _seconds(shop, action.args)
-    where, cwd = folder_of(shop.top, action.args.get("cwd", ""))
+    seconds = _seconds(runner, action.args)
+    where, cwd = folder_of(runner.top, action.args.get("cwd", ""))
     in_background = action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}
-    if reason := unfit(read_command(text), git_is_kept=bool(shop.gate.sandbox)):
-        shop.audit({"kind": "command", "command": text, "cwd": cwd or ".", "by": "not fit", "reason": reason})
+    if reason := unfit(read_command(text), git_is_kept=bool(runner.gate.sandbox)):
+        runner.audit(
+            {"kind": "command", "command": text, "cwd": cwd or ".", "by": "not fit", "reason": reason}
+        )
         return Observation("run", reason, ok=False)
-    verdict = shop.gate.decide(Asked("command", text, cwd=cwd))
+    verdict = runner.gate.decide(Asked("command", text, cwd=cwd))
     if not verdict.allowed:
         return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
     job = Job(text, where, cwd, verdict.by, verdict.may)
     if in_background:
-        return _begin(shop, job)
-    look_again = shop.look_before(job)
+        return _begin(runner, job)
+    look_again = runner.look_before(job)
     command = None
     try:
-        command = _started(shop, job)
-        shop.running(text, command.file)
+        command = _started(runner, job)
+        runner.running(text, command.file)
         if not command.wait(seconds):
             command.end(f"stopped after {seconds:g} s (time-out)")
     except BaseException as error:
         if command is not None:
             command.end("interrupted")
-            shop.audit(command.record())
+            runner.audit(command.record())
         elif not isinstance(error, Exception):  # a ^C right after its start, which has ended it
             said = {"command": text, "cwd": cwd or ".", "by": job.by, "stopped": "interrupted"}
-            shop.audit({"kind": "command", **said})
+            runner.audit({"kind": "command", **said})
         raise
-    shop.audit(command.record())
-    shown = show(command.file, shop.shown_as(command.file), shop.budget)
-    return _ended(shop, command, shown, look_again())
+    runner.audit(command.record())
+    shown = show(command.file, runner.shown_as(command.file), runner.budget)
+    return _ended(runner, command, shown, look_again())
 
 
-def _seconds(shop: CommandRunner, args: Mapping[str, str]) -> float:
+def _seconds(runner: CommandRunner, args: Mapping[str, str]) -> float:
     """The time-out of a command. Raises UsageError for arguments that are none."""
     if unknown := set(args) - {"timeout", "background", "cwd"}:
         raise UsageError(f"run has no argument {min(unknown)}: it has timeout, cwd and background.")
-    seconds = shop.timeout
+    seconds = runner.timeout
     if given := args.get("timeout", "").strip().removesuffix("s").strip():
-        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= shop.longest:
-            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {shop.longest:g}.')
+        if not re.fullmatch(r"\d{1,6}(\.\d+)?", given) or not 0 < float(given) <= runner.longest:
+            raise UsageError(f'timeout="{given}": it is a number of seconds, at most {runner.longest:g}.')
         seconds = float(given)
-    left = shop.seconds_left()
+    left = runner.seconds_left()
     return seconds if left is None else max(0.1, min(seconds, left))
 
 
@@ -280,19 +282,19 @@ def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
     return folder, "" if inside == Path() else str(inside)
 
 
-def _started(shop: CommandRunner, job: Job, name: str = "") -> Command:
+def _started(runner: CommandRunner, job: Job, name: str = "") -> Command:
     """Raises UsageError when it can't be started."""
-    env = environment(shop.env)
+    env = environment(runner.env)
     if job.may != "all":
-        env |= shop.unshown()
+        env |= runner.unshown()
     shell = _shell(env.get("PATH"))
     options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
     argv = [shell, *options, "-c", job.text]
     try:
-        file = shop.next_file(f"{name}-{job.text}" if name else job.text)
+        file = runner.next_file(f"{name}-{job.text}" if name else job.text)
         report = file.with_name(f".{file.stem}.why")
-        command = start(job, shop.wrap(argv, report, job.may), file, env, shop.room())
-        command.why = lambda: _why(shop, report)
+        command = start(job, runner.wrap(argv, report, job.may), file, env, runner.room())
+        command.why = lambda: _why(runner, report)
         return command
     except OSError as error:
         raise UsageError(f"the command could not be started: {error}") from error
@@ -306,44 +308,44 @@ def _shell(path: str | None) -> str:
     return shutil.which("bash", path=path) or "/bin/sh"
 
 
-def _why(shop: CommandRunner, report: Path) -> str | None:
+def _why(runner: CommandRunner, report: Path) -> str | None:
     """Why the sandbox ended a command; asked once, when it has ended."""
-    said = shop.why_ended(report)
+    said = runner.why_ended(report)
     report.unlink(missing_ok=True)
     return said
 
 
-def _begin(shop: CommandRunner, job: Job) -> Observation:
+def _begin(runner: CommandRunner, job: Job) -> Observation:
     """Start a command in the background, and give it a moment."""
-    name = shop.next_name()
-    changed = shop.look()() if job.may != "read" else ""  # what it changes is told from what was there
-    command = _started(shop, job, name)
-    shop.background[name] = command
-    shop.audit({**command.record(), "background": name})
+    name = runner.next_name()
+    changed = runner.look()() if job.may != "read" else ""  # what it changes is told from what was there
+    command = _started(runner, job, name)
+    runner.background[name] = command
+    runner.audit({**command.record(), "background": name})
     ended = command.wait(FIRST_LOOK)
-    shown = show(command.file, shop.shown_as(command.file), shop.budget)
+    shown = show(command.file, runner.shown_as(command.file), runner.budget)
     command.shown = shown.until
     if ended:
-        shop.told.add(name)
-        shop.audit({**command.record(), "background": name})
-        more = "\n".join(filter(None, [changed, shop.look_before(job)()]))
-        return _ended(shop, command, shown, more, name)
+        runner.told.add(name)
+        runner.audit({**command.record(), "background": name})
+        more = "\n".join(filter(None, [changed, runner.look_before(job)()]))
+        return _ended(runner, command, shown, more, name)
     said = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
     text = "\n".join(filter(None, [said, fence(shown.text, "output") if shown.text else "", changed]))
-    return Observation("run", text, data=data_of(shop, command, name))
+    return Observation("run", text, data=data_of(runner, command, name))
 
 
-def _ended(shop: CommandRunner, command: Command, shown: Shown, more: str, name: str = "") -> Observation:
+def _ended(runner: CommandRunner, command: Command, shown: Shown, more: str, name: str = "") -> Observation:
     """What came of a command that has ended."""
     nothing = unmatched(command.job.text, command.exit, shown.text)
-    more = "\n".join(filter(None, [more, shop.explain(shown.text)]))
+    more = "\n".join(filter(None, [more, runner.explain(shown.text)]))
     return Observation(
         "run",
         told(command, shown, more, nothing),
         ok=command.exit == 0
         or bool(nothing)
         or was_cut_off(read_command(command.job.text), command.exit, shown.text),
-        data=data_of(shop, command, name),
+        data=data_of(runner, command, name),
         blocks=False,
     )
 
@@ -361,13 +363,13 @@ def told(command: Command, shown: Shown, more: str = "", nothing: str = "") -> s
     return "\n".join(filter(None, [head, output, trouble or "", held or "", more.strip()]))
 
 
-def data_of(shop: CommandRunner, command: Command, name: str = "") -> dict[str, object]:
+def data_of(runner: CommandRunner, command: Command, name: str = "") -> dict[str, object]:
     """What a program may want to know of it."""
     return {
         "command": command.job.text,
         "exit": command.exit,
         "seconds": round(command.seconds, 3),
-        "output": shop.shown_as(command.file),
+        "output": runner.shown_as(command.file),
         **({"stopped": command.stopped} if command.stopped else {}),
         **({"background": name} if name else {}),
     }

@@ -169,7 +169,7 @@ class Chat:
     layout: Layout
     settings: Settings
     terminal: Terminal
-    means: ModelSetup
+    model_setup: ModelSetup
     name: str
     mode: Mode
     calls: int | None = None
@@ -180,7 +180,7 @@ class Chat:
     lives: bool = False
 
     @property
-    def home(self) -> RunDirectory:
+    def run_dir(self) -> RunDirectory:
         return RunDirectory(self.layout, self.name)
 
     @property
@@ -229,11 +229,11 @@ def leave(chat: Chat, worktree: WorkTree) -> None:
 
 def open_means(given: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits) -> ModelSetup:
     """The model of the settings, and a meter. Raises ModelError, UsageError."""
-    from repoagent.edit.model_setup import means
+    from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:
         needed = given.agent == "model"
-        return means(
+        return model_setup(
             settings, given.record, given.reply, terminal.warn, working.progress, limits=limits, needed=needed
         )
 
@@ -247,36 +247,36 @@ def turn(chat: Chat, words: str) -> None:
     """Say `words` to the model, or with "" go on where it was interrupted; show what comes, and how it ends. Raises
     what `perform` does."""
     with Speaking(chat.terminal, "reading the repository") as working:
-        talk = RunTerminal.of(chat.terminal, working, chat.mode)
-        outcome = perform(chat, words, talk, meter_of(chat))
-    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.given.as_json, answered=talk.answered)
+        ui = RunTerminal.of(chat.terminal, working, chat.mode)
+        outcome = perform(chat, words, ui, meter_of(chat))
+    show_turn(chat.worktree, outcome, chat.terminal, as_json=chat.given.as_json, answered=ui.answered)
 
 
 def meter_of(chat: Chat) -> Meter:
     """What counts one turn, within its limits and those of the session."""
-    return chat.means.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
+    return chat.model_setup.meter.part(Limits(turns=chat.calls, seconds=chat.seconds))
 
 
-def perform(chat: Chat, words: str, talk: RunInterface, meter: Meter) -> RunOutcome:
+def perform(chat: Chat, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
     """One turn. Raises KeyboardInterrupt and what `work.run` does; all that was said and done until then is kept."""
     from repoagent.cli.app import settle
 
     settle(chat.worktree, chat.terminal)
     _refuse_lost(chat)
-    ready = replace(chat.means, meter=meter)
+    ready = replace(chat.model_setup, meter=meter)
     prompt = "\n\n".join([*chat.aside, words]) if words else ""
     try:
-        return run(chat.worktree, request(chat, prompt), chat.settings, talk, ready)
+        return run(chat.worktree, request(chat, prompt), chat.settings, ui, ready)
     finally:
         if words and meter.attempts:  # it is in the conversation by now
             chat.aside.clear()
         note_edits(chat)
-        chat.lives = chat.home.folder.is_dir()
+        chat.lives = chat.run_dir.folder.is_dir()
 
 
 def _refuse_lost(chat: Chat) -> None:
     """Raise Refused where the conversation was removed under the chat: a new one begins with the next words."""
-    if not chat.lives or chat.home.folder.is_dir() or chat.home.conversation.exists():
+    if not chat.lives or chat.run_dir.folder.is_dir() or chat.run_dir.conversation.exists():
         return
     before, chat.name = chat.name, new_name("chat")
     chat.lives = False
@@ -311,9 +311,9 @@ def note_edits(chat: Chat) -> None:
     from repoagent.tasks.runs.list import Run, refreshed
     from repoagent.tasks.runs.record import Record
 
-    if not chat.home.folder.is_dir():
+    if not chat.run_dir.folder.is_dir():
         return
-    commits = refreshed(Run(chat.home, Record(name=chat.name), ""), warn=chat.terminal.warn).record.commits
+    commits = refreshed(Run(chat.run_dir, Record(name=chat.name), ""), warn=chat.terminal.warn).record.commits
     chat.edits |= {edit.id: None for edit in list_edits(chat.worktree) if edit.commit in commits}
 
 
@@ -324,10 +324,10 @@ _NAME = 32  # columns of a model's name, or of a branch
 def bar(chat: Chat, width: int) -> str:
     """The line as of now, in at most `width` columns: what fits no more is left out from its end on. It reads two small
     files and asks nobody."""
-    meter = chat.means.meter
+    meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     parts = [
-        _short(display_name(chat.means.model.spec)),
+        _short(display_name(chat.model_setup.model.spec)),
         chat.mode,
         _short(_branch(chat)),
         cost,
@@ -350,7 +350,7 @@ def _branch(chat: Chat) -> str:
 
 def _left(chat: Chat) -> list[str]:
     try:
-        count = len(left(chat.worktree, chat.home))
+        count = len(left(chat.worktree, chat.run_dir))
     except (RepoagentError, OSError):  # /diff says what is wrong with it
         return []
     return [f"{count} file{'s' * (count != 1)} uncommitted"] if count else []
@@ -360,10 +360,10 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def talk(chat: Chat) -> Exit:
+def ui(chat: Chat) -> Exit:
     """From turn to turn, until the program says stop or its input is at its end; the exit code of the last turn."""
     events = Events(yes=chat.mode in {"auto", "auto-edit"})
-    model = display_name(chat.means.model.spec)
+    model = display_name(chat.model_setup.model.spec)
     emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
     code = Exit.DONE
     while not events.stopped and (words := _said(events)) is not None:

@@ -80,9 +80,9 @@ def command(session: Session, /, **options: Any) -> Exit:
         with hushed(terminal):
             chat = open_chat(session, given, worktree, (place, settings, terminal), flags)
             if given.json_stream:
-                from repoagent.cli.chat.chat import talk
+                from repoagent.cli.chat.chat import ui
 
-                code = talk(chat)
+                code = ui(chat)
             else:
                 _greet(chat)
                 _talk(chat, _reader(chat))
@@ -123,11 +123,11 @@ def _greet(chat: Chat) -> None:
     from repoagent.cli.chat.slash_conversation import unfinished
     from repoagent.tasks.finish import left
 
-    turns = open_state(chat.home.conversation).turns
+    turns = open_state(chat.run_dir.conversation).turns
     if turns:
         chat.terminal.note(f"{chat.name} · {len(turns)} turns", "dim")
         recap(turns, chat.terminal)
-        show_left(left(chat.worktree, chat.home), chat.terminal)
+        show_left(left(chat.worktree, chat.run_dir), chat.terminal)
         if unfinished(chat):
             chat.terminal.note("its last turn was stopped: /continue goes on with it")
     chat.terminal.note("/help shows the commands; ^D ends the chat", "dim")
@@ -171,7 +171,7 @@ def _talk(chat: Chat, reader: Reader) -> None:
             if not chat.person:
                 raise
             _failed(chat, error)
-    if chat.person and chat.home.conversation.exists():
+    if chat.person and chat.run_dir.conversation.exists():
         chat.terminal.note(f"`repoagent chat --resume {chat.name}` goes on with this", "dim")
 
 
@@ -206,7 +206,7 @@ def _stopped(chat: Chat) -> None:
 
     kept = "; what was said and done is kept: say how to go on, or /continue" if unfinished(chat) else ""
     chat.terminal.note(f"\nstopped{kept}")
-    show_left(left(chat.worktree, chat.home), chat.terminal)
+    show_left(left(chat.worktree, chat.run_dir), chat.terminal)
 
 
 def _failed(chat: Chat, error: RepoagentError) -> None:
@@ -222,7 +222,7 @@ def _failed(chat: Chat, error: RepoagentError) -> None:
     ):  # of a turn that is another process's nothing is to be said
         return
     try:
-        show_left(left(chat.worktree, chat.home), chat.terminal)
+        show_left(left(chat.worktree, chat.run_dir), chat.terminal)
         if unfinished(chat):
             chat.terminal.note("/continue goes on with it", "dim")
     except RepoagentError:  # what is broken has just been said

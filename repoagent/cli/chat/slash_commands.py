@@ -34,7 +34,7 @@ def files(chat: Chat, words: str) -> None:
     from repoagent.git.files import read_source
     from repoagent.tasks.context import shown_in
 
-    found = shown_in(open_state(chat.home.conversation))
+    found = shown_in(open_state(chat.run_dir.conversation))
     if not found:
         raise NothingDone("the model has not seen any file yet")
     for path, blob in sorted(found.items()):
@@ -57,7 +57,7 @@ def plan(chat: Chat, words: str) -> None:
     """Show the plan; or let the person edit it, which the model is told at its next turn."""
     from repoagent.storage.atomic import read_regular, write_whole
 
-    file = chat.home.plan
+    file = chat.run_dir.plan
     present = (read_regular(file) or b"").decode("utf-8", "surrogateescape")
     if not words:
         if not present.strip():

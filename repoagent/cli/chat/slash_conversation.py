@@ -34,17 +34,17 @@ MODE_LINES: dict[Mode, str] = {
 def model(chat: Chat, words: str) -> None:
     """Show who is asked; or ask another from the next words on. The meter of the session goes on."""
     if not words:
-        known = chat.means.context_tokens
+        known = chat.model_setup.context_tokens
         window = f", takes {known:,} tokens" if known else ""
-        chat.terminal.result(f"{display_name(chat.means.model.spec)}{window}\n")
+        chat.terminal.result(f"{display_name(chat.model_setup.model.spec)}{window}\n")
         return
     from repoagent.cli.chat.chat import open_means
     from repoagent.config.layers import load
 
     flags = {**chat.flags, "model": words}
     settings = load(chat.layout, flags=flags)
-    fresh = open_means(chat.given, settings, chat.terminal, chat.means.meter.limits)
-    chat.means = replace(fresh, meter=chat.means.meter)
+    fresh = open_means(chat.given, settings, chat.terminal, chat.model_setup.meter.limits)
+    chat.model_setup = replace(fresh, meter=chat.model_setup.meter)
     chat.settings, chat.flags = settings, flags
     chat.terminal.note(f"from now on {display_name(fresh.model.spec)} is asked")
 
@@ -68,7 +68,7 @@ def save(chat: Chat, words: str) -> None:
 
     if not words:
         raise UsageError("say under which name: /save NAME")
-    if not open_state(chat.home.conversation).turns:
+    if not open_state(chat.run_dir.conversation).turns:
         raise NothingDone("nothing was said yet: there is nothing to save")
     at = here(chat.layout, chat.worktree, chat.worktree.top, warn=chat.terminal.warn)
     keep(chat.layout, find(at, chat.name), named(chat.layout, words, own=True))
@@ -93,7 +93,7 @@ def load(chat: Chat, words: str) -> None:
 
 def clear(chat: Chat, words: str) -> None:
     """Begin anew; what was said is kept."""
-    if not open_state(chat.home.conversation).turns:
+    if not open_state(chat.run_dir.conversation).turns:
         raise NothingDone("nothing was said yet: this is a new conversation")
     before = _begin(chat, new_name("chat"))
     chat.terminal.note(f"a new conversation; {before}")
@@ -104,7 +104,7 @@ def _begin(chat: Chat, name: str) -> str:
     from repoagent.cli.chat.chat import show_left
     from repoagent.tasks.finish import left
 
-    show_left(left(chat.worktree, chat.home), chat.terminal)
+    show_left(left(chat.worktree, chat.run_dir), chat.terminal)
     before, chat.name = chat.name, name
     chat.lives = False
     chat.aside.clear()
@@ -124,10 +124,10 @@ def unfinished(chat: Chat) -> bool:
     from repoagent.tasks.runs.list import ALONE, Run, refreshed
     from repoagent.tasks.runs.record import Record
 
-    turns = open_state(chat.home.conversation).turns
+    turns = open_state(chat.run_dir.conversation).turns
     if not any(turn.role == "user" and not is_beside(turn) for turn in turns):
         return False
-    state = refreshed(Run(chat.home, Record(name=chat.name), ""), warn=chat.terminal.warn).state
+    state = refreshed(Run(chat.run_dir, Record(name=chat.name), ""), warn=chat.terminal.warn).state
     return state not in {"done", "answered", "rejected", ALONE}
 
 
@@ -137,11 +137,11 @@ def compact(chat: Chat, words: str) -> None:
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.session import compact as checkpoint
 
-    if not open_state(chat.home.conversation).turns:
+    if not open_state(chat.run_dir.conversation).turns:
         raise NothingDone("nothing was said yet: there is nothing to sum up")
     with Speaking(chat.terminal, "summing up") as working:
-        talk = RunTerminal.of(chat.terminal, working, chat.mode)
-        before, after = checkpoint(chat.worktree, request(chat, ""), chat.settings, talk, chat.means)
+        ui = RunTerminal.of(chat.terminal, working, chat.mode)
+        before, after = checkpoint(chat.worktree, request(chat, ""), chat.settings, ui, chat.model_setup)
     chat.terminal.note(
         f"summed up: {before:,} tokens of it were sent, {after:,} are from now on; its file keeps all",
     )
@@ -149,7 +149,7 @@ def compact(chat: Chat, words: str) -> None:
 
 def cost(chat: Chat, words: str) -> None:
     """What the session has used, and what all calls of today have cost."""
-    meter = chat.means.meter
+    meter = chat.model_setup.meter
     usage = meter.usage
     about = "about " if usage.estimated else ""
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
@@ -174,7 +174,7 @@ def diff(chat: Chat, words: str) -> None:
         if not text:
             raise NothingDone(f"the files are as they are in {words}")
     else:
-        text = left_diff(chat.worktree, chat.home)
+        text = left_diff(chat.worktree, chat.run_dir)
         if not text:
             raise NothingDone(
                 "this chat has changed nothing that is not committed; /diff HEAD~1 shows the last commit"
@@ -184,14 +184,14 @@ def diff(chat: Chat, words: str) -> None:
 
 def undo(chat: Chat, words: str) -> None:
     """Take back what was changed last: what is not committed, or else the last edit of this chat."""
-    paths = left(chat.worktree, chat.home)
+    paths = left(chat.worktree, chat.run_dir)
     if paths:
         _confirm(
             chat,
             f"Take back what is not committed in {', '.join(paths)}",
-            left_diff(chat.worktree, chat.home),
+            left_diff(chat.worktree, chat.run_dir),
         )
-        done = take_back(chat.worktree, chat.home, _OVERLAPPING.get(words.strip(), "leave"))
+        done = take_back(chat.worktree, chat.run_dir, _OVERLAPPING.get(words.strip(), "leave"))
         _tell_taken_back(chat, done)
         return
     from repoagent.edit.undo import undo as undo_edit

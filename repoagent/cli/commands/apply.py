@@ -135,14 +135,14 @@ def _applied(
     request = _request(given, worktree, settings)
     working = Working(terminal, "")
     commits = worktree is not None and not given.no_commit
-    talk = TerminalInterface(
+    ui = TerminalInterface(
         terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=commits, model=False
     )
     try:
         if worktree is None:
             from repoagent.edit.apply_patch import apply_outside
 
-            return apply_outside(cwd, patch, request, talk), talk.said
+            return apply_outside(cwd, patch, request, ui), ui.said
         from repoagent.edit.apply_input import parse_bindings
         from repoagent.edit.apply_patch import apply
         from repoagent.git.worktree import relative
@@ -152,8 +152,8 @@ def _applied(
         bindings = {
             relative(worktree, path, cwd): blob for path, blob in parse_bindings(given.sources).items()
         }
-        outcome = apply(worktree, patch, request, settings, talk, prefix=prefix, bindings=bindings)
-        return outcome, talk.said
+        outcome = apply(worktree, patch, request, settings, ui, prefix=prefix, bindings=bindings)
+        return outcome, ui.said
     finally:
         working.quiet()
 

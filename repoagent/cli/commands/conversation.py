@@ -142,7 +142,7 @@ def open_desk(session: Session, flags: Mapping[str, object] | None = None) -> Co
 
 
 def say_change(
-    desk: ConversationContext,
+    context: ConversationContext,
     command: str,
     place: Place,
     done: Change,
@@ -164,9 +164,9 @@ def say_change(
             "after": done.after or None,
             **more,
         }
-        desk.terminal.result(json.dumps(value, indent=2) + "\n")
+        context.terminal.result(json.dumps(value, indent=2) + "\n")
         return
-    desk.terminal.styled(f"{one_line(sentence)}\n")
+    context.terminal.styled(f"{one_line(sentence)}\n")
 
 
 def turns(count: int) -> str:
@@ -195,16 +195,22 @@ def branch_command(session: Session, /, *, name: str, new: str, at: int | None, 
     from repoagent.memory.conversation_changes import branch
     from repoagent.memory.conversations import find, named
 
-    desk = open_desk(session)
-    place = named(desk.layout, new, own=True)
-    found = find(desk.here, name)
-    done = branch(desk.layout, found, place, turns=at)
+    context = open_desk(session)
+    place = named(context.layout, new, own=True)
+    found = find(context.here, name)
+    done = branch(context.layout, found, place, turns=at)
     count = len(found.conversation.turns)
     taken = count if at is None else at
     of = "" if taken == count else f" of {count:,}"
     sentence = f"{place.name} begins with {turns(taken)}{of} of {found.place.name}"
     say_change(
-        desk, "branch", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": taken}
+        context,
+        "branch",
+        place,
+        done,
+        sentence,
+        as_json=as_json,
+        **{"from": found.place.name, "turns": taken},
     )
 
 
@@ -223,23 +229,23 @@ def delete_command(session: Session, /, *, name: str, yes: bool, as_json: bool) 
     from repoagent.memory.conversations import missing, parsed
     from repoagent.storage.atomic import read_regular
 
-    desk = open_desk(session)
-    place = desk.here.place(name, own=True)
+    context = open_desk(session)
+    place = context.here.place(name, own=True)
     data = read_regular(place.path)
     if data is None:
-        raise missing(desk.layout, place)
+        raise missing(context.layout, place)
     try:
         what = turns(len(parsed(place, data).conversation.turns))
     except Refused:
         what = f"{len(data):,} bytes that are no conversation"
     if not yes:
-        if not desk.terminal.can_ask:
+        if not context.terminal.can_ask:
             raise UsageError(f"say --yes to put {place.name} away ({what})")
-        if desk.terminal.ask(f"Put {place.name} away ({what})", {"y": "do it", "n": "leave it"}) == "n":
+        if context.terminal.ask(f"Put {place.name} away ({what})", {"y": "do it", "n": "leave it"}) == "n":
             raise NothingDone(f"{place.name} stays")
-    done = change(desk.layout, place, data, None, "delete")
+    done = change(context.layout, place, data, None, "delete")
     sentence = f"put {place.name} away; `{GROUP} undo {word(place.name)}` brings it back"
-    say_change(desk, "delete", place, done, sentence, as_json=as_json)
+    say_change(context, "delete", place, done, sentence, as_json=as_json)
 
 
 @click.command(
@@ -257,23 +263,23 @@ def load_command(session: Session, /, *, name: str, into: str | None, as_json: b
     from repoagent.memory.conversation_changes import load
     from repoagent.memory.conversations import about_of, find
 
-    desk = open_desk(session)
-    found = find(desk.here, name)
+    context = open_desk(session)
+    found = find(context.here, name)
     if into is None:
         about = about_of(found.text)
         if not about:
             raise UsageError(f"{found.place.name} does not say which file it is about: say --into FILE")
-        into = str(desk.worktree.top / about)
-    place = desk.here.file(into, make=True)
+        into = str(context.worktree.top / about)
+    place = context.here.file(into, make=True)
     if place.key == found.place.key:
         raise UsageError(f"{place.name} would be a copy of itself: name another conversation")
-    done = load(desk.layout, found, place)
+    done = load(context.layout, found, place)
     count = len(found.conversation.turns)
     sentence = f"{place.about} now has the {turns(count)} of {found.place.name}"
     if done.before:
         sentence += f"; `{GROUP} undo {word(place.name)}` brings back what it had"
     say_change(
-        desk, "load", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
+        context, "load", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
     )
 
 
@@ -299,31 +305,31 @@ def save_command(session: Session, /, *, name: str, source: str | None, force: b
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversations import named
 
-    desk = open_desk(session)
-    place = named(desk.layout, name, own=True)
-    found = _source(desk, source)
-    done = save(desk.layout, found, place, force=force)
+    context = open_desk(session)
+    place = named(context.layout, name, own=True)
+    found = _source(context, source)
+    done = save(context.layout, found, place, force=force)
     count = len(found.conversation.turns)
     sentence = f"saved {turns(count)} of {found.place.name} as {place.name}"
     if done.before and done.before != done.after:
         sentence += f"; `{GROUP} undo {word(place.name)}` brings back what was there"
     say_change(
-        desk, "save", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
+        context, "save", place, done, sentence, as_json=as_json, **{"from": found.place.name, "turns": count}
     )
 
 
-def _source(desk: ConversationContext, source: str | None) -> Held:
+def _source(context: ConversationContext, source: str | None) -> Held:
     from repoagent.memory.conversations import Place, find, held, last_spoken, parsed
 
     if source == "-":
-        place = Place("standard input", "general", desk.layout.conversations / "-", "")
+        place = Place("standard input", "general", context.layout.conversations / "-", "")
         try:
             return parsed(place, sys.stdin.buffer.read())
         except Refused as error:
             raise type(error)(str(error).replace(str(place.path), "standard input", 1)) from error
     if source is not None:
-        return find(desk.here, source)
-    last = last_spoken(desk.layout, warn=desk.terminal.warn)
+        return find(context.here, source)
+    last = last_spoken(context.layout, warn=context.terminal.warn)
     found = None if last is None else held(last)
     if found is None:
         raise NothingDone("nothing was said about any file yet: say what to copy with --from")
@@ -341,14 +347,14 @@ def undo(session: Session, /, *, name: str, as_json: bool) -> None:
     """
     from repoagent.memory.conversation_changes import undo
 
-    desk = open_desk(session)
-    place = desk.here.place(name, own=True)
-    found = undo(desk.layout, desk.worktree, place, warn=desk.terminal.warn)
+    context = open_desk(session)
+    place = context.here.place(name, own=True)
+    found = undo(context.layout, context.worktree, place, warn=context.terminal.warn)
     how = "as it was before" if found.present else "put away again"
     how += ", and what was written since is in it" if found.merged else ""
     again = f"`{GROUP} redo {word(place.name)}` makes it again"
     sentence = f"took the {found.change.command} back: {place.name} is {how}; {again}"
-    say_change(desk, "undo", place, found.result, sentence, as_json=as_json, **_more(found))
+    say_change(context, "undo", place, found.result, sentence, as_json=as_json, **_more(found))
 
 
 @click.command(epilog=examples("redo decimal", "redo file:src/app.py"))
@@ -359,12 +365,12 @@ def redo(session: Session, /, *, name: str, as_json: bool) -> None:
     """Make the change of NAME again that was taken back last."""
     from repoagent.memory.conversation_changes import redo
 
-    desk = open_desk(session)
-    place = desk.here.place(name, own=True)
-    found = redo(desk.layout, desk.worktree, place, warn=desk.terminal.warn)
+    context = open_desk(session)
+    place = context.here.place(name, own=True)
+    found = redo(context.layout, context.worktree, place, warn=context.terminal.warn)
     sentence = f"made the {found.change.command} of {place.name} again"
     sentence += ", and what was written since is in it" if found.merged else ""
-    say_change(desk, "redo", place, found.result, sentence, as_json=as_json, **_more(found))
+    say_change(context, "redo", place, found.result, sentence, as_json=as_json, **_more(found))
 
 
 def _more(found: TakenBack) -> dict[str, object]:

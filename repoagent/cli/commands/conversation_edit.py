@@ -72,35 +72,35 @@ def edit_command(session: Session, /, **options: Any) -> None:
     from repoagent.memory.conversations import find
 
     given = SimpleNamespace(**options)
-    desk = open_desk(session, {"model": given.model, "max_cost": given.max_cost})
-    found = find(desk.here, given.name, own=True)
-    request = _request(given, desk, found)
+    context = open_desk(session, {"model": given.model, "max_cost": given.max_cost})
+    found = find(context.here, given.name, own=True)
+    request = _request(given, context, found)
     if given.show_prompt:
-        _show_prompt(desk, Rewrite(found, request, given.user_turns), as_json=given.as_json)
+        _show_prompt(context, Rewrite(found, request, given.user_turns), as_json=given.as_json)
         return
     ready: ModelSetup | None = None
     if request:
-        done, ready = _by_model(given, desk, Rewrite(found, request, given.user_turns))
+        done, ready = _by_model(given, context, Rewrite(found, request, given.user_turns))
     else:
-        done = _by_hand(desk, found)
+        done = _by_hand(context, found)
     if given.dry_run:
-        _answer(desk, done, None, ready, as_json=given.as_json)
+        _answer(context, done, None, ready, as_json=given.as_json)
         return
     if not given.yes:
-        _agree(desk, done)
-    _answer(desk, done, land(desk.layout, done), ready, as_json=given.as_json)
+        _agree(context, done)
+    _answer(context, done, land(context.layout, done), ready, as_json=given.as_json)
 
 
-def _request(given: SimpleNamespace, desk: ConversationContext, found: Held) -> str:
+def _request(given: SimpleNamespace, context: ConversationContext, found: Held) -> str:
     """The words of the request, "" for the editor. Raises UsageError where nobody can answer."""
     text = given.request
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if text is not None and not text.strip():
         raise UsageError("the request is empty: nothing was done")
-    if text is None and (given.show_prompt or not desk.terminal.can_ask):
+    if text is None and (given.show_prompt or not context.terminal.can_ask):
         raise UsageError(f'say what to change in {found.place.name}: {GROUP} edit NAME "REQUEST"')
-    if not (given.yes or given.dry_run or given.show_prompt or desk.terminal.can_ask):
+    if not (given.yes or given.dry_run or given.show_prompt or context.terminal.can_ask):
         raise UsageError(
             "there is no terminal to ask on: say --yes to write it without a question, or --dry-run to see"
         )
@@ -108,18 +108,18 @@ def _request(given: SimpleNamespace, desk: ConversationContext, found: Held) -> 
 
 
 def _by_model(
-    given: SimpleNamespace, desk: ConversationContext, asked: Rewrite
+    given: SimpleNamespace, context: ConversationContext, asked: Rewrite
 ) -> tuple[Rewritten, ModelSetup]:
     from repoagent.cli.ui.progress import ready_for
     from repoagent.edit.conversation_edit import Listening, rewrite
     from repoagent.llm.model import display_name
 
-    terminal = desk.terminal
+    terminal = context.terminal
     waiting = terminal.working(f"reading {asked.found.place.name}")
-    ready = ready_for(desk.settings, terminal, waiting, record=given.record, reply=given.reply)
+    ready = ready_for(context.settings, terminal, waiting, record=given.record, reply=given.reply)
     if ready.meter.book is not None:
         names = (asked.found.place.about or asked.found.place.name,)
-        ready.meter.book = ready.meter.book.about("edit", str(desk.worktree.top), names)
+        ready.meter.book = ready.meter.book.about("edit", str(context.worktree.top), names)
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
         if ready.model.spec == "manual":  # it is the person who is asked now
@@ -128,37 +128,40 @@ def _by_model(
             text=working.text if terminal.verbose else lambda piece: None,
             void=lambda text: working.note("(that reply broke off and does not count)"),
             wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
-            again=lambda why: _again(desk, why, working.note, working.label),
+            again=lambda why: _again(context, why, working.note, working.label),
         )
-        return rewrite(desk.layout, asked, ready, listening), ready
+        return rewrite(context.layout, asked, ready, listening), ready
 
 
-def _again(desk: ConversationContext, why: str, note: Any, label: Any) -> None:
+def _again(context: ConversationContext, why: str, note: Any, label: Any) -> None:
     """Say that the model is asked once more, and why, where somebody reads it."""
-    if desk.terminal.tells or desk.terminal.verbose:
+    if context.terminal.tells or context.terminal.verbose:
         lines = [line for line in why.split("\n") if line.strip()]
         note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
         label("asking once more")
 
 
-def _by_hand(desk: ConversationContext, found: Held) -> Rewritten:
+def _by_hand(context: ConversationContext, found: Held) -> Rewritten:
     from repoagent.edit.conversation_edit import by_hand
 
     text = found.text
     while True:
-        text = desk.terminal.edit_text(text, ".md") or ""
+        text = context.terminal.edit_text(text, ".md") or ""
         if not text:
             raise NothingDone(f"the editor left nothing: {found.place.name} is as it was")
         try:
             return by_hand(found, text)
         except Refused as error:
-            desk.terminal.note(str(error))
-            if desk.terminal.ask("Go on editing", {"y": "open it again", "n": "leave it as it was"}) == "n":
+            context.terminal.note(str(error))
+            if (
+                context.terminal.ask("Go on editing", {"y": "open it again", "n": "leave it as it was"})
+                == "n"
+            ):
                 raise
 
 
-def _agree(desk: ConversationContext, done: Rewritten) -> None:
-    terminal = desk.terminal
+def _agree(context: ConversationContext, done: Rewritten) -> None:
+    terminal = context.terminal
     terminal.note("")
     terminal.diff(done.diff, aside=True)
     if done.words:
@@ -169,7 +172,7 @@ def _agree(desk: ConversationContext, done: Rewritten) -> None:
 
 
 def _answer(
-    desk: ConversationContext,
+    context: ConversationContext,
     done: Rewritten,
     written: Change | None,
     ready: ModelSetup | None,
@@ -180,7 +183,7 @@ def _answer(
     from repoagent.llm.model import display_name
     from repoagent.memory.conversation_log import digest
 
-    terminal, place = desk.terminal, done.found.place
+    terminal, place = context.terminal, done.found.place
     if as_json:
         paid = None if ready is None else {"model": display_name(ready.model.spec), **as_object(ready)}
         value = {
@@ -212,7 +215,7 @@ def _answer(
         report(terminal, ready)
 
 
-def _show_prompt(desk: ConversationContext, asked: Rewrite, *, as_json: bool) -> None:
+def _show_prompt(context: ConversationContext, asked: Rewrite, *, as_json: bool) -> None:
     from repoagent.cli.commands.context import Block, Shown, show_texts
     from repoagent.edit.conversation_edit import first_request
     from repoagent.edit.model_setup import asked_for
@@ -221,10 +224,10 @@ def _show_prompt(desk: ConversationContext, asked: Rewrite, *, as_json: bool) ->
     from repoagent.llm.usage import estimate_tokens
 
     try:
-        spec = chosen(desk.settings).spec
+        spec = chosen(context.settings).spec
     except ModelError:  # nothing is sent, so it needs no key
         spec = DEFAULT_MODEL
-    window = asked_for(desk.settings, spec).window
+    window = asked_for(context.settings, spec).window
     request = first_request(asked, max_output_tokens=0)
     pairs = [("system", part) for part in request.system]
     pairs += [(message.role, part) for message in request.messages for part in message.parts]
@@ -233,7 +236,7 @@ def _show_prompt(desk: ConversationContext, asked: Rewrite, *, as_json: bool) ->
         Block(role, part, estimate_tokens(part.text), place <= last)
         for place, (role, part) in enumerate(pairs)
     )
-    show_texts(Shown(display_name(spec), window, blocks), desk.terminal, as_json=as_json, count=False)
+    show_texts(Shown(display_name(spec), window, blocks), context.terminal, as_json=as_json, count=False)
 
 
 FEW = 5  # calls that are made without a question
@@ -271,27 +274,27 @@ def summarize_command(session: Session, /, **options: Any) -> None:
 
     given = SimpleNamespace(**options)
     flags = {"model": given.model, "max_cost": given.max_cost}
-    desk = open_desk(session, flags)
-    if not given.model and (model := desk.settings.text_or_none("summary.model")):
-        desk = open_desk(session, {**flags, "model": model})
-    found = find(desk.here, given.name)
-    todo = plan(desk.layout, found, words=given.words, refresh=given.refresh, warn=desk.terminal.warn)
+    context = open_desk(session, flags)
+    if not given.model and (model := context.settings.text_or_none("summary.model")):
+        context = open_desk(session, {**flags, "model": model})
+    found = find(context.here, given.name)
+    todo = plan(context.layout, found, words=given.words, refresh=given.refresh, warn=context.terminal.warn)
     if not todo.pieces:
         raise NothingDone(f"nothing is said in {found.place.name}: there is nothing to summarize")
     if todo.summary is not None and not todo.calls:
-        _show(desk, found, todo, todo.summary, None, as_json=given.as_json)
+        _show(context, found, todo, todo.summary, None, as_json=given.as_json)
         return
-    _ask(desk, found, todo, given)
+    _ask(context, found, todo, given)
 
 
-def _ask(desk: ConversationContext, found: Held, todo: Plan, given: SimpleNamespace) -> None:
+def _ask(context: ConversationContext, found: Held, todo: Plan, given: SimpleNamespace) -> None:
     from repoagent.cli.ui.progress import about, agree, as_object, ready_for, report
     from repoagent.llm.model import display_name
     from repoagent.memory.conversation_summary import estimated, summarize
 
-    terminal = desk.terminal
+    terminal = context.terminal
     waiting = terminal.working("asking the model")
-    ready = ready_for(desk.settings, terminal, waiting, record=given.record, reply=given.reply)
+    ready = ready_for(context.settings, terminal, waiting, record=given.record, reply=given.reply)
     usage = estimated(todo, given.words)
     price = ready.meter.price_of(ready.model.spec)
     first = todo.pieces[todo.known].first
@@ -301,16 +304,16 @@ def _ask(desk: ConversationContext, found: Held, todo: Plan, given: SimpleNamesp
     agree(terminal, sentence, few=given.yes or todo.calls <= FEW, less="name a shorter one")
     if ready.meter.book is not None:
         names = (found.place.about or found.place.name,)
-        ready.meter.book = ready.meter.book.about("summarize", str(desk.worktree.top), names)
+        ready.meter.book = ready.meter.book.about("summarize", str(context.worktree.top), names)
     with waiting as working:
         summary = summarize(
-            desk.layout, found, todo, ready.model, ready.meter,
+            context.layout, found, todo, ready.model, ready.meter,
             words=given.words,
             on_piece=lambda number, of: working.label(_doing(found.place.name, number, of)),
             on_wait=lambda seconds, why: working.note(f"{why}; trying again in {seconds:.0f} s"),
         )  # fmt: skip
     paid = {"model": display_name(ready.model.spec), **as_object(ready)}
-    _show(desk, found, todo, summary, paid, as_json=given.as_json)
+    _show(context, found, todo, summary, paid, as_json=given.as_json)
     report(terminal, ready)
 
 
@@ -319,7 +322,7 @@ def _doing(name: str, number: int, of: int) -> str:
 
 
 def _show(
-    desk: ConversationContext,
+    context: ConversationContext,
     found: Held,
     todo: Plan,
     summary: Summary,
@@ -331,7 +334,7 @@ def _show(
     from repoagent.cli.ui.sanitize import clean
     from repoagent.memory.conversation_log import digest
 
-    terminal = desk.terminal
+    terminal = context.terminal
     if as_json:
         value = {
             "version": VERSION,

@@ -50,22 +50,22 @@ def list_command(session: Session, /, *, files: bool, zero: bool, as_json: bool)
     """
     from repoagent.memory.conversations import entries, entries_of_files
 
-    desk = open_desk(session)
-    found = entries(desk.layout)
+    context = open_desk(session)
+    found = entries(context.layout)
     if files:
-        found += entries_of_files(desk.layout, warn=desk.terminal.warn)
+        found += entries_of_files(context.layout, warn=context.terminal.warn)
     if zero and as_json:
         raise UsageError("-z and --json are two forms of one list: say one of them")
     if zero:
-        desk.terminal.result("".join(f"{entry.place.name}\0" for entry in found))
+        context.terminal.result("".join(f"{entry.place.name}\0" for entry in found))
     elif as_json:
         value = {"version": VERSION, "conversations": [_entry_as_object(entry) for entry in found]}
-        desk.terminal.result(json.dumps(value, indent=2) + "\n")
+        context.terminal.result(json.dumps(value, indent=2) + "\n")
     elif not found:
         more = "" if files else "; --files lists those of files"
         raise NothingDone(f"no conversation is kept under a name yet{more}")
     else:
-        _show_list(found, desk.terminal)
+        _show_list(found, context.terminal)
     return Exit.DONE if found else Exit.NOTHING
 
 
@@ -151,26 +151,26 @@ def show_command(session: Session, /, *, name: str, which: str | None, raw: bool
 
     if raw and (which is not None or as_json):
         raise UsageError("--raw is for the whole file: leave --turns and --json out")
-    desk = open_desk(session)
+    context = open_desk(session)
     if raw:  # a broken one too
-        place = desk.here.place(name)
+        place = context.here.place(name)
         data = read_regular(place.path)
         if data is None:
-            raise missing(desk.layout, place)
-        desk.terminal.result(data.decode("utf-8", "surrogateescape"))
+            raise missing(context.layout, place)
+        context.terminal.result(data.decode("utf-8", "surrogateescape"))
         return
-    found = find(desk.here, name)
+    found = find(context.here, name)
     turns = found.conversation.turns
     numbers = range(1, len(turns) + 1) if which is None else _chosen(which, len(turns), found.place.name)
     if as_json:
-        desk.terminal.result(json.dumps(_turns_as_object(found, numbers), indent=2) + "\n")
+        context.terminal.result(json.dumps(_turns_as_object(found, numbers), indent=2) + "\n")
         return
     for number in numbers:
         if number > numbers[0]:
-            desk.terminal.styled("\n")
-        _show_turn(number, turns[number - 1], desk.terminal)
+            context.terminal.styled("\n")
+        _show_turn(number, turns[number - 1], context.terminal)
     if not turns:
-        desk.terminal.note(f"nothing is said in {found.place.name}")
+        context.terminal.note(f"nothing is said in {found.place.name}")
 
 
 def _chosen(text: str, count: int, name: str) -> range:

@@ -150,7 +150,7 @@ def command(session: Session, /, **options: Any) -> Exit:
     from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.outcome import show_outcome
     from repoagent.edit.edit import edit
-    from repoagent.edit.model_setup import means
+    from repoagent.edit.model_setup import model_setup
 
     ask = partial(_request, given, worktree, terminal, settings, files)
     if given.show_prompt:
@@ -163,27 +163,27 @@ def command(session: Session, /, **options: Any) -> Exit:
         )
     waiting = terminal.working("reading the repository")
     # before a person writes a request that could not be sent
-    ready = means(settings, given.record, given.reply, terminal.warn, waiting.progress)
+    ready = model_setup(settings, given.record, given.reply, terminal.warn, waiting.progress)
     request = ask()
     with waiting as working:
-        talk = TerminalInterface(
+        ui = TerminalInterface(
             terminal, working, yes=given.yes, by_hunk=given.by_hunk, commits=not given.no_commit
         )
         try:
-            outcome = edit(worktree, request, settings, talk, ready)
+            outcome = edit(worktree, request, settings, ui, ready)
         except RepoagentError as error:
-            talk.last_words(error)
+            ui.last_words(error)
             raise
         except KeyboardInterrupt as error:
-            if not talk.stopped:
-                talk.interrupted("interrupted; nothing was changed")
-            talk.last_words(error)
+            if not ui.stopped:
+                ui.interrupted("interrupted; nothing was changed")
+            ui.last_words(error)
             if given.as_json or isinstance(error, Ended):
                 raise
             return Exit.INTERRUPTED
     show_outcome(
         outcome, terminal,
-        as_json=given.as_json, said=talk.said, answered=talk.answered, ending=talk.ending,
+        as_json=given.as_json, said=ui.said, answered=ui.answered, ending=ui.ending,
     )  # fmt: skip
     return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
 

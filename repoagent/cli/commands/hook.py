@@ -289,13 +289,13 @@ def _reports(
 
     worktree, place, settings = where
     with terminal.working("reviewing") if asks else nullcontext() as working:
-        desk = None
+        context = None
         if working is not None:
             from repoagent.review.llm.session import ReviewSession
 
-            desk = ReviewSession(worktree, place, settings, terminal.warn, working.label)
+            context = ReviewSession(worktree, place, settings, terminal.warn, working.label)
         return [
-            review(change, Asked(worktree, place, settings, desk, unseen, strict=strict))
+            review(change, Asked(worktree, place, settings, context, unseen, strict=strict))
             for change, unseen in looked.changes
             if change.files
         ]

@@ -81,14 +81,14 @@ def show(session: Session, as_json: bool) -> None:
 @pass_session
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
     """Make one smallest real call to the model NAME (a spec or an alias; by default the one for edits)."""
-    from repoagent.edit.model_setup import means
+    from repoagent.edit.model_setup import model_setup
     from repoagent.llm.availability import smallest
     from repoagent.llm.usage import estimate
 
     settings, terminal = session.open(find_layout(), {"model": name} if name else None)
     started = time.monotonic()
     with terminal.working("asking the model") as working:
-        ready = means(settings, say=terminal.warn)
+        ready = model_setup(settings, say=terminal.warn)
         request = smallest(ready.model.spec)
         ready.meter.before_attempt(estimate(request), ready.model.spec)
         first: list[float] = []

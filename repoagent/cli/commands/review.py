@@ -339,20 +339,20 @@ def _review(
     from repoagent.review.review import Asked, review
 
     worktree, place, settings = where
-    desk = None
+    context = None
     if not given.no_model and (given.model or given.ask or settings.text_or_none("review.model")):
         from repoagent.review.llm.session import ReviewSession
 
         with terminal.working("reading the change") as working:
-            desk = ReviewSession(
+            context = ReviewSession(
                 worktree, place, settings, terminal.warn, working.label,
                 record=given.record, reply=given.reply, afresh=given.refresh,
             )  # fmt: skip
             asked = Asked(
-                worktree, place, settings, desk, unseen, strict=given.strict, narrowed=given.narrowed
+                worktree, place, settings, context, unseen, strict=given.strict, narrowed=given.narrowed
             )
             return review(change, asked)
-    return review(change, Asked(worktree, place, settings, desk, unseen, narrowed=given.narrowed))
+    return review(change, Asked(worktree, place, settings, context, unseen, narrowed=given.narrowed))
 
 
 def _keep(place: Layout, report: Report) -> None:

@@ -125,20 +125,20 @@ def _fix(fixing: Fixing, finding: Finding) -> Fixed:
     )  # fmt: skip
     change = patch_of(worktree, finding)
     with terminal.working("putting it right") as working:
-        talk = TerminalInterface(
+        ui = TerminalInterface(
             terminal, working, yes=fixing.given.yes, commits=fixing.committed, model=change is None
         )
         if change is not None:
-            fixed = take_suggestion(worktree, finding, change, options, settings, dialogue=talk)
+            fixed = take_suggestion(worktree, finding, change, options, settings, ui=ui)
         else:
             request = request_of(worktree, finding, options)
             fixing.ready = _ready(fixing)
-            fixed = ask_for_edit(worktree, finding, request, settings, dialogue=talk, ready=fixing.ready)
+            fixed = ask_for_edit(worktree, finding, request, settings, ui=ui, ready=fixing.ready)
     if fixing.given.as_json:
         return fixed
     if fixed.landed is not None:
-        show_landed(fixed.landed, terminal, fixed.model or "as suggested", talk.said)
-    elif not talk.answered:
+        show_landed(fixed.landed, terminal, fixed.model or "as suggested", ui.said)
+    elif not ui.answered:
         terminal.note(fixed.answer.strip())
     return fixed
 
@@ -147,10 +147,10 @@ def _ready(fixing: Fixing) -> ModelSetup:
     """The model of edits, the same for all; `max_turns` is a limit for each."""
     from dataclasses import replace
 
-    from repoagent.edit.model_setup import means
+    from repoagent.edit.model_setup import model_setup
 
     given = fixing.given
-    ready = fixing.ready or means(fixing.settings, given.record, given.reply, fixing.terminal.warn)
+    ready = fixing.ready or model_setup(fixing.settings, given.record, given.reply, fixing.terminal.warn)
     meter = ready.meter
     meter.limits = replace(meter.limits, turns=meter.attempts + fixing.settings.whole("max_turns"))
     return ready

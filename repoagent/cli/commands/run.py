@@ -130,9 +130,9 @@ def _show_prompt(given: SimpleNamespace, worktree: WorkTree, settings: Settings,
 
     request, _ = request_of(given, worktree, settings)
     spec = spec_of(settings)
-    talk = NonInteractiveRun()
-    blocks = blocks_of(first_request(worktree, request, settings, talk, spec))
-    found = Shown(display_name(spec), None, blocks, tuple(talk.said))
+    ui = NonInteractiveRun()
+    blocks = blocks_of(first_request(worktree, request, settings, ui, spec))
+    found = Shown(display_name(spec), None, blocks, tuple(ui.said))
     show_texts(found, terminal, as_json=given.as_json, count=False)
     return Exit.DONE
 
@@ -150,21 +150,21 @@ def _for_a_person(given: SimpleNamespace, worktree: WorkTree, settings: Settings
     waiting = terminal.working("reading the repository")
     ready = means_of(given, settings, terminal.warn, waiting.progress)
     with waiting as working:
-        talk = RunTerminal.of(terminal, working, request.mode)
+        ui = RunTerminal.of(terminal, working, request.mode)
         if held:
-            talk.say(held)
+            ui.say(held)
         try:
-            outcome = run_in_place(worktree, request, settings, talk, ready)
+            outcome = run_in_place(worktree, request, settings, ui, ready)
         except (RepoagentError, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt):
                 working.interrupted()
             working.quiet()
-            talk.last_words(error)
+            ui.last_words(error)
             said = say_what_is_kept(worktree, request.name, terminal, error)
             if not said or given.as_json or isinstance(error, Ended):
                 raise
             return Exit.INTERRUPTED
-    show_run(worktree, outcome, terminal, as_json=given.as_json, answered=talk.answered)
+    show_run(worktree, outcome, terminal, as_json=given.as_json, answered=ui.answered)
     return ended_with(outcome)
 
 
@@ -174,20 +174,20 @@ def _for_a_program(
     from repoagent.cli.commands.run_output import Events, emit, emit_error, ended_with
 
     request, held = (child_of(given, worktree), "") if given.child else request_of(given, worktree, settings)
-    talk = Events(yes=request.mode in {"auto", "auto-edit"})
-    ready = means_of(given, settings, talk.say)
+    ui = Events(yes=request.mode in {"auto", "auto-edit"})
+    ready = means_of(given, settings, ui.say)
     emit(
         "start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": shown_name(ready)}
     )
     if held:
-        talk.say(held)
+        ui.say(held)
     try:
-        outcome = run_in_place(worktree, request, settings, talk, ready)
+        outcome = run_in_place(worktree, request, settings, ui, ready)
     except RepoagentError as error:
-        talk.told.add_to(error)
+        ui.told.add_to(error)
         emit_error(error, ready.meter)
         return error.exit_code
-    talk.end(outcome)
+    ui.end(outcome)
     return ended_with(outcome)
 
 
@@ -262,10 +262,10 @@ def means_of(
     say: Callable[[str], None],
     on_progress: Callable[[str, float], None] = lambda doing, part: None,
 ) -> ModelSetup:
-    from repoagent.edit.model_setup import means
+    from repoagent.edit.model_setup import model_setup
 
     limits = getattr(given, "limits", None) or run_options.limits(given, settings)
-    return means(
+    return model_setup(
         settings, given.record, given.reply, say, on_progress, limits=limits, needed=given.agent == "model"
     )
 
@@ -298,7 +298,7 @@ def _prompt(given: SimpleNamespace) -> str:
 
 
 def run_in_place(
-    worktree: WorkTree, request: RunRequest, settings: Settings, talk: RunInterface, ready: ModelSetup
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
     """The run, in a linked work tree where one was asked for; that goes when nothing is left in it."""
     from dataclasses import replace
@@ -308,7 +308,7 @@ def run_in_place(
     from repoagent.tasks.session import run
     from repoagent.tasks.worktree import linked, reopened, wind_up
 
-    home, before = _before(worktree, request.name)
+    run_dir, before = _before(worktree, request.name)
     if (earlier := reopened(worktree, before.worktree, before.branch)) is not None:  # it is gone on with
         place, branch = earlier, current_branch(earlier) or ""
     elif request.branch or request.worktree:
@@ -316,18 +316,18 @@ def run_in_place(
         folder = Path(request.worktree) if request.worktree else None
         place = linked(worktree, branch, folder, request.name)
         without = "; your uncommitted changes are not in it" if read_status(worktree).changed else ""
-        talk.say(f"working in {place.top}, on the new branch {branch}{without}")
+        ui.say(f"working in {place.top}, on the new branch {branch}{without}")
     else:
-        return run(worktree, request, settings, talk, ready)
+        return run(worktree, request, settings, ui, ready)
     request = replace(request, worktree=str(place.top), branch=branch)
     try:
-        outcome = run(place, request, settings, talk, ready)
+        outcome = run(place, request, settings, ui, ready)
     except RepoagentError:
-        if not home.conversation.exists():  # it never began
+        if not run_dir.conversation.exists():  # it never began
             wind_up(worktree, place, branch)
         raise
     if said := wind_up(worktree, place, branch, done=outcome.kind == "done"):
-        talk.say(said)
+        ui.say(said)
     return outcome
 
 
@@ -349,6 +349,6 @@ def _before(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
     from repoagent.tasks.runs.list import Run, refreshed
     from repoagent.tasks.runs.record import Record
 
-    home = RunDirectory(layout(worktree), name)
-    refuse_foreign(home)
-    return home, refreshed(Run(home, Record(), "")).record if home.record.exists() else Record()
+    run_dir = RunDirectory(layout(worktree), name)
+    refuse_foreign(run_dir)
+    return run_dir, refreshed(Run(run_dir, Record(), "")).record if run_dir.record.exists() else Record()

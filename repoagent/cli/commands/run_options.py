@@ -230,16 +230,16 @@ def said(given: SimpleNamespace) -> dict[str, object]:
     return found
 
 
-def hold_on(given: SimpleNamespace, settings: Settings, home: RunDirectory) -> str:
+def hold_on(given: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
     """Put into `given` what the run `home` was told before and what holds on; what became of all of it, in a sentence,
     or "" where there is nothing to say."""
     from repoagent.tasks.runs.list import Run, refreshed
     from repoagent.tasks.runs.live import host
     from repoagent.tasks.runs.record import Record
 
-    if given.forget or not home.folder.is_dir():
+    if given.forget or not run_dir.folder.is_dir():
         return ""
-    record = refreshed(Run(home, Record(), "")).record
+    record = refreshed(Run(run_dir, Record(), "")).record
     here = record.host == host()
     now = said(given)
     kept: dict[str, object] = {}

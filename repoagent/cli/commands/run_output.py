@@ -307,12 +307,12 @@ def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: B
     from repoagent.tasks.runs.directory import RunDirectory
     from repoagent.tasks.runs.live import Stopped
 
-    home = RunDirectory(layout(worktree), name)
-    if isinstance(error, (Busy, NothingDone)) or not _can_go_on(home):
+    run_dir = RunDirectory(layout(worktree), name)
+    if isinstance(error, (Busy, NothingDone)) or not _can_go_on(run_dir):
         return False
     if isinstance(error, Stopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
-    changed = left(worktree, home)
+    changed = left(worktree, run_dir)
     if changed:
         more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
         names = ", ".join(map(clean, changed[:SHOWN])) + more
@@ -321,13 +321,13 @@ def say_what_is_kept(worktree: WorkTree, name: str, terminal: Terminal, error: B
     return isinstance(error, (KeyboardInterrupt, Stopped))
 
 
-def _can_go_on(home: RunDirectory) -> bool:
+def _can_go_on(run_dir: RunDirectory) -> bool:
     """Whether there is a conversation that can be read, and that is the person's own."""
     from repoagent.llm.conversation import read
     from repoagent.tasks.runs.directory import refuse_foreign
 
     try:
-        refuse_foreign(home)
-        return read(home.conversation) is not None
+        refuse_foreign(run_dir)
+        return read(run_dir.conversation) is not None
     except RepoagentError:
         return False

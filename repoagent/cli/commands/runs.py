@@ -114,15 +114,15 @@ def as_object(run: Run) -> dict[str, object]:
     """A run as JSON data: what `run.json` says, with the state as it is now and where its files are."""
     from repoagent.tasks.runs.record import to_dict
 
-    home = run.home
+    run_dir = run.run_dir
     return {
         **to_dict(run.record),
         "name": run.name,
         "state": run.state,
         "alive": run.alive,
         "problem": run.problem or None,
-        "folder": str(home.folder),
-        "conversation": str(home.conversation),
+        "folder": str(run_dir.folder),
+        "conversation": str(run_dir.conversation),
     }
 
 
@@ -365,10 +365,10 @@ def delete_command(session: Session, /, *, run: str, yes: bool, back: bool, as_j
 
     here = opened(session)
     if back:
-        home = bring_back(here.layout, here.worktree, run, warn=here.terminal.warn)
-        found = find(here.layout, home.name, warn=here.terminal.warn)
-        more = f"`{goes_on(home.name, found.record.kind)}` goes on with it"
-        say(here, [found], f"the conversation of {home.name} is back; {more}", as_json=as_json)
+        run_dir = bring_back(here.layout, here.worktree, run, warn=here.terminal.warn)
+        found = find(here.layout, run_dir.name, warn=here.terminal.warn)
+        more = f"`{goes_on(run_dir.name, found.record.kind)}` goes on with it"
+        say(here, [found], f"the conversation of {run_dir.name} is back; {more}", as_json=as_json)
         return
     found = here.find(run)
     if found.alive:

@@ -56,7 +56,7 @@ def message_command(session: Session, /, *, run: str, words: tuple[str, ...], as
         text = " ".join(words)
     file = message(found, text)
     found = refreshed(found)
-    if is_there(found.home.pause):
+    if is_there(found.run_dir.pause):
         more = f"; it is paused, and reads it after `repoagent runs resume {found.short}`"
     elif found.alive:
         more = "; it reads it before its next call"
@@ -208,12 +208,12 @@ def diff(session: Session, /, *, run: str, as_json: bool) -> None:
         value = {
             "version": VERSION,
             "run": found.name,
-            "files": list(left(place, found.home)),
-            "diff": left_diff(place, found.home),
+            "files": list(left(place, found.run_dir)),
+            "diff": left_diff(place, found.run_dir),
         }
         here.terminal.result(json.dumps(value, indent=2) + "\n")
         return
-    here.terminal.diff(left_diff(place, found.home))
+    here.terminal.diff(left_diff(place, found.run_dir))
 
 
 @click.command("restore", epilog=RESTORE_EXAMPLES)
@@ -243,7 +243,7 @@ def restore_command(
     if found.alive:
         raise Busy(f"{found.name} is alive: `repoagent runs stop {found.short}` first")
     place = _place(here, found)
-    paths = left(place, found.home)
+    paths = left(place, found.run_dir)
     if not paths:
         raise NothingDone(f"{found.name} has left nothing uncommitted")
     if not yes:
@@ -252,7 +252,7 @@ def restore_command(
         question = one_line(f"Take back the changes of {', '.join(paths)}")
         if here.terminal.ask(question, {"y": "take them back", "n": "leave them"}) == "n":
             raise NothingDone("the files stay as they are")
-    done = take_back(place, found.home, "let-go" if let_go else "whole" if whole else "leave")
+    done = take_back(place, found.run_dir, "let-go" if let_go else "whole" if whole else "leave")
     copies = [here.shown(path) for path in done.copies]
     told = {"taken back": done.paths, "let go of": done.let_go, "what they held is kept in": copies}
     sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in told.items() if some)

@@ -58,14 +58,14 @@ def command(session: Session, /, *, run: str, turns: int, as_json: bool) -> None
             "run": as_object(found),
             "children": [as_object(child) for child in below],
             "plan": _plan(found),
-            "unread": unread(found.home),
+            "unread": unread(found.run_dir),
             "turns": [{"role": turn.role, "text": turn.text, **turn.meta} for turn in said],
             "conversation_problem": problem or None,
         }
         here.terminal.result(json.dumps(content, indent=2) + "\n")
         return
     page = _Page(found, here)
-    lines = [*page.head(below, unread(found.home)), *page.plan(), *page.files(), *page.said(said, problem)]
+    lines = [*page.head(below, unread(found.run_dir)), *page.plan(), *page.files(), *page.said(said, problem)]
     here.terminal.styled("".join(f"{line}\n" for line in lines))
 
 
@@ -74,7 +74,7 @@ def _said(run: Run, count: int) -> tuple[tuple[Turn, ...], str]:
     from repoagent.llm.conversation import read
 
     try:
-        found = read(run.home.conversation)
+        found = read(run.run_dir.conversation)
     except Refused as error:
         return (), str(error)
     return (found.turns[-count:] if count else ()) if found else (), ""
@@ -85,7 +85,7 @@ def _plan(run: Run) -> str:
     from repoagent.storage.atomic import read_regular
 
     try:
-        return (read_regular(run.home.plan) or b"").decode("utf-8", "replace")
+        return (read_regular(run.run_dir.plan) or b"").decode("utf-8", "replace")
     except Refused:
         return ""
 
@@ -146,8 +146,8 @@ class _Page:
                 yield from self._wrapped(f"and {len(found) - _PLAN:,} more lines")
 
     def files(self) -> Iterator[str]:
-        home = self._run.home
-        every = (home.conversation, home.plan, home.checkpoint, home.output, home.changes, home.folder)
+        at = self._run.run_dir
+        every = (at.conversation, at.plan, at.checkpoint, at.output, at.changes, at.folder)
         found = [path for path in every if path.exists()]
         if found:
             yield ""

@@ -96,7 +96,7 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
     hush(terminal)
     working = Working(terminal, "")
     commits = worktree is not None and not given.no_commit
-    talk = TerminalInterface(terminal, working, yes=True, commits=commits, model=False)
+    ui = TerminalInterface(terminal, working, yes=True, commits=commits, model=False)
 
     def discards(path: str, clashes: Sequence[Clash], lost: str) -> bool:
         working.quiet()
@@ -108,7 +108,7 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
             cwd,
             _request(given, settings),
             settings,
-            talk,
+            ui,
             discards=discards if given.force else None,
         )
     finally:
@@ -116,7 +116,7 @@ def join_segments(session: Session, index: str, given: SimpleNamespace) -> Exit:
     if given.as_json:
         _print_json(outcome, terminal)
     else:
-        _show(outcome, terminal, talk.said)
+        _show(outcome, terminal, ui.said)
     return Exit.DONE
 
 

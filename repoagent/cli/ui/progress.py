@@ -358,9 +358,9 @@ def ready_for(
 ) -> ModelSetup:
     """The model and its meter for a command that knows how many calls it makes: the default of `max_turns` is a limit
     for an edit. Raises what `means` raises."""
-    from repoagent.edit.model_setup import means
+    from repoagent.edit.model_setup import model_setup
 
-    ready = means(settings, record, reply, terminal.warn, waiting.progress)
+    ready = model_setup(settings, record, reply, terminal.warn, waiting.progress)
     if settings.origin("max_turns") == "default":
         ready.meter.limits = replace(ready.meter.limits, turns=None)
     return ready

@@ -206,9 +206,9 @@ def bring(
     pairs = list(zip(archive.parcels, places, strict=True))
     if how.dry_run:
         return [_told(layout, parcel, place, here.get(place.folder), how) for parcel, place in pairs]
-    desk = _Importer(layout, worktree, how, warn)
+    context = _Importer(layout, worktree, how, warn)
     with scratch(layout) as stage:
-        return [desk.take(parcel, place, here.get(place.folder), stage) for parcel, place in pairs]
+        return [context.take(parcel, place, here.get(place.folder), stage) for parcel, place in pairs]
 
 
 def _told(layout: Layout, parcel: Parcel, place: Place, identity: Identity | None, how: Import) -> Arrival:

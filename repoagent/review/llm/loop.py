@@ -108,11 +108,11 @@ class Found:
 
 
 def tools_for(
-    desk: ReviewSession, versions: Versions, why_not: WhyNot, window: int | None
+    session: ReviewSession, versions: Versions, why_not: WhyNot, window: int | None
 ) -> tuple[Tool, ...]:
     """What a model may use to look around: nothing that writes or runs anything."""
     bench = ToolContext(
-        desk.worktree,
+        session.worktree,
         EditRequest("", ()),
         Draft({}),
         set(),
@@ -134,15 +134,15 @@ def finding_tool(take: Callable[[Action], Observation]) -> Tool:
 class Asked:
     """Who is asked, and what stays the same from one chunk to the next."""
 
-    desk: ReviewSession
-    means: ModelSetup
+    session: ReviewSession
+    model_setup: ModelSetup
     clock: Clock
     most: int  # calls, counted as the meter does
 
     def check(self) -> None:
         """Raise LimitReached where no more may be asked."""
         self.clock.check()
-        if self.means.meter.attempts >= self.most:
+        if self.model_setup.meter.attempts >= self.most:
             raise LimitReached("the limit on calls is reached: raise review.max_calls to go on")
 
 
@@ -151,7 +151,7 @@ def look(asked: Asked, prompt: Prompt, tools: Sequence[Tool], found: Found, key:
 
     Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.
     """
-    means, clock = asked.means, asked.clock
+    model_setup, clock = asked.model_setup, asked.clock
     offered = (*tools, finding_tool(found.take))
 
     def render(state: State) -> tuple[Request, ...]:
@@ -160,34 +160,37 @@ def look(asked: Asked, prompt: Prompt, tools: Sequence[Tool], found: Found, key:
         if replies >= REPLIES:
             raise LimitReached(f"the model looked around {REPLIES} times and came to no end")
         name = json.dumps({"review": key, "turn": replies})
-        most = min(means.max_output_tokens, REPLY_TOKENS)
+        most = min(model_setup.max_output_tokens, REPLY_TOKENS)
         request = prompt.request(
             state.turns, state.nonce, key=name, max_output_tokens=most,
-            messages_of=partial(messages_of, tools=offered, blocks_of=partial(blocks_of, asked.desk.layout)),
+            messages_of=partial(messages_of, tools=offered, blocks_of=partial(blocks_of, asked.session.layout)),
         )  # fmt: skip
         if replies == REPLIES - 1:
             *before, last = request.messages
             request = replace(
                 request, messages=(*before, Message(last.role, (*last.parts, Part(LAST, "last"))))
             )
-        check_fits(request, means.context_tokens)
+        check_fits(request, model_setup.context_tokens)
         return (request,)
 
     def kept(request: Request, reply: Reply) -> Mapping[str, str]:
         try:
-            return {"sent": keep_sent(asked.desk.layout, request), **keep_blocks(asked.desk.layout, reply)}
+            return {
+                "sent": keep_sent(asked.session.layout, request),
+                **keep_blocks(asked.session.layout, reply),
+            }
         except (Refused, Busy) as error:  # it is paid for: what cannot be written is no reason to lose it
-            asked.desk.warn(f"what was sent is not kept: {error}")
+            asked.session.warn(f"what was sent is not kept: {error}")
             return {}
 
     agent = ModelAgent(
-        means.model,
-        means.meter,
+        model_setup.model,
+        model_setup.meter,
         render,
         on_text=clock.check,
         on_wait=clock.wait,
         on_reply=kept,
-        recall=lambda query: search_memory(asked.desk.layout, query),
+        recall=lambda query: search_memory(asked.session.layout, query),
     )
     state = State().with_turn(Turn("user", REQUEST))
     run(

@@ -49,24 +49,24 @@ def prompt_text(name: str) -> str:
 
 
 def repository(
-    desk: ReviewSession, paths: Sequence[str], why_not: WhyNot
+    session: ReviewSession, paths: Sequence[str], why_not: WhyNot
 ) -> tuple[list[Part], tuple[str, ...]]:
     """What the person and the repository say to every assistant, and what there is to warn of."""
     found = collect(
-        desk.worktree.top,
-        desk.layout.root,
-        desk.settings.texts("context"),
+        session.worktree.top,
+        session.layout.root,
+        session.settings.texts("context"),
         paths,
         why_not,
         user=user_file(os.environ).with_name(USER_FILE),
-        budget=desk.settings.whole("context_limit"),
+        budget=session.settings.whole("context_limit"),
     )
     return context_parts(found), found.warnings
 
 
 def prompt_for(
     change: Change,
-    desk: ReviewSession,
+    session: ReviewSession,
     blocks: Sequence[Block],
     *,
     protocol: str,
@@ -77,12 +77,12 @@ def prompt_for(
     system = [Part(protocol, "protocol", cache=True), *context]
     system[-1] = replace(system[-1], cache=True)
     paths = list(dict.fromkeys(block.path for block in blocks))
-    present = [path for path in paths if os.path.lexists(desk.worktree.top / path)]
+    present = [path for path in paths if os.path.lexists(session.worktree.top / path)]
     opening = [
         *_overview(change),
-        _section("What changed along with these files so far", "neighbors", _neighbors(desk, present)),
-        _section("Their last commits", "history", _histories(desk, present)),
-        _section("What was noted about them", "memory", _notes(desk, present)),
+        _section("What changed along with these files so far", "neighbors", _neighbors(session, present)),
+        _section("Their last commits", "history", _histories(session, present)),
+        _section("What was noted about them", "memory", _notes(session, present)),
         _section("Findings that a person has dismissed, not to be told again", "dismissed", _told(dismissed)),
         *(Part(_file(path, [b for b in blocks if b.path == path]), f"file {path}") for path in paths),
         Part(f"{REQUEST}\n", "request"),
@@ -126,36 +126,40 @@ def _file(path: str, blocks: Sequence[Block]) -> str:
     return f"A file ({about}):\n{fence(body, f'change path={quoted(path)}')}\n\n"
 
 
-def _neighbors(desk: ReviewSession, paths: Sequence[str]) -> str:
+def _neighbors(session: ReviewSession, paths: Sequence[str]) -> str:
     if not paths:
         return ""
-    return candidates_block(neighborhood(desk.worktree, list(paths), limit=NEIGHBORS))
+    return candidates_block(neighborhood(session.worktree, list(paths), limit=NEIGHBORS))
 
 
-def _histories(desk: ReviewSession, paths: Sequence[str]) -> str:
+def _histories(session: ReviewSession, paths: Sequence[str]) -> str:
     with ExitStack() as running:
         looks = {
-            path: running.enter_context(Look(desk.worktree, path, COMMITS, summaries=desk.layout.summaries))
+            path: running.enter_context(
+                Look(session.worktree, path, COMMITS, summaries=session.layout.summaries)
+            )
             for path in paths[:HISTORIES]
         }
         told = {path: look.block().strip() for path, look in looks.items()}
     return "\n\n".join(f"{named(path)}:\n{block}" for path, block in told.items() if block)
 
 
-def _notes(desk: ReviewSession, paths: Sequence[str]) -> str:
+def _notes(session: ReviewSession, paths: Sequence[str]) -> str:
     """What the memory of each file holds. A prompt is whole without it, so what can't be read is left out."""
-    if not desk.settings.switch("memory.enabled") or not desk.layout.memory.is_dir():
+    if not session.settings.switch("memory.enabled") or not session.layout.memory.is_dir():
         return ""
-    older = older_texts(desk.worktree)
+    older = older_texts(session.worktree)
     found = []
     for path in paths:
         try:
-            data = read_source(desk.worktree, path).data
+            data = read_source(session.worktree, path).data
             memory = (
-                resolve(desk.layout, desk.worktree, path, data, warn=desk.warn) if data is not None else None
+                resolve(session.layout, session.worktree, path, data, warn=session.warn)
+                if data is not None
+                else None
             )
         except RepoagentError as error:
-            desk.warn(f"the notes on {path} are left out: {error}")
+            session.warn(f"the notes on {path} are left out: {error}")
             continue
         if memory is not None and data is not None:
             notes = notes_block(memory, NOTES_TOKENS, data=data, older=older).strip()

@@ -12,7 +12,7 @@ from repoagent.agent.state import Tool
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.scope import WhyNot, gate
-from repoagent.edit.model_setup import ModelSetup, means
+from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
 from repoagent.llm.model import Part, Retryable, display_name
@@ -29,10 +29,10 @@ from repoagent.review.llm.session import Clock, ModelAnswer, ReviewSession
 from repoagent.review.untrusted import ignored_before
 
 
-def opened(desk: ReviewSession) -> ModelSetup:
+def opened(session: ReviewSession) -> ModelSetup:
     """The model of `review.model`, or else that of edits, with its meter. Raises as `means`."""
-    settings = asked_for(desk.settings)
-    ready = means(settings, desk.record, desk.reply, desk.warn)
+    settings = asked_for(session.settings)
+    ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
         ready.meter.limits = replace(ready.meter.limits, turns=None)
     return ready
@@ -57,33 +57,33 @@ LEAST_TOKENS = 1_000  # of the change in one call
 FAILURES = 2  # in a row, after which no further part is asked about
 
 
-def model_findings(change: Change, desk: ReviewSession) -> ModelAnswer:
+def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
     """What a model finds in `change`. What it found in a part before, as that part still is, is not asked again.
 
     Never raises for the want of a model, a network, time or money: the answer then says what is missing in `unseen` and
     `notes`, and has the `error`.
     """
-    levels = levels_of(desk.settings)
+    levels = levels_of(session.settings)
     if not levels or not change.files:
         return ModelAnswer()
-    why_not = gate(desk.worktree.top, (), ignored_before(change, desk.worktree))
-    material = gathered(change, desk.worktree, why_not)
+    why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
+    material = gathered(change, session.worktree, why_not)
     if not material.blocks:
         return ModelAnswer(unseen=tuple(material.unseen))
     try:
-        ready = desk.ready or opened(desk)
+        ready = session.ready or opened(session)
     except (ModelError, UsageError) as error:
         unseen = (*material.unseen, not_asked(material.blocks))
         return ModelAnswer(unseen=unseen, notes=(f"no model was asked: {_first(error)}",), error=error)
-    return _Review(change, desk, ready, material, levels, why_not).whole()
+    return _Review(change, session, ready, material, levels, why_not).whole()
 
 
-def prompts(change: Change, desk: ReviewSession) -> list[Prompt]:
+def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
     """What the first call about each part would send; nothing is sent, and no answer from before counts."""
-    why_not = gate(desk.worktree.top, (), ignored_before(change, desk.worktree))
-    material = gathered(change, desk.worktree, why_not)
-    parts = packed(material.blocks, max(LEAST_TOKENS, desk.settings.whole("review.context_limit")))
-    table = _table(change, desk, material, why_not, None)
+    why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
+    material = gathered(change, session.worktree, why_not)
+    parts = packed(material.blocks, max(LEAST_TOKENS, session.settings.whole("review.context_limit")))
+    table = _table(change, session, material, why_not, None)
     return [table.prompt(part) for part in parts]
 
 
@@ -92,7 +92,7 @@ class _Calls:
     """What all calls of a review have in common."""
 
     change: Change
-    desk: ReviewSession
+    session: ReviewSession
     tools: tuple[Tool, ...]
     protocol: str
     context: Sequence[Part]
@@ -103,23 +103,23 @@ class _Calls:
         paths = {block.path for block in part}
         told = [one for one in self.told if one.path in paths]
         return prompt_for(
-            self.change, self.desk, part, protocol=self.protocol, context=self.context, dismissed=told
+            self.change, self.session, part, protocol=self.protocol, context=self.context, dismissed=told
         )
 
 
 def _table(
-    change: Change, desk: ReviewSession, material: Material, why_not: WhyNot, window: int | None
+    change: Change, session: ReviewSession, material: Material, why_not: WhyNot, window: int | None
 ) -> _Calls:
-    tools = tools_for(desk, Versions(desk.worktree, change), why_not, window)
-    rules = tuple(levels_of(desk.settings))
+    tools = tools_for(session, Versions(session.worktree, change), why_not, window)
+    rules = tuple(levels_of(session.settings))
     protocol = instructions(rules, (*tools, finding_tool(Found({}, {}, {}).take)))
-    context, warnings = repository(desk, material.paths, why_not)
+    context, warnings = repository(session, material.paths, why_not)
     try:
-        known = verdicts_on(change, desk.worktree, desk.layout, warn=desk.warn)
+        known = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
         told = [one for one in known.values() if one.state == "dismissed"]
     except Refused as error:
         told, warnings = [], (*warnings, f"what was dismissed can't be read: {error}")
-    return _Calls(change, desk, tools, protocol, context, told, warnings)
+    return _Calls(change, session, tools, protocol, context, told, warnings)
 
 
 @dataclass
@@ -127,7 +127,7 @@ class _Review:
     """One review under way."""
 
     change: Change
-    desk: ReviewSession
+    session: ReviewSession
     ready: ModelSetup
     material: Material
     levels: dict[str, Level]
@@ -139,14 +139,14 @@ class _Review:
     spec: str = ""  # under which answers are kept, whatever model stands in later
 
     def whole(self) -> ModelAnswer:
-        desk, meter = self.desk, self.ready.meter
+        session, meter = self.session, self.ready.meter
         self.spec = self.ready.model.spec
         if meter.book is not None:
-            meter.book = meter.book.about("review", str(desk.worktree.top), self.material.paths)
+            meter.book = meter.book.about("review", str(session.worktree.top), self.material.paths)
         calls, tokens = meter.attempts, meter.usage.total
         waiting = [block for block in self.material.blocks if not self.recalled(block)]
         if waiting:
-            forget(desk.layout)
+            forget(session.layout)
             self.ask(packed(waiting, self.budget))
         notes = (
             ()
@@ -169,13 +169,13 @@ class _Review:
 
     @property
     def shelf(self) -> AnswerCache:
-        desk = self.desk
-        return AnswerCache(desk.layout, self.spec, tuple(self.levels), desk.warn, desk.afresh)
+        session = self.session
+        return AnswerCache(session.layout, self.spec, tuple(self.levels), session.warn, session.afresh)
 
     @property
     def budget(self) -> int:
         """How many tokens of the change one call shows."""
-        most = self.desk.settings.whole("review.context_limit")
+        most = self.session.settings.whole("review.context_limit")
         window = self.ready.context_tokens
         return max(LEAST_TOKENS, most if window is None else min(most, (window - SPARE_TOKENS) // 2))
 
@@ -196,23 +196,23 @@ class _Review:
 
     def ask(self, parts: Sequence[tuple[Block, ...]]) -> None:
         """Ask about each part until all is done, or nothing more may be asked."""
-        desk, meter = self.desk, self.ready.meter
-        most = desk.settings.whole("review.max_calls")
+        session, meter = self.session, self.ready.meter
+        most = session.settings.whole("review.max_calls")
         asked = Asked(
-            desk, self.ready, Clock(desk.settings.number("review.max_seconds")), most + meter.attempts
+            session, self.ready, Clock(session.settings.number("review.max_seconds")), most + meter.attempts
         )
         try:
-            table = _table(self.change, desk, self.material, self.why_not, self.ready.context_tokens)
+            table = _table(self.change, session, self.material, self.why_not, self.ready.context_tokens)
         except RepoagentError as error:
             self.error = error
             self.material.unseen.append(not_asked([block for part in parts for block in part]))
             return
         for warning in table.warnings:
-            desk.warn(warning)
+            session.warn(warning)
         failed: list[Block] = []
         in_a_row = 0
         for number, part in enumerate(parts):
-            desk.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
+            session.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
             try:
                 self.one(asked, table, part)
                 in_a_row = 0

@@ -363,14 +363,14 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     if value is None:
         return ChangeSet(worktree, folder)
     lists = {name: changes(folder, value.get(name)) for name in ("changes", "candidates", "coming")}
-    ledger = ChangeSet(
+    change_set = ChangeSet(
         worktree, folder, lists["changes"], lists["candidates"], lines(value.get("mixed")),
         edit=str(value.get("edit", "")),
     )  # fmt: skip
     if lists["coming"]:
-        ledger.coming = lists["coming"]
-        ledger.came()
-    return ledger
+        change_set.coming = lists["coming"]
+        change_set.came()
+    return change_set
 
 
 def _is_written(worktree: WorkTree, change: FileChange) -> bool:

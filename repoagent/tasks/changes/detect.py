@@ -51,7 +51,7 @@ class Look:
     repositories: tuple[str, ...]
 
 
-def look_around(worktree: WorkTree, ledger: ChangeSet, known: dict[str, Seen]) -> Look:
+def look_around(worktree: WorkTree, change_set: ChangeSet, known: dict[str, Seen]) -> Look:
     """All paths with uncommitted bytes in the work tree, and all untracked ones."""
     status, others = read_status_and_untracked(worktree)
     changed = {path: one for path, one in status.changed.items() if not one.submodule}
@@ -66,7 +66,7 @@ def look_around(worktree: WorkTree, ledger: ChangeSet, known: dict[str, Seen]) -
             follow = n < MOST and left > 0
             found[path] = seen = _see(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
             left -= len(seen.content.data) if seen.content is not None else 0
-    return Look(status, found, entries(ledger), tuple(path for path in others if path.endswith("/")))
+    return Look(status, found, entries(change_set), tuple(path for path in others if path.endswith("/")))
 
 
 def differences(
@@ -128,8 +128,8 @@ def _present(worktree: WorkTree, path: str) -> Content | None:
         return None
 
 
-def entries(ledger: ChangeSet) -> frozenset[FileChange]:
-    return frozenset((*ledger.changes, *ledger.candidates))
+def entries(change_set: ChangeSet) -> frozenset[FileChange]:
+    return frozenset((*change_set.changes, *change_set.candidates))
 
 
 def change_of(path: str, old: Content | None, new: Content | None) -> FileChange:

@@ -37,11 +37,11 @@ class _Was:
     known: bool
 
 
-def keep_look(ledger: ChangeSet, seen: Mapping[str, Seen]) -> None:
+def keep_look(change_set: ChangeSet, seen: Mapping[str, Seen]) -> None:
     """Keep what a look before a command has seen, until `forget_look`."""
     left = MOST
     found: dict[str, Any] = {}
-    with open_folder(ledger.folder / _BYTES, create=True) as place:
+    with open_folder(change_set.folder / _BYTES, create=True) as place:
         there = set(os.listdir(place))  # noqa: PTH208 (of a descriptor)
         for path, one in seen.items():
             content = one.content
@@ -53,7 +53,7 @@ def keep_look(ledger: ChangeSet, seen: Mapping[str, Seen]) -> None:
                 if name not in there:
                     _keep(place, name, content.data)
             found[path] = {"bytes": name, "mode": content.mode if content else None, "known": known}
-    jsonl.write_document(ledger.folder / _SNAPSHOT_FILE, {"files": found}, version=VERSION, indent=None)
+    jsonl.write_document(change_set.folder / _SNAPSHOT_FILE, {"files": found}, version=VERSION, indent=None)
 
 
 def _keep(place: int, name: str, data: bytes) -> None:
@@ -67,32 +67,32 @@ def _keep(place: int, name: str, data: bytes) -> None:
         file.write(data)
 
 
-def _kept(ledger: ChangeSet, name: str) -> bytes | None:
+def _kept(change_set: ChangeSet, name: str) -> bytes | None:
     """What `_keep` has kept; None where it is gone, or is half written."""
-    data = read_regular(ledger.folder / _BYTES / name) if name.isalnum() else None
+    data = read_regular(change_set.folder / _BYTES / name) if name.isalnum() else None
     return data if data is not None and sha256(data).hexdigest() == name else None
 
 
-def forget_look(ledger: ChangeSet) -> None:
+def forget_look(change_set: ChangeSet) -> None:
     """The command has ended, and what it changed is in the ledger."""
-    (ledger.folder / _SNAPSHOT_FILE).unlink(missing_ok=True)
+    (change_set.folder / _SNAPSHOT_FILE).unlink(missing_ok=True)
 
 
-def interrupted(ledger: ChangeSet) -> str:
+def interrupted(change_set: ChangeSet) -> str:
     """What was changed since a look that was never ended, for the model; "" for nothing. It is a candidate then."""
-    value = jsonl.read_document(ledger.folder / _SNAPSHOT_FILE, version=VERSION)
+    value = jsonl.read_document(change_set.folder / _SNAPSHOT_FILE, version=VERSION)
     if value is None or not isinstance(files := value.get("files"), dict):
         return ""
-    was = {path: _was(ledger, one) for path, one in files.items()}
-    status = read_status(ledger.worktree)
+    was = {path: _was(change_set, one) for path, one in files.items()}
+    status = read_status(change_set.worktree)
     here = [path for path, one in status.changed.items() if not one.submodule]
-    here += [path for path in read_untracked(ledger.worktree) if not path.endswith("/")]
-    own = {name for change in ledger.changes for name in (change.path, change.old_path)}
+    here += [path for path in read_untracked(change_set.worktree) if not path.endswith("/")]
+    own = {name for change in change_set.changes for name in (change.path, change.old_path)}
     found, others = [], []
     for path in sorted({*was, *here}):
         try:
-            old = was[path] if path in was else _Was(_committed(ledger, status, path), True)
-            now = look(ledger.worktree.top, path)
+            old = was[path] if path in was else _Was(_committed(change_set, status, path), True)
+            now = look(change_set.worktree.top, path)
         except Refused:  # a fifo, a folder in its place
             continue
         if not old.known or old.content == now:
@@ -102,8 +102,8 @@ def interrupted(ledger: ChangeSet) -> str:
         else:
             found.append(change_of(path, old.content, now))
     if found:
-        ledger.found(found)
-    forget_look(ledger)
+        change_set.found(found)
+    forget_look(change_set)
     return "\n".join(_sentences([named(change.name) for change in found], list(map(named, others))))
 
 
@@ -120,56 +120,56 @@ def _sentences(found: list[str], others: list[str]) -> list[str]:
     return said
 
 
-def _was(ledger: ChangeSet, one: object) -> _Was:
+def _was(change_set: ChangeSet, one: object) -> _Was:
     if not isinstance(one, dict) or one.get("known") is not True:
         return _Was(None, False)
     if one.get("bytes") is None:
         return _Was(None, True)
-    data = _kept(ledger, str(one["bytes"]))
+    data = _kept(change_set, str(one["bytes"]))
     return _Was(None, False) if data is None else _Was(Content(data, str(one.get("mode"))), True)
 
 
-def _committed(ledger: ChangeSet, status: Status, path: str) -> Content | None:
+def _committed(change_set: ChangeSet, status: Status, path: str) -> Content | None:
     entry = status.changed[path].staged if path in status.changed else None
-    return None if entry is None else from_blob(ledger.worktree, path, entry)
+    return None if entry is None else from_blob(change_set.worktree, path, entry)
 
 
 COMMITTING_VERSION = 1
 _COMMITTING_FILE = "landing.json"
 
 
-def will_commit(ledger: ChangeSet, edit_id: str, mark: str = "") -> None:
+def will_commit(change_set: ChangeSet, edit_id: str, mark: str = "") -> None:
     """To be called before the edit `edit_id` is committed: of the one edit `mark`, or, without that, of all changes."""
-    _write(ledger, edit_id, mark, settled=False)
+    _write(change_set, edit_id, mark, settled=False)
 
 
-def committed(ledger: ChangeSet, edit_id: str, mark: str = "") -> None:
+def committed(change_set: ChangeSet, edit_id: str, mark: str = "") -> None:
     """It is made, and the changes that are in it are not to be committed any more."""
     if mark:
-        ledger.edit = mark
-        ledger.drop(())
+        change_set.edit = mark
+        change_set.drop(())
     else:
-        ledger.drop([change.name for change in ledger.changes])
-    _write(ledger, edit_id, mark, settled=True)
+        change_set.drop([change.name for change in change_set.changes])
+    _write(change_set, edit_id, mark, settled=True)
 
 
-def settle_commit(ledger: ChangeSet) -> str | None:
+def settle_commit(change_set: ChangeSet) -> str | None:
     """After a kill: the last commit of the run, None where it has none. What is in it leaves the ledger.
 
     To be called when the journals are settled, for those say which commits there are.
     """
-    value = jsonl.read_document(ledger.folder / _COMMITTING_FILE, version=COMMITTING_VERSION)
+    value = jsonl.read_document(change_set.folder / _COMMITTING_FILE, version=COMMITTING_VERSION)
     if value is None:
         return None
     name = value.get("edit")
-    made = next((edit for edit in list_edits(ledger.worktree) if edit.id == name), None)
+    made = next((edit for edit in list_edits(change_set.worktree) if edit.id == name), None)
     if made is None or made.commit is None:
         return None
     if value.get("settled") is not True:
-        committed(ledger, made.id, str(value.get("mark", "")))
+        committed(change_set, made.id, str(value.get("mark", "")))
     return None if made.undone else made.commit
 
 
-def _write(ledger: ChangeSet, edit_id: str, mark: str, *, settled: bool) -> None:
+def _write(change_set: ChangeSet, edit_id: str, mark: str, *, settled: bool) -> None:
     value = {"edit": edit_id, "mark": mark, "settled": settled}
-    jsonl.write_document(ledger.folder / _COMMITTING_FILE, value, version=COMMITTING_VERSION)
+    jsonl.write_document(change_set.folder / _COMMITTING_FILE, value, version=COMMITTING_VERSION)

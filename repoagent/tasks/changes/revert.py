@@ -21,32 +21,32 @@ Write = Callable[[Sequence[FileChange]], None]
 Left = Mapping[str, Lines]
 
 
-def put_back(ledger: ChangeSet, paths: Sequence[str], write: Write) -> Left:
+def put_back(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Left:
     """Take the run's changes of `paths` back; what else was done to the files stays. The files that are left as they
     are, for somebody has changed the same lines, and which lines of them.
 
     Raises what `write` raises; nothing is changed then.
     """
-    ledger.vanished()  # a kill came between the files and the ledger
+    change_set.vanished()  # a kill came between the files and the ledger
     back: dict[str, FileChange] = {}
     left: dict[str, Lines] = {}
-    for change in _about(ledger, paths):
-        found = reverse(ledger, change)
+    for change in _about(change_set, paths):
+        found = reverse(change_set, change)
         if isinstance(found, Conflict):
             left[change.name] = found.version or found.lines
         else:
             back[change.name] = found
     write([change for change in back.values() if not _is_there(change)])
-    ledger.drop(back)
+    change_set.drop(back)
     return left
 
 
-def put_back_whole(ledger: ChangeSet, paths: Sequence[str], write: Write) -> tuple[Path, ...]:
+def put_back_whole(change_set: ChangeSet, paths: Sequence[str], write: Write) -> tuple[Path, ...]:
     """Make files what they were before the run, with nothing of what was done to them since. What they hold is copied
     before; the copies. Raises what `write` raises; no file is changed then."""
-    wanted = list(_about(ledger, paths))
-    back = [one for change in wanted for one in _whole(ledger, change)]
-    folder = _free(ledger.folder / "backup")
+    wanted = list(_about(change_set, paths))
+    back = [one for change in wanted for one in _whole(change_set, change)]
+    folder = _free(change_set.folder / "backup")
     copies = []
     for change in back:
         if change.path is None and change.old_path is not None and change.before is not None:
@@ -56,20 +56,20 @@ def put_back_whole(ledger: ChangeSet, paths: Sequence[str], write: Write) -> tup
     for path, data in copies:
         write_whole(folder / path, data)
     write([change for change in back if not _is_there(change)])
-    ledger.drop([change.name for change in wanted])
+    change_set.drop([change.name for change in wanted])
     return tuple(folder / path for path, _ in copies)
 
 
-def reverse(ledger: ChangeSet, change: FileChange) -> FileChange | Conflict:
+def reverse(change_set: ChangeSet, change: FileChange) -> FileChange | Conflict:
     """The change that takes `change` back, from what its file holds now. A Conflict where somebody has changed the
     same lines since."""
-    top = ledger.worktree.top
-    if change.name in ledger.mixed:
-        return Conflict(ledger.mixed[change.name])
+    top = change_set.worktree.top
+    if change.name in change_set.mixed:
+        return Conflict(change_set.mixed[change.name])
     if change.is_rename and look(top, change.old_path or "") is not None:
         return Conflict()
     now = look(top, change.name)
-    before = without(ledger.worktree, change, now)
+    before = without(change_set.worktree, change, now)
     return before if isinstance(before, Conflict) else _change(change.path, now, change.old_path, before)
 
 
@@ -78,15 +78,15 @@ def said_of(left: Left) -> str:
     return ", ".join(path + (f" ({say_lines(lines)})" if lines else "") for path, lines in left.items())
 
 
-def _about(ledger: ChangeSet, paths: Sequence[str]) -> Iterator[FileChange]:
-    for change in (*ledger.changes, *ledger.candidates):
+def _about(change_set: ChangeSet, paths: Sequence[str]) -> Iterator[FileChange]:
+    for change in (*change_set.changes, *change_set.candidates):
         if {change.path, change.old_path} & set(paths):
             yield change
 
 
-def _whole(ledger: ChangeSet, change: FileChange) -> Iterator[FileChange]:
+def _whole(change_set: ChangeSet, change: FileChange) -> Iterator[FileChange]:
     for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
-        now = look(ledger.worktree.top, path)
+        now = look(change_set.worktree.top, path)
         yield _change(path, now, path, before_of(change) if path == change.old_path else None)
 
 
@@ -113,7 +113,7 @@ def _free(folder: Path) -> Path:
 
 
 def change_tools(
-    ledger: ChangeSet, write: Callable[[Sequence[FileChange]], None], withdraw: Callable[[str], str]
+    change_set: ChangeSet, write: Callable[[Sequence[FileChange]], None], withdraw: Callable[[str], str]
 ) -> tuple[Tool, ...]:
     """`keep` and `restore`. `write` writes changes to the work tree, all of them or none; `withdraw` drops what is kept
     of a refused edit where a path means that, and says so."""
@@ -121,14 +121,14 @@ def change_tools(
     def keep(action: Action) -> Observation:
         path = _path(action)
         if any(
-            path in (change.path, change.old_path) for change in ledger.changes
+            path in (change.path, change.old_path) for change in change_set.changes
         ):  # before a kill, or twice
             return Observation("keep", f"{path} is a part of your change.")
         below = [
-            one.name for one in ledger.candidates if path and one.name.startswith(path.rstrip("/") + "/")
+            one.name for one in change_set.candidates if path and one.name.startswith(path.rstrip("/") + "/")
         ]
-        if not ledger.keep([path, *below]):
-            known = ", ".join(change.name for change in ledger.candidates)
+        if not change_set.keep([path, *below]):
+            known = ", ".join(change.name for change in change_set.candidates)
             return Observation(
                 "keep", f"{path} is none of the files to keep" + (f": {known}" if known else "."), ok=False
             )
@@ -139,10 +139,10 @@ def change_tools(
         path = _path(action)
         if said := withdraw(path):
             return Observation("restore", said)
-        if ledger.of(path) is None:
+        if change_set.of(path) is None:
             return Observation("restore", f"You have not changed {path}.", ok=False)
         try:
-            left = put_back(ledger, [path], write)
+            left = put_back(change_set, [path], write)
         except Moved:
             return Observation("restore", f"{path} is being saved by somebody else: try again.", ok=False)
         except RepoagentError as error:

@@ -47,7 +47,7 @@ class Guard:
     """ask: the person. write: writes changes to the work tree. agreed: is told the paths to which the person said yes.
     sensitive: what acts on opening may be written unasked."""
 
-    ledger: ChangeSet
+    change_set: ChangeSet
     say: Callable[[str], None]
     ask: Callable[[Asked], Verdict]
     write: Callable[[Sequence[FileChange]], None]
@@ -64,12 +64,12 @@ class Guard:
         last = [change for change in done if change.path is None]
         if not last:
             return ""
-        every = (*self.ledger.changes, *self.ledger.candidates)
+        every = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in every if change.before is None}
         gone = [change for change in every if change.path is None and change.before not in moved]
         open_ = [change.name for change in gone if change.name not in self._allowed]
         last = [change for change in last if change.name in open_]
-        if not last or not is_mass(len(open_), count_tracked(self.ledger.worktree)):
+        if not last or not is_mass(len(open_), count_tracked(self.change_set.worktree)):
             return ""
         why = f"{len(open_)} files were deleted by commands: {names_of(list(map(named, open_)))}"
         return self._decided(Asked("delete", "\n".join(map(named, open_)), why=why), open_, last)
@@ -127,17 +127,17 @@ class Guard:
             for one in changes
         ]
         self.write(back)
-        own = {path for one in self.ledger.changes for path in (one.path, one.old_path)}
-        self.ledger.wrote([one for one in back if one.name in own])
-        self.ledger.found([one for one in back if one.name not in own])
+        own = {path for one in self.change_set.changes for path in (one.path, one.old_path)}
+        self.change_set.wrote([one for one in back if one.name in own])
+        self.change_set.found([one for one in back if one.name not in own])
 
     def _set_aside(self, path: str) -> Path:
         """Move it into the run's folder, for nobody knows what it held before."""
         number = 1
-        while (folder := self.ledger.folder / f"aside-{number}").exists():
+        while (folder := self.change_set.folder / f"aside-{number}").exists():
             number += 1
         folder.mkdir(parents=True)
-        return (self.ledger.worktree.top / path).rename(folder / Path(path).name)
+        return (self.change_set.worktree.top / path).rename(folder / Path(path).name)
 
 
 KEPT = "its bytes before are kept in the run's folder until the run is deleted"
@@ -147,7 +147,7 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 def watch(
     worktree: WorkTree,
-    ledger: ChangeSet,
+    change_set: ChangeSet,
     say: Callable[[str], None],
     audit: Audit = lambda _: None,
     guard: Guard | None = None,
@@ -165,27 +165,27 @@ def watch(
 
     def before(background: bool = False) -> Callable[[], str]:
         nonlocal last
-        was, last = last, look_around(worktree, ledger, last.seen if last else {})
+        was, last = last, look_around(worktree, change_set, last.seen if last else {})
         first = last
         if was is None:
             look_at_usual(first.repositories, tell=False)
         others_did: Sequence[FileChange] = ()
         meanwhile = ""
         if background and was:
-            others_did, meanwhile = _meanwhile(worktree, ledger, was, first, say, audit=audit)
-        keep_look(ledger, first.seen)
+            others_did, meanwhile = _meanwhile(worktree, change_set, was, first, say, audit=audit)
+        keep_look(change_set, first.seen)
         inside = look_inside(worktree, submodules)
 
         def after() -> str:
             nonlocal last
-            last = look_around(worktree, ledger, first.seen)
+            last = look_around(worktree, change_set, first.seen)
             acting = look_at_usual(last.repositories)
             others = told(inside, look_inside(worktree, submodules))
             audit([written(path) for _, paths in others for path in paths])
-            done, changed = _after(worktree, ledger, first, last, say, audit=audit)
+            done, changed = _after(worktree, change_set, first, last, say, audit=audit)
             guarded = guard.after([*others_did, *done], acting) if guard is not None else ""
             last = replace(
-                look_around(worktree, ledger, last.seen) if guarded else last, entries=entries(ledger)
+                look_around(worktree, change_set, last.seen) if guarded else last, entries=entries(change_set)
             )
             return "\n".join(filter(None, [meanwhile, changed, *in_submodules(others, say), guarded]))
 
@@ -195,7 +195,13 @@ def watch(
 
 
 def _after(
-    worktree: WorkTree, ledger: ChangeSet, was: Look, now: Look, say: Callable[[str], None], *, audit: Audit
+    worktree: WorkTree,
+    change_set: ChangeSet,
+    was: Look,
+    now: Look,
+    say: Callable[[str], None],
+    *,
+    audit: Audit,
 ) -> tuple[Sequence[FileChange], str]:
     changes: list[FileChange] = []
     candidates: list[FileChange] = []
@@ -209,36 +215,42 @@ def _after(
                 too_large = "is too large to be followed: it is not in the commit"
                 say(f"{named(path)} was changed by the command, and {too_large}")
             continue
-        own = ledger.of(path) is not None
-        (changes if tracked or (own and path not in _candidates(ledger)) else candidates).append(
+        own = change_set.of(path) is not None
+        (changes if tracked or (own and path not in _candidates(change_set)) else candidates).append(
             change_of(path, old, new)
         )
         if before is not None and old is not None and not own:
             what = "holds your uncommitted work" if tracked else "git does not know"
             say(f"{named(path)}, which {what}, was changed by the command; {KEPT}")
     if changes:
-        ledger.wrote(changes)
+        change_set.wrote(changes)
     if candidates:
-        ledger.found(candidates)
+        change_set.found(candidates)
     kind = worktree.object_format
     audit([written(change.name, change, kind) for change in (*changes, *candidates)] + [*map(written, large)])
-    forget_look(ledger)
-    was_there = {change.name: change.before is not None for change in ledger.candidates}
+    forget_look(change_set)
+    was_there = {change.name: change.before is not None for change in change_set.candidates}
     return (*changes, *candidates), "\n".join(sentences(changes, candidates, large, was_there))
 
 
 def _meanwhile(
-    worktree: WorkTree, ledger: ChangeSet, was: Look, now: Look, say: Callable[[str], None], *, audit: Audit
+    worktree: WorkTree,
+    change_set: ChangeSet,
+    was: Look,
+    now: Look,
+    say: Callable[[str], None],
+    *,
+    audit: Audit,
 ) -> tuple[Sequence[FileChange], str]:
     """What has changed since the last look, while a command ran in the background: by it or by the person, but not by
     what the run itself has written. It is a candidate then; of a file that the run has changed it is only said."""
     touched = {
         path
-        for change in was.entries ^ entries(ledger)
+        for change in was.entries ^ entries(change_set)
         for path in (change.path, change.old_path)
         if path is not None
     }
-    own = {path: change for change in ledger.changes for path in (change.path, change.old_path) if path}
+    own = {path: change for change in change_set.changes for path in (change.path, change.old_path) if path}
     found, again = [], []
     for path, old, new in differences(worktree, was, now):
         if not now.seen.get(path, UNSEEN).followed or not was.seen.get(path, UNSEEN).followed:
@@ -249,7 +261,7 @@ def _meanwhile(
             again.append(path)
     if not found and not again:
         return (), ""
-    ledger.found(found)
+    change_set.found(found)
     kind = worktree.object_format
     events = [written(change.name, change, kind) for change in found] + [*map(written, again)]
     audit([{**event, "by": "background"} for event in events])
@@ -278,5 +290,5 @@ def _is_left_by(change: FileChange, path: str, now: Content | None) -> bool:
     return (None if now is None else now.data) == after
 
 
-def _candidates(ledger: ChangeSet) -> set[str]:
-    return {change.name for change in ledger.candidates}
+def _candidates(change_set: ChangeSet) -> set[str]:
+    return {change.name for change in change_set.candidates}

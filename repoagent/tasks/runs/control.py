@@ -52,8 +52,8 @@ def message(run: Run, text: str) -> Path:
         )
     _listening(run, "TEXT")
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S-%f}-{os.urandom(2).hex()}{ENDING}"
-    write_whole(run.home.inbox / name, data)
-    return run.home.inbox / name
+    write_whole(run.run_dir.inbox / name, data)
+    return run.run_dir.inbox / name
 
 
 def stop(run: Run) -> list[Run]:
@@ -61,7 +61,7 @@ def stop(run: Run) -> list[Run]:
     _listening(run)
     asked = [run, *_living_below(run)]
     for each in asked:
-        inbox.ask(each.home.stop)
+        inbox.ask(each.run_dir.stop)
     return asked
 
 
@@ -69,11 +69,11 @@ def pause(run: Run) -> list[Run]:
     """Ask a run and all that it has delegated to stand still; these. Raises NotAlive, NothingDone when it was asked
     already, Refused."""
     _listening(run)
-    if inbox.is_there(run.home.pause):
+    if inbox.is_there(run.run_dir.pause):
         raise NothingDone(f"{run.name} was asked to pause already")
     asked = [run, *_living_below(run)]
     for each in asked:
-        inbox.ask(each.home.pause)
+        inbox.ask(each.run_dir.pause)
     return asked
 
 
@@ -82,12 +82,12 @@ def resume(run: Run) -> list[Run]:
     paused, or paused together with the run that delegated it, Refused."""
     _listening(run)
     parent = run.record.parent
-    if parent and inbox.is_there(RunDirectory(run.home.layout, parent).pause):
+    if parent and inbox.is_there(RunDirectory(run.run_dir.layout, parent).pause):
         raise NothingDone(f"{run.name} is paused because {parent} is: `repoagent runs resume {parent}`")
     below = _living_below(run)
-    if not inbox.clear(run.home.pause):
+    if not inbox.clear(run.run_dir.pause):
         raise NothingDone(f"{run.name} is not paused")
-    return [run, *(each for each in below if inbox.clear(each.home.pause))]
+    return [run, *(each for each in below if inbox.clear(each.run_dir.pause))]
 
 
 def end_now(run: Run) -> list[Run]:
@@ -146,7 +146,7 @@ def _listening(run: Run, words: str = "") -> None:
 
 def _living_below(run: Run) -> list[Run]:
     """The live runs that it has delegated, and those that they have."""
-    everything = runs(run.home.layout)
+    everything = runs(run.run_dir.layout)
     found, waiting, seen = [], [run], {run.name}
     while waiting:
         for child in children(waiting.pop(), everything):
@@ -167,30 +167,30 @@ def delete(run: Run) -> bool:
 
     Raises Busy when the run is alive, Refused where it can't be removed.
     """
-    home = run.home
+    run_dir = run.run_dir
     put_away = False
     with ExitStack() as held:
-        if home.folder.is_dir() and not home.folder.is_symlink():
+        if run_dir.folder.is_dir() and not run_dir.folder.is_symlink():
             try:
-                held.enter_context(locked(home.lock, timeout=0.5, what=f"the run {run.name}"))
+                held.enter_context(locked(run_dir.lock, timeout=0.5, what=f"the run {run.name}"))
             except Busy as error:
                 raise Busy(
                     f"{run.name} is alive: `repoagent runs stop {run.name}` first, then delete it"
                 ) from error
         if is_reserved(run.name):
-            place = named(home.layout, run.name)
+            place = named(run_dir.layout, run.name)
             data = read_regular(place.path)
             if data is not None:
-                change(home.layout, place, data, None, "delete")
+                change(run_dir.layout, place, data, None, "delete")
                 put_away = True
-        _remove(home)
+        _remove(run_dir)
     return put_away
 
 
-def sweep_away(home: RunDirectory) -> None:
+def sweep_away(run_dir: RunDirectory) -> None:
     """What a run whose home was removed under it has written there since: without its lock it is no home."""
-    if home.folder.is_dir() and not os.path.lexists(home.lock):
-        _remove(home)
+    if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
+        _remove(run_dir)
 
 
 def bring_back(layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr) -> RunDirectory:
@@ -203,20 +203,20 @@ def bring_back(layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to
     return RunDirectory(layout, place.name)
 
 
-def _remove(home: RunDirectory) -> None:
+def _remove(run_dir: RunDirectory) -> None:
     """Take the folder out of sight at once, then what is in it away; what a kill leaves of that goes the next time."""
     try:
-        with open_folder(home.layout.runs) as parent:
+        with open_folder(run_dir.layout.runs) as parent:
             aside = f"{GONE}{os.urandom(6).hex()}"
             try:
-                os.rename(home.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
+                os.rename(run_dir.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
             except FileNotFoundError:
                 return
             with os.scandir(parent) as found:
                 gone = [entry.name for entry in found if entry.name.startswith(GONE)]
         for name in gone:
-            shutil.rmtree(home.layout.runs / name)
+            shutil.rmtree(run_dir.layout.runs / name)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise failed("remove", home.folder, error) from error
+        raise failed("remove", run_dir.folder, error) from error

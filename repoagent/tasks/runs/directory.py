@@ -98,18 +98,18 @@ def home_of(layout: Layout, name: str) -> RunDirectory:
     program's own and not there; Refused where another run's differs in case only.
     """
     name = checked(name)
-    home = RunDirectory(layout, name)
+    run_dir = RunDirectory(layout, name)
     if name.casefold().startswith(_OF_OTHERS):
         refuse_reserved(name)
-    if home.folder.is_dir() or home.conversation.is_file():
-        return home
+    if run_dir.folder.is_dir() or run_dir.conversation.is_file():
+        return run_dir
     refuse_reserved(name)
     for other in names_of_folders(layout):
         if unicodedata.normalize("NFC", other).casefold() == name.casefold() and other != name:
             raise Refused(
                 f"there is a run {other!r}, which differs from {name!r} in case only: choose another name"
             )
-    return home
+    return run_dir
 
 
 def goes_on(name: str, kind: str) -> str:
@@ -136,17 +136,17 @@ def names_of_folders(layout: Layout) -> list[str]:
         return []
 
 
-def refuse_foreign(home: RunDirectory) -> None:
+def refuse_foreign(run_dir: RunDirectory) -> None:
     """Raise Refused where git tracks the conversation of the run, or anything in its folder. One call of git, where
     there is such a run at all."""
-    if not any(os.path.lexists(path) for path in (home.folder, home.conversation)):
+    if not any(os.path.lexists(path) for path in (run_dir.folder, run_dir.conversation)):
         return
-    root = home.layout.root
-    places = [_plain(str(path.relative_to(root.parent))) for path in (home.folder, home.conversation)]
-    for path in _tracked(home.layout):
+    root = run_dir.layout.root
+    places = [_plain(str(path.relative_to(root.parent))) for path in (run_dir.folder, run_dir.conversation)]
+    for path in _tracked(run_dir.layout):
         if any(_covers(path, place) or _covers(place, path) for place in places):
             raise Refused(
-                f"the run {home.name} came with the repository ({path} is tracked by git), so nobody knows who said "
+                f"the run {run_dir.name} came with the repository ({path} is tracked by git), so nobody knows who said "
                 "what is in it: begin one of your own; if it is your own, take its files out of git first "
                 "(`git rm -r --cached`)"
             )

@@ -41,54 +41,54 @@ class Message(str):
         return self
 
 
-def unread(home: RunDirectory) -> int:
+def unread(run_dir: RunDirectory) -> int:
     """How many messages the run has not seen."""
     try:
-        return len(_names(home.inbox))
+        return len(_names(run_dir.inbox))
     except Refused:  # no inbox at all; who takes from it says why
         return 0
 
 
-def take(home: RunDirectory, warn: Warn) -> list[Message]:
+def take(run_dir: RunDirectory, warn: Warn) -> list[Message]:
     """The messages in the inbox, oldest name first, at most AT_ONCE. What is none (a link, a pipe, a file of more than
     LARGEST bytes) is set aside, and `warn` is told. Raises Refused where the inbox itself is none, or can't be
     written to."""
     found: list[Message] = []
-    for name in _names(home.inbox):
+    for name in _names(run_dir.inbox):
         if len(found) == AT_ONCE:
             break
-        text = _text(home.inbox / name, warn)
+        text = _text(run_dir.inbox / name, warn)
         if text is not None:
-            _move(home.inbox, home.taken, name)
+            _move(run_dir.inbox, run_dir.taken, name)
             if text.strip():
                 found.append(Message(text, name))
     return found
 
 
-def confirm(home: RunDirectory) -> None:
+def confirm(run_dir: RunDirectory) -> None:
     """What was handed out is in the conversation: its files go."""
-    for name in _names(home.taken):
+    for name in _names(run_dir.taken):
         try:
-            with open_folder(home.taken) as opened:
+            with open_folder(run_dir.taken) as opened:
                 os.unlink(name, dir_fd=opened)
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise failed("remove", home.taken / name, error) from error
+            raise failed("remove", run_dir.taken / name, error) from error
 
 
-def put_back(home: RunDirectory) -> None:
+def put_back(run_dir: RunDirectory) -> None:
     """After a kill: what was handed out goes back to the inbox, unless the conversation names it."""
-    names = _names(home.taken)
+    names = _names(run_dir.taken)
     if not names:
         return
-    conversation = read(home.conversation)
+    conversation = read(run_dir.conversation)
     turns = () if conversation is None else conversation.turns
     told = {name for turn in turns if turn.role == "user" for name in turn.meta.get("message", "").split("/")}
     for name in names:
         if name not in told:
-            _move(home.taken, home.inbox, name)
-    confirm(home)
+            _move(run_dir.taken, run_dir.inbox, name)
+    confirm(run_dir)
 
 
 def _names(path: Path) -> list[str]:

@@ -50,7 +50,7 @@ class Run:
     begun: seconds since the epoch, of its present or last process.
     """
 
-    home: RunDirectory
+    run_dir: RunDirectory
     record: Record
     state: str
     begun: float = 0.0
@@ -58,12 +58,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        return self.home.name
+        return self.run_dir.name
 
     @property
     def short(self) -> str:
         """What is enough to name it, unless another one begins so."""
-        return short(self.home.name)
+        return short(self.run_dir.name)
 
     @property
     def alive(self) -> bool:
@@ -100,26 +100,26 @@ def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     return sorted(found, key=lambda run: (run.begun, run.name), reverse=True)
 
 
-def _stillborn(home: RunDirectory, *, keep: bool) -> bool:
+def _stillborn(run_dir: RunDirectory, *, keep: bool) -> bool:
     """Whether there is nothing in the folder yet, or a kill came before there was: no run. One that is not new goes,
     unless it is to be kept."""
     try:
-        with open_folder(home.folder) as opened, os.scandir(opened) as found:
+        with open_folder(run_dir.folder) as opened, os.scandir(opened) as found:
             names, age = [entry.name for entry in found], time.time() - os.fstat(opened).st_mtime
     except (OSError, Refused):
         return False
     if not all(is_temporary(name) for name in names):
         return False
     if age > _YOUNG and not keep:
-        sweep(home.folder)
+        sweep(run_dir.folder)
         with suppress(OSError):  # somebody has begun in it after all
-            home.folder.rmdir()
+            run_dir.folder.rmdir()
     return True
 
 
 def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:
     """The same run as it is now."""
-    return _run(run.home, warn) if run.home.folder.is_dir() else _alone(run.home)
+    return _run(run.run_dir, warn) if run.run_dir.folder.is_dir() else _alone(run.run_dir)
 
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
@@ -181,47 +181,49 @@ def tree(found: Sequence[Run]) -> list[tuple[int, Run]]:
     return list(placed.values())
 
 
-def _run(home: RunDirectory, warn: Warn | None) -> Run:
+def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
     try:
-        data = _bytes(home)
+        data = _bytes(run_dir)
     except Refused as error:
-        return _unreadable(home, str(error))
+        return _unreadable(run_dir, str(error))
     if data is None:
-        parent, kind = _ordered(home)
-        young = parent and time.time() - _changed(home) < _YOUNG
-        if young or held_by(home.lock) is not None:  # it begins just now
-            return Run(home, Record(name=home.name, kind=kind, parent=parent), RUNNING, _changed(home))
-        aside = any(home.folder.glob(f"{home.record.name}.broken-*"))
+        parent, kind = _ordered(run_dir)
+        young = parent and time.time() - _changed(run_dir) < _YOUNG
+        if young or held_by(run_dir.lock) is not None:  # it begins just now
+            return Run(
+                run_dir, Record(name=run_dir.name, kind=kind, parent=parent), RUNNING, _changed(run_dir)
+            )
+        aside = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
         return _unreadable(
-            home, "its run.json was broken, and is set aside" if aside else "it has no run.json", parent
+            run_dir, "its run.json was broken, and is set aside" if aside else "it has no run.json", parent
         )
     value = jsonl.parse(data)
     if value is None:
         if warn is None:
-            return _unreadable(home, "its run.json is broken")
-        jsonl.put_aside(home.record, "is broken or not repoagent's own", warn)
-        return _unreadable(home, "its run.json was broken, and is set aside")
+            return _unreadable(run_dir, "its run.json is broken")
+        jsonl.put_aside(run_dir.record, "is broken or not repoagent's own", warn)
+        return _unreadable(run_dir, "its run.json was broken, and is set aside")
     if value["version"] > VERSION:
-        return _unreadable(home, f"its run.json has format version {value['version']}: update repoagent")
-    record = replace(from_dict(value), name=home.name)
-    begun = moment(record.begun) or moment(record.started) or _changed(home)
-    return Run(home, record, _state(home, record), begun)
+        return _unreadable(run_dir, f"its run.json has format version {value['version']}: update repoagent")
+    record = replace(from_dict(value), name=run_dir.name)
+    begun = moment(record.begun) or moment(record.started) or _changed(run_dir)
+    return Run(run_dir, record, _state(run_dir, record), begun)
 
 
-def _state(home: RunDirectory, record: Record) -> str:
+def _state(run_dir: RunDirectory, record: Record) -> str:
     if record.ended and record.state in ENDS:
         return record.state
-    if held_by(home.lock) is not None:
-        waits = record.doing.startswith(("delegate ", "wait ")) and inbox.is_there(home.pause)
+    if held_by(run_dir.lock) is not None:
+        waits = record.doing.startswith(("delegate ", "wait ")) and inbox.is_there(run_dir.pause)
         return PAUSED if record.state == PAUSED or waits else RUNNING
     same = record.boot == live.boot() if record.boot and live.boot() else False
     return KILLED if same or record.host == live.host() else ELSEWHERE
 
 
-def _bytes(home: RunDirectory) -> bytes | None:
+def _bytes(run_dir: RunDirectory) -> bytes | None:
     """What stands in run.json; the folder is known to be a real one. Raises Refused for what is no such file."""
     try:
-        descriptor = os.open(home.record, _SAFE)
+        descriptor = os.open(run_dir.record, _SAFE)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -235,25 +237,25 @@ def _bytes(home: RunDirectory) -> bytes | None:
         os.close(descriptor)
 
 
-def _ordered(home: RunDirectory) -> tuple[str, str]:
+def _ordered(run_dir: RunDirectory) -> tuple[str, str]:
     """The parent and the kind of a run whose record is not there yet; of a child its order says them."""
     try:
-        order = jsonl.parse(read_regular(home.folder / "child.json", most=MOST) or b"")
+        order = jsonl.parse(read_regular(run_dir.folder / "child.json", most=MOST) or b"")
     except Refused:
         order = None
     parent, kind = (str((order or {}).get(key) or "") for key in ("parent", "kind"))
-    return parent, kind or _kind(home.name)
+    return parent, kind or _kind(run_dir.name)
 
 
-def _unreadable(home: RunDirectory, problem: str, parent: str = "") -> Run:
-    record = Record(name=home.name, kind=_kind(home.name), parent=parent)
-    return Run(home, record, UNREADABLE, _from_name(home.name) or _changed(home), problem)
+def _unreadable(run_dir: RunDirectory, problem: str, parent: str = "") -> Run:
+    record = Record(name=run_dir.name, kind=_kind(run_dir.name), parent=parent)
+    return Run(run_dir, record, UNREADABLE, _from_name(run_dir.name) or _changed(run_dir), problem)
 
 
-def _alone(home: RunDirectory) -> Run:
+def _alone(run_dir: RunDirectory) -> Run:
     """A run of which only the conversation is here."""
-    record = Record(name=home.name, kind=_kind(home.name), prompt=_first_words(home))
-    return Run(home, record, ALONE, _from_name(home.name) or _changed(home))
+    record = Record(name=run_dir.name, kind=_kind(run_dir.name), prompt=_first_words(run_dir))
+    return Run(run_dir, record, ALONE, _from_name(run_dir.name) or _changed(run_dir))
 
 
 def _kind(name: str) -> str:
@@ -269,10 +271,10 @@ def _from_name(name: str) -> float:
         return 0.0
 
 
-def _first_words(home: RunDirectory) -> str:
+def _first_words(run_dir: RunDirectory) -> str:
     try:
-        with open_folder(home.conversation.parent) as parent:
-            descriptor = os.open(home.conversation.name, _SAFE, dir_fd=parent)
+        with open_folder(run_dir.conversation.parent) as parent:
+            descriptor = os.open(run_dir.conversation.name, _SAFE, dir_fd=parent)
     except (OSError, Refused):  # gone by now, or a link: its name is listed all the same
         return ""
     try:
@@ -283,8 +285,8 @@ def _first_words(home: RunDirectory) -> str:
     return first_line(said.partition("\n")[2].partition("\n## [")[0]) if mark else ""
 
 
-def _changed(home: RunDirectory) -> float:
-    for path in (home.folder, home.conversation):
+def _changed(run_dir: RunDirectory) -> float:
+    for path in (run_dir.folder, run_dir.conversation):
         try:
             return path.lstat().st_mtime
         except OSError:

@@ -131,18 +131,18 @@ class Stopped(RepoagentError):
 class Live:
     """A run at work. To be used from one thread; `living` makes it."""
 
-    def __init__(self, home: RunDirectory, about: About, earlier: Record | None, warn: Warn) -> None:
-        self.home = home
+    def __init__(self, run_dir: RunDirectory, about: About, earlier: Record | None, warn: Warn) -> None:
+        self.run_dir = run_dir
         self.paused = 0.0  # seconds it has stood still so far; they count for no limit on time
         self._warn = warn
         self._written: deque[float] = deque(maxlen=_WRITES)
         self._stale = False
-        self._lock = _identity(home)
-        self._asked = (home, RunDirectory(home.layout, about.parent)) if about.parent else (home,)
+        self._lock = _identity(run_dir)
+        self._asked = (run_dir, RunDirectory(run_dir.layout, about.parent)) if about.parent else (run_dir,)
         self._earlier = earlier or Record()
         self._record = replace(
             self._earlier,
-            name=home.name, kind=about.kind, parent=about.parent,
+            name=run_dir.name, kind=about.kind, parent=about.parent,
             prompt=first_line(mask(about.prompt)) or self._earlier.prompt,
             model=about.model, mode=about.mode, limits=dict(about.limits), said=dict(about.said),
             worktree=about.worktree, branch=about.branch,
@@ -160,7 +160,7 @@ class Live:
     def lost(self) -> bool:
         """Whether its home was removed, or moved away, under it: somebody else may be this run by now. From then on
         nothing is written there."""
-        return _identity(self.home) != self._lock
+        return _identity(self.run_dir) != self._lock
 
     def turn(self, *, turns: int, doing: str, usage: Usage, cost: float | None) -> None:
         """How far it is: `doing` in a few words, what comes next. `turns`, `usage` and `cost` (US dollars, None where a
@@ -199,14 +199,14 @@ class Live:
         conversation (their turns name them: see inbox.py). Stands still while somebody has it paused; a message alone
         does not end that. Raises Stopped when somebody wants it to stop, in a pause too.
         """
-        inbox.confirm(self.home)
+        inbox.confirm(self.run_dir)
         self._freshen()
         began = time.monotonic()
         while True:
             if any(inbox.is_there(each.stop) for each in self._asked):
                 raise Stopped(
-                    f"the run {self.home.name} was asked to stop, and did: "
-                    f"`{goes_on(self.home.name, self._record.kind)}` goes on with it",
+                    f"the run {self.run_dir.name} was asked to stop, and did: "
+                    f"`{goes_on(self.run_dir.name, self._record.kind)}` goes on with it",
                     "somebody asked it to stop",
                 )
             if not any(inbox.is_there(each.pause) for each in self._asked):
@@ -217,7 +217,7 @@ class Live:
             self.paused, began = self.paused + time.monotonic() - began, time.monotonic()
         if self._record.state == PAUSED:
             self._becomes(RUNNING)
-        return inbox.take(self.home, self._warn)
+        return inbox.take(self.run_dir, self._warn)
 
     def ended(
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
@@ -229,7 +229,7 @@ class Live:
             return
         if state not in ENDS:
             raise ValueError(f"{state!r} is no way to end: {', '.join(ENDS)}")
-        inbox.confirm(self.home)
+        inbox.confirm(self.run_dir)
         self._end(state, text, commits, ENDS[state] if exit_code is None else exit_code)
 
     def committed(self, commits: Sequence[str]) -> None:
@@ -246,12 +246,12 @@ class Live:
             if not self._record.ended:
                 self._end(state, text, (), code)
         except RepoagentError as why:
-            self._warn(f"how the run {self.home.name} ended could not be written down: {why}")
+            self._warn(f"how the run {self.run_dir.name} ended could not be written down: {why}")
 
     def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
         if self.lost:
             return
-        for request in (self.home.stop, self.home.pause):
+        for request in (self.run_dir.stop, self.run_dir.pause):
             inbox.clear(request)
         found = (*self._earlier.commits, *self._record.commits, *commits)
         self._record = replace(
@@ -273,13 +273,13 @@ class Live:
         if self.lost:
             return
         data = jsonl.dumps({"version": VERSION, **to_dict(self._record)}, indent=1) + b"\n"
-        write_whole(self.home.record, data, settled=not self._written or self._record.ended != "")
+        write_whole(self.run_dir.record, data, settled=not self._written or self._record.ended != "")
         self._written.append(time.monotonic())
         self._stale = False
 
 
 @contextmanager
-def living(home: RunDirectory, about: About, *, warn: Warn = to_stderr) -> Iterator[Live]:
+def living(run_dir: RunDirectory, about: About, *, warn: Warn = to_stderr) -> Iterator[Live]:
     """Be the run `home` for the block: nobody else can, and all see that it is alive. Its folder is made.
 
     A run that is there goes on: it keeps what it used before, and gets what it was told and has not seen. What ends the
@@ -288,18 +288,21 @@ def living(home: RunDirectory, about: About, *, warn: Warn = to_stderr) -> Itera
 
     Raises Busy when another process is at it, and says which; Refused, Newer (run.json is of a newer repoagent).
     """
-    ensure(home.layout)
+    ensure(run_dir.layout)
     with ExitStack() as held:
-        _lock(held, home)
-        earlier = jsonl.read_document(home.record, version=VERSION, warn=warn)
-        place = home.layout
-        for kept in (*home.folders, place.root, place.conversations, place.sent):
+        _lock(held, run_dir)
+        earlier = jsonl.read_document(run_dir.record, version=VERSION, warn=warn)
+        place = run_dir.layout
+        for kept in (*run_dir.folders, place.root, place.conversations, place.sent):
             sweep(kept)
-        for request in (home.stop, home.pause):  # of a process that was killed before it could heed them
+        for request in (
+            run_dir.stop,
+            run_dir.pause,
+        ):  # of a process that was killed before it could heed them
             inbox.clear(request)
-        with open_folder(home.inbox, create=True):
-            inbox.put_back(home)
-        live = Live(home, about, None if earlier is None else from_dict(earlier), warn)
+        with open_folder(run_dir.inbox, create=True):
+            inbox.put_back(run_dir)
+        live = Live(run_dir, about, None if earlier is None else from_dict(earlier), warn)
         try:
             yield live
         except BaseException as error:
@@ -308,23 +311,23 @@ def living(home: RunDirectory, about: About, *, warn: Warn = to_stderr) -> Itera
         live.ended("failed", "it ended without saying how")
 
 
-def _identity(home: RunDirectory) -> tuple[int, int] | None:
+def _identity(run_dir: RunDirectory) -> tuple[int, int] | None:
     """Which file its lock is; None where there is none."""
     try:
-        status = home.lock.lstat()
+        status = run_dir.lock.lstat()
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
-def _lock(held: ExitStack, home: RunDirectory) -> None:
+def _lock(held: ExitStack, run_dir: RunDirectory) -> None:
     try:
-        held.enter_context(locked(home.lock, timeout=_WAIT, what=f"the run {home.name}"))
+        held.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"))
     except Busy as error:
-        who = held_by(home.lock)
+        who = held_by(run_dir.lock)
         raise Busy(
-            f"the run {home.name} is at work in {who}: wait for it (`repoagent runs wait {home.name}`), "
-            f"tell it what you want (`repoagent runs message {home.name} TEXT`) or stop it"
+            f"the run {run_dir.name} is at work in {who}: wait for it (`repoagent runs wait {run_dir.name}`), "
+            f"tell it what you want (`repoagent runs message {run_dir.name} TEXT`) or stop it"
             if who
             else str(error)
         ) from error

@@ -176,7 +176,7 @@ class SubagentSpec:
     confine: bool = True
 
 
-def write_order(home: RunDirectory, order: SubagentSpec) -> None:
+def write_order(run_dir: RunDirectory, order: SubagentSpec) -> None:
     """Keep it in the child's home, which is made."""
     budget = order.budget
     value = {
@@ -194,18 +194,18 @@ def write_order(home: RunDirectory, order: SubagentSpec) -> None:
         "network": order.network,
         "confine": order.confine,
     }
-    jsonl.write_document(home.folder / "child.json", value, version=VERSION)
+    jsonl.write_document(run_dir.folder / "child.json", value, version=VERSION)
 
 
-def read_order(home: RunDirectory) -> SubagentSpec:
+def read_order(run_dir: RunDirectory) -> SubagentSpec:
     """The order of a child. Raises UsageError where there is none, Refused for one that is broken."""
-    value = jsonl.read_document(home.folder / "child.json", version=VERSION)
+    value = jsonl.read_document(run_dir.folder / "child.json", version=VERSION)
     if value is None:
-        raise UsageError(f"{home.name} is no child of a run")
+        raise UsageError(f"{run_dir.name} is no child of a run")
     try:
         return _order(value)
     except (KeyError, TypeError, ValueError) as error:
-        raise Refused(f"the order of the child {home.name} is broken: {error}") from error
+        raise Refused(f"the order of the child {run_dir.name} is broken: {error}") from error
 
 
 def _order(value: dict[str, Any]) -> SubagentSpec:

@@ -41,19 +41,19 @@ from repoagent.tasks.subagents.types import AgentType, Budget, instructions_text
 _WAIT = 15.0  # seconds for a child to end whose parent was killed: it looks once a second, and may be writing
 
 
-def take_over(desk: RunContext, home: RunDirectory) -> list[str]:
+def take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
     """Take the changes of the child that lived in `home` over into the run's; their names."""
-    for kept in home.folders:  # it may have been killed
+    for kept in run_dir.folders:  # it may have been killed
         sweep(kept)
-    ledger = open_change_set(desk.worktree, home.changes)
-    changes = ledger.present()
-    if not changes and not ledger.candidates:
+    change_set = open_change_set(context.worktree, run_dir.changes)
+    changes = change_set.present()
+    if not changes and not change_set.candidates:
         return []
-    known = {(change.name, change.after) for change in desk.ledger.changes}  # a kill came in between
-    desk.ledger.mixed = {**desk.ledger.mixed, **ledger.mixed}
-    desk.ledger.wrote([change for change in changes if (change.name, change.after) not in known])
-    desk.ledger.found(ledger.candidates)
-    ledger.drop([change.name for change in (*ledger.changes, *ledger.candidates)])
+    known = {(change.name, change.after) for change in context.change_set.changes}  # a kill came in between
+    context.change_set.mixed = {**context.change_set.mixed, **change_set.mixed}
+    context.change_set.wrote([change for change in changes if (change.name, change.after) not in known])
+    context.change_set.found(change_set.candidates)
+    change_set.drop([change.name for change in (*change_set.changes, *change_set.candidates)])
     return [change.name for change in changes]
 
 
@@ -84,23 +84,25 @@ def spent(record: Record) -> str:
     return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
 
 
-def merge_changes(desk: RunContext, count: Callable[[Record], None]) -> str:
+def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
     """After a kill: take over what children have left, and say so to the model; "" where there is nothing. How a child
     ended is told, and `count` gets the record of what it used, unless the conversation has its result already."""
     said = []
-    told = "\n".join(turn.text for turn in desk.state.turns if turn.role == "observation")
-    for name in sorted(names_of_folders(desk.layout)):
-        home = RunDirectory(desk.layout, name)
-        sweep(home.folder)  # of one that was killed as it was born
-        if not (home.folder / "child.json").is_file() or not _is_ours(desk, home):
+    told = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
+    for name in sorted(names_of_folders(context.layout)):
+        run_dir = RunDirectory(context.layout, name)
+        sweep(run_dir.folder)  # of one that was killed as it was born
+        if not (run_dir.folder / "child.json").is_file() or not _is_ours(context, run_dir):
             continue
         try:
-            with locked(home.lock, timeout=_WAIT, what=f"the run {name}"):
-                changed = take_over(desk, home)
+            with locked(run_dir.lock, timeout=_WAIT, what=f"the run {name}"):
+                changed = take_over(context, run_dir)
         except Busy:
-            desk.talk.say(f"warning: the child {name} is still at work: `repoagent runs stop {name}` ends it")
+            context.ui.say(
+                f"warning: the child {name} is still at work: `repoagent runs stop {name}` ends it"
+            )
             continue
-        run = refreshed(Run(home, Record(), ""))  # its lock is free: it has ended
+        run = refreshed(Run(run_dir, Record(), ""))  # its lock is free: it has ended
         if known_by(name) not in told and run.record.begun:
             count(run.record)
             said.append(
@@ -119,17 +121,17 @@ def _answer(run: Run) -> str:
     """The last word of a child that was done."""
     if len(run.record.text) < LONGEST:
         return run.record.text
-    conversation = read(run.home.conversation)  # which has all of it
+    conversation = read(run.run_dir.conversation)  # which has all of it
     return conversation.turns[-1].text if conversation and conversation.turns else run.record.text
 
 
-def _is_ours(desk: RunContext, home: RunDirectory) -> bool:
+def _is_ours(context: RunContext, run_dir: RunDirectory) -> bool:
     try:
-        return read_order(home).parent == desk.home.name
+        return read_order(run_dir).parent == context.run_dir.name
     except UsageError:
         return False
     except RepoagentError as error:
-        desk.talk.say(f"warning: {error}")
+        context.ui.say(f"warning: {error}")
         return False
 
 
@@ -185,7 +187,7 @@ NOT_FOR_CHILDREN = frozenset({"delegate"})
 class SubagentPool:
     """The children of a run. `tools` are the names of the parent's."""
 
-    desk: RunContext
+    context: RunContext
     kinds: Mapping[str, AgentType]
     tools: frozenset[str]
     model: str
@@ -196,7 +198,7 @@ class SubagentPool:
         """What children in the background have answered since this was last asked."""
         said = []
         for number, child in list(self.living.items()):
-            if child.listen(self.desk.talk.approve, until=lambda: True) or self._has_ended(child):
+            if child.listen(self.context.ui.approve, until=lambda: True) or self._has_ended(child):
                 said.append(f"The child {number} has ended.\n{self._over(number).text}")
         return said
 
@@ -207,7 +209,7 @@ class SubagentPool:
         self.living.clear()
 
     def delegate(self, action: Action) -> Observation:
-        desk = self.desk
+        context = self.context
         kind = self.kinds.get(name := action.args.get("kind", "explore").strip())
         if kind is None:
             raise UsageError(f"there is no kind {name}: choose one of {', '.join(sorted(self.kinds))}")
@@ -215,42 +217,43 @@ class SubagentPool:
             raise UsageError('say what the child is to do: <delegate kind="explore">question</delegate>')
         if len(self.living) >= AT_ONCE or self.count >= MOST:
             raise UsageError(f"at most {AT_ONCE} children work at once, and {MOST} in a run")
-        verdict = desk.gate.decide(Asked("delegate", f"{kind.name}: {action.body.strip()[:500]}"))
+        verdict = context.gate.decide(Asked("delegate", f"{kind.name}: {action.body.strip()[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The child was not started: {verdict.reason}", ok=False)
-        mode: Mode = "read-only" if desk.request.plan_only else desk.gate.mode
+        mode: Mode = "read-only" if context.request.plan_only else context.gate.mode
         child = narrowed(kind, self.tools - NOT_FOR_CHILDREN, mode, self._left(action))
         model = child.model or self.model
         if model == Absent.spec:
             raise UsageError("a child needs a model, and none is configured")
         self.count += 1
         if kind.name == "review":
-            seen = review(str(desk.worktree.top), model, child.budget, child.budget.seconds)
+            seen = review(str(context.worktree.top), model, child.budget, child.budget.seconds)
             tokens, cost = seen.data.get("tokens"), seen.data.get("cost")
             if isinstance(tokens, int) and tokens:
                 used = Usage(input=tokens, estimated=True)
-                desk.means.meter.add_child(used, 0, cost if isinstance(cost, (int, float)) else None)
+                context.model_setup.meter.add_child(used, 0, cost if isinstance(cost, (int, float)) else None)
             return seen
-        home = RunDirectory(desk.layout, new_name("run"))
+        run_dir = RunDirectory(context.layout, new_name("run"))
         order = SubagentSpec(
-            desk.home.name, kind.name, mask(action.body.strip()), instructions_text(kind), child.tools, child.mode,
-            child.budget, tuple(rule.pattern for rule in desk.gate.allow), desk.request.network, desk.request.confine,
+            context.run_dir.name, kind.name, mask(action.body.strip()), instructions_text(kind),
+            child.tools, child.mode, child.budget, tuple(rule.pattern for rule in context.gate.allow),
+            context.request.network, context.request.confine,
         )  # fmt: skip
-        write_order(home, order)
+        write_order(run_dir, order)
         started = start(
-            home.name,
+            run_dir.name,
             kind.name,
-            ["run", "--child", home.name, "--json-stream", "--model", model],
-            desk.worktree.top,
+            ["run", "--child", run_dir.name, "--json-stream", "--model", model],
+            context.worktree.top,
         )
         number = f"c{self.count}"
         self.living[number] = started
-        desk.talk.progress("child", {"child": home.name, "kind": kind.name, "id": number})
+        context.ui.progress("child", {"child": run_dir.name, "kind": kind.name, "id": number})
         if action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}:
             return Observation(
                 "delegate",
                 f'It works in the background as {number}: go on, and <wait child="{number}"/> for its answer.',
-                data={"child": home.name, "id": number},
+                data={"child": run_dir.name, "id": number},
             )
         return self._waited(number)
 
@@ -272,11 +275,11 @@ class SubagentPool:
         return f": {', '.join(self.living)}" if self.living else "."
 
     def _waited(self, number: str) -> Observation:
-        child, meter = self.living[number], self.desk.means.meter
+        child, meter = self.living[number], self.context.model_setup.meter
         try:
-            while not child.listen(self.desk.talk.approve, until=self._is_paused):
+            while not child.listen(self.context.ui.approve, until=self._is_paused):
                 began = time.monotonic()
-                child.listen(self.desk.talk.approve, until=lambda: not self._is_paused())
+                child.listen(self.context.ui.approve, until=lambda: not self._is_paused())
                 meter.started += time.monotonic() - began  # a pause counts for no limit on time
         except BaseException:
             child.end()
@@ -285,20 +288,20 @@ class SubagentPool:
         return self._over(number)
 
     def _is_paused(self) -> bool:
-        return inbox.is_there(self.desk.home.pause)
+        return inbox.is_there(self.context.run_dir.pause)
 
     def _has_ended(self, child: Child) -> bool:
-        return child.process.poll() is not None and child.listen(self.desk.talk.approve)
+        return child.process.poll() is not None and child.listen(self.context.ui.approve)
 
     def _over(self, number: str) -> Observation:
         """What a child that has ended leaves: its answer, its usage, its changes."""
         child = self.living.pop(number)
         child.end()
-        home = RunDirectory(self.desk.layout, child.name)
+        run_dir = RunDirectory(self.context.layout, child.name)
         last = child.last or {}
         self._count_usage(last)
-        changed = take_over(self.desk, home)
-        run = refreshed(Run(home, Record(name=child.name), ""))
+        changed = take_over(self.context, run_dir)
+        run = refreshed(Run(run_dir, Record(name=child.name), ""))
         record = run.record
         data: dict[str, object] = {
             "child": child.name, "kind": child.kind, "files": changed,
@@ -316,7 +319,7 @@ class SubagentPool:
         used = last.get("usage")
         if not isinstance(used, Mapping):
             return
-        meter = self.desk.means.meter
+        meter = self.context.model_setup.meter
         names = ("input", "output", "cache_read", "cache_write")
         tokens = {name: int(used.get(name, 0)) for name in names}
         usage = Usage(**tokens, estimated=bool(used.get("estimated")))
@@ -325,7 +328,7 @@ class SubagentPool:
 
     def _left(self, action: Action) -> Budget:
         """What of the parent's budget the child may use: no more than is left, and than the action says."""
-        meter = self.desk.means.meter
+        meter = self.context.model_setup.meter
         limits = meter.limits
         left = Budget(
             None if limits.turns is None else max(1, limits.turns - meter.attempts),
@@ -340,7 +343,7 @@ class SubagentPool:
         return left
 
 
-def delegate_tools(nursery: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
+def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
     """`delegate`, and `wait` (that of commands, where there is one) for children too."""
     text = (
         '<delegate kind="explore">QUESTION OR TASK</delegate> asks a sub-agent, which sees nothing of this '
@@ -350,15 +353,15 @@ def delegate_tools(nursery: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]
     def waiting(action: Action) -> Observation:
         if wait is not None and "child" not in action.args:
             return wait.perform(action)
-        return _reporting("wait", lambda: nursery.wait(action))
+        return _reporting("wait", lambda: subagents.wait(action))
 
     said = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a child.'
     return (
         Tool(
             "delegate",
             text,
-            lambda action: _reporting("delegate", lambda: nursery.delegate(action)),
-            needs=nursery.needs,
+            lambda action: _reporting("delegate", lambda: subagents.delegate(action)),
+            needs=subagents.needs,
         ),
         Tool("wait", said, waiting, needs="nothing"),
     )

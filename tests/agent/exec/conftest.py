@@ -20,11 +20,11 @@ class Bench:
     def __init__(self, top: Path) -> None:
         self.events: list[Mapping[str, object]] = []
         gate = Gate("ask", asker=lambda asked: Verdict(True), top=top, audit=self.events.append)
-        self.shop = CommandRunner(
+        self.runner = CommandRunner(
             top, top.parent / "output", dict(os.environ), gate, audit=self.events.append
         )
-        self.shop.shown_as = lambda path: f"output/{path.name}"
-        self.tools = {tool.name: tool for tool in command_tools(self.shop)}
+        self.runner.shown_as = lambda path: f"output/{path.name}"
+        self.tools = {tool.name: tool for tool in command_tools(self.runner)}
 
     def run(self, body: str, **args: str) -> Observation:
         return self.tools["run"].perform(Action("run", args, body))
@@ -42,7 +42,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     (tmp_path / "top").mkdir()
     made = Bench(tmp_path / "top")
     yield made
-    made.shop.close()
+    made.runner.close()
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_what_can_t_be_waited_for_is_told(bench: Bench, args: dict[str, str], sa
 
 def test_one_that_fails_at_once_says_so_at_once(bench: Bench) -> None:
     seen = bench.run("echo no; exit 4", background="yes")
-    assert not seen.ok and "exit 4" in seen.text and "no\n" in seen.text and bench.shop.notices() == []
+    assert not seen.ok and "exit 4" in seen.text and "no\n" in seen.text and bench.runner.notices() == []
 
 
 @pytest.mark.soak
@@ -73,7 +73,7 @@ def test_a_line_is_waited_for_and_only_what_is_new_is_shown(bench: Bench) -> Non
     assert "Nothing new was printed" in bench.wait(seconds="0.1").text
     missing = bench.wait(line="listening on \\d+", seconds="0.2")
     assert not missing.ok and "did not come within 0.2 s" in missing.text
-    (bench.shop.top / "go").touch()
+    (bench.runner.top / "go").touch()
     seen = bench.wait(command="b1", line="listening on \\d+", seconds="10")
     assert (
         seen.ok
@@ -93,9 +93,9 @@ def test_the_end_is_waited_for_and_noticed_once(bench: Bench, until: Callable[..
     bench.run("sleep 0.8", background="yes")
     seen = bench.wait(command="b1")
     assert not seen.ok and "b1 has ended: exit 3" in seen.text
-    until(bench.shop.background["b2"].has_ended)
-    assert bench.shop.notices() == ["The background command b2 (sleep 0.8) has ended: exit 0."]
-    assert bench.shop.notices() == []
+    until(bench.runner.background["b2"].has_ended)
+    assert bench.runner.notices() == ["The background command b2 (sleep 0.8) has ended: exit 0."]
+    assert bench.runner.notices() == []
     assert [event["exit"] for event in bench.events if event.get("background") == "b1"] == [None, 3]
 
 
@@ -146,21 +146,21 @@ def test_a_port_is_seen_in_another_network(until: Callable[..., None]) -> None:
 def test_all_end_with_the_run(bench: Bench, tmp_path: Path) -> None:
     bench.run("echo $$ > pid; sleep 60", background="yes")
     bench.run("sh -c 'echo $$ > inner; sleep 60'; true", background="yes")
-    bench.shop.close()
+    bench.runner.close()
     for name in ("pid", "inner"):
-        pid = int((bench.shop.top / name).read_text())
+        pid = int((bench.runner.top / name).read_text())
         assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
 @pytest.mark.soak
 def test_a_run_that_goes_on_knows_that_its_commands_are_gone(bench: Bench) -> None:
     bench.run("echo hello; sleep 60", background="yes")
-    bench.shop.close()
-    again = Bench(bench.shop.top)
+    bench.runner.close()
+    again = Bench(bench.runner.top)
     seen = again.wait(command="b1")
     assert (
         not seen.ok
         and "ended with the run that started it; what it printed is in output/001-b1-echo-hello" in seen.text
     )
     assert "as b2" in again.run("sleep 60", background="yes").text
-    again.shop.close()
+    again.runner.close()

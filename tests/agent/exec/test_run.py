@@ -49,10 +49,10 @@ def alive(pid: int) -> bool:
 def test_a_call_that_is_wrong_is_told_and_runs_nothing(
     bench: Bench, body: str, args: dict[str, str], said: str
 ) -> None:
-    (bench.shop.top / "link").symlink_to("/tmp")
-    (bench.shop.top / "file").touch()
+    (bench.runner.top / "link").symlink_to("/tmp")
+    (bench.runner.top / "file").touch()
     seen = bench.run(body, **args)
-    assert not seen.ok and said in seen.text and not bench.shop.folder.exists()
+    assert not seen.ok and said in seen.text and not bench.runner.folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_a_call_that_is_wrong_is_told_and_runs_nothing(
 def test_each_part_of_a_pipe_counts_but_one_whose_reader_had_enough(
     bench: Bench, body: str, ok: bool, said: str
 ) -> None:
-    bench.shop.env = {**bench.shop.env, "PYTHONUNBUFFERED": "1"}
+    bench.runner.env = {**bench.runner.env, "PYTHONUNBUFFERED": "1"}
     seen = bench.run(body)
     assert seen.ok is ok and said in seen.text, seen.text
 
 
 def test_a_no_is_told_with_its_reason_and_runs_nothing(bench: Bench) -> None:
-    bench.shop.gate.asker = lambda asked: Verdict(False, reason="the person said no: use make")
+    bench.runner.gate.asker = lambda asked: Verdict(False, reason="the person said no: use make")
     seen = bench.run("touch x")
-    assert not seen.ok and "use make" in seen.text and not (bench.shop.top / "x").exists()
+    assert not seen.ok and "use make" in seen.text and not (bench.runner.top / "x").exists()
     assert bench.events[-1]["allowed"] is False
 
 
 def test_what_can_t_be_started_is_told(bench: Bench) -> None:
-    bench.shop.wrap = lambda argv, *_: ["/nowhere/bwrap", *argv]
+    bench.runner.wrap = lambda argv, *_: ["/nowhere/bwrap", *argv]
     seen = bench.run("ls")
     assert not seen.ok and "could not be started" in seen.text
 
@@ -115,15 +115,15 @@ def test_there_is_no_terminal_and_no_input(bench: Bench) -> None:
 
 def test_the_same_result_reads_the_same(bench: Bench) -> None:
     assert bench.run("echo a").text == bench.run("echo a").text
-    assert sorted(file.name for file in bench.shop.folder.iterdir()) == ["001-echo-a.txt", "002-echo-a.txt"]
+    assert sorted(file.name for file in bench.runner.folder.iterdir()) == ["001-echo-a.txt", "002-echo-a.txt"]
 
 
 def test_it_runs_in_its_folder_through_the_wrapper_and_what_it_changed_is_told(bench: Bench) -> None:
-    (bench.shop.top / "sub").mkdir()
-    bench.shop.wrap = lambda argv, *_: ["env", "WRAPPED=yes", *argv]
-    bench.shop.watch = lambda background: lambda: "It changed: sub/new"
+    (bench.runner.top / "sub").mkdir()
+    bench.runner.wrap = lambda argv, *_: ["env", "WRAPPED=yes", *argv]
+    bench.runner.watch = lambda background: lambda: "It changed: sub/new"
     text = bench.run("pwd; echo $WRAPPED; touch new", cwd="sub").text
-    assert f"{bench.shop.top}/sub\nyes\n" in text and text.endswith("It changed: sub/new")
+    assert f"{bench.runner.top}/sub\nyes\n" in text and text.endswith("It changed: sub/new")
 
 
 def test_a_time_out_ends_all_of_it_and_shows_what_was_printed(
@@ -139,12 +139,12 @@ def test_a_time_out_ends_all_of_it_and_shows_what_was_printed(
         and "stopped after 0.5 s (time-out), exit 137 (SIGKILL)" in seen.text
         and "started" in seen.text
     )
-    pids = [int((bench.shop.top / name).read_text()) for name in ("parent", "child")]
+    pids = [int((bench.runner.top / name).read_text()) for name in ("parent", "child")]
     assert not any(map(alive, pids)) and bench.events[-1]["stopped"] == "stopped after 0.5 s (time-out)"
 
 
 def test_the_time_that_is_left_of_the_run_counts(bench: Bench) -> None:
-    bench.shop.seconds_left = lambda: 0.2
+    bench.runner.seconds_left = lambda: 0.2
     began = time.monotonic()
     assert "stopped after 0.2 s" in bench.run("sleep 60").text and time.monotonic() - began < 5
 
@@ -174,7 +174,7 @@ def test_a_child_that_keeps_the_pipe_does_not_hold_it_up_and_is_ended(
 
 def test_it_is_waited_for_though_it_closes_its_output(bench: Bench) -> None:
     seen = bench.run("exec >&- 2>&-; sleep 0.3; touch done")
-    assert seen.ok and (bench.shop.top / "done").exists()
+    assert seen.ok and (bench.runner.top / "done").exists()
 
 
 @pytest.mark.soak
@@ -194,7 +194,7 @@ def test_an_interrupt_ends_the_command_and_goes_on(bench: Bench, tmp_path: Path)
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
     )
-    pid = bench.shop.top / "pid"
+    pid = bench.runner.top / "pid"
     while not (pid.exists() and pid.read_text()):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
@@ -211,16 +211,16 @@ def test_a_long_output_is_shown_at_both_ends_and_the_rest_is_in_a_file(bench: Be
     assert f"… {last - first + 1} lines left out: output/001-seq-1-5000.txt lines " in gap
     assert f"\n{first - 1}\n… " in seen.text and f" …\n{last + 1}\n" in seen.text
     assert seen.data["output"] == "output/001-seq-1-5000.txt"
-    assert (bench.shop.folder / "001-seq-1-5000.txt").read_text().split("\n")[first - 1] == str(first)
+    assert (bench.runner.folder / "001-seq-1-5000.txt").read_text().split("\n")[first - 1] == str(first)
 
 
 def test_much_output_takes_little_memory_and_its_end_is_kept(bench: Bench) -> None:
-    bench.shop.keep = 1 << 20
+    bench.runner.keep = 1 << 20
     began = os.times()
     seen = bench.run("head -c 8000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo the end")
     spent = os.times()
     assert "the end\n</output" in seen.text and len(seen.text) < 9000
-    file = next(bench.shop.folder.iterdir())
+    file = next(bench.runner.folder.iterdir())
     assert file.stat().st_size < (1 << 20) + process.TAIL + 100
     assert b"bytes were not kept" in file.read_bytes() and file.stat().st_mode & 0o077 == 0
     assert spent.user + spent.system - began.user - began.system < 3
@@ -259,7 +259,7 @@ def test_keys_in_output_are_masked_and_stay_in_the_file(bench: Bench) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     seen = bench.run(f"echo token {key}")
     assert key not in seen.text.partition("\n")[2] and "<<secret " in seen.text
-    assert key in next(bench.shop.folder.iterdir()).read_text()
+    assert key in next(bench.runner.folder.iterdir()).read_text()
 
 
 def test_an_output_can_t_end_its_quote(bench: Bench) -> None:
@@ -271,8 +271,8 @@ def test_an_output_can_t_end_its_quote(bench: Bench) -> None:
 def test_a_full_disk_does_not_stop_a_command(bench: Bench) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    bench.shop.folder.mkdir()
-    made = bench.shop.next_file
+    bench.runner.folder.mkdir()
+    made = bench.runner.next_file
 
     def full(label: str) -> Path:
         path = made(label)
@@ -280,9 +280,9 @@ def test_a_full_disk_does_not_stop_a_command(bench: Bench) -> None:
         path.symlink_to("/dev/full")
         return path
 
-    bench.shop.next_file = full  # type: ignore[method-assign]
+    bench.runner.next_file = full  # type: ignore[method-assign]
     seen = bench.run("echo a; touch done")
-    assert (bench.shop.top / "done").exists() and "could be kept" in seen.text
+    assert (bench.runner.top / "done").exists() and "could be kept" in seen.text
 
 
 def test_many_commands_leave_nothing_behind(bench: Bench) -> None:
@@ -356,7 +356,7 @@ def test_what_does_not_wait_is_not(bench: Bench, text: str) -> None:
     ["git commit -m x", "git push", "git stash", "git reset --hard", "git checkout .", "make; git add ."],
 )
 def test_git_is_not_written_from_a_sandbox_and_the_model_is_told_what_to_do(bench: Bench, text: str) -> None:
-    bench.shop.gate.sandbox = "bubblewrap"
+    bench.runner.gate.sandbox = "bubblewrap"
     assert "repoagent makes the commit itself" in bench.run(text).text
     for fine in (
         "git stash list; true",
@@ -385,17 +385,17 @@ def test_why_the_sandbox_ended_a_command_is_told(bench: Bench) -> None:
     def wrap(argv: Sequence[str], report: Path, may: str) -> list[str]:
         return ["sh", "-c", f"echo it took too much memory > '{report}'; kill -KILL $$"]
 
-    bench.shop.wrap = wrap
-    bench.shop.why_ended = lambda report: report.read_text().strip()
+    bench.runner.wrap = wrap
+    bench.runner.why_ended = lambda report: report.read_text().strip()
     assert "it took too much memory, exit 137 (SIGKILL)" in bench.run("make").text
-    assert [file.name for file in bench.shop.folder.iterdir()] == ["001-make.txt"]
+    assert [file.name for file in bench.runner.folder.iterdir()] == ["001-make.txt"]
 
 
 def test_the_outputs_of_a_run_have_an_end_together(bench: Bench) -> None:
-    bench.shop.keep, bench.shop.keep_in_all = 400_000, 600_000
+    bench.runner.keep, bench.runner.keep_in_all = 400_000, 600_000
     for _ in range(3):
         seen = bench.run("seq 200000; echo last")
-    sizes = [file.stat().st_size for file in sorted(bench.shop.folder.glob("*.txt"))]
+    sizes = [file.stat().st_size for file in sorted(bench.runner.folder.glob("*.txt"))]
     assert 400_000 < sizes[0] < 700_000 and sizes[1] < sizes[0] and sizes[2] < 270_000
     assert "last" in seen.text
 

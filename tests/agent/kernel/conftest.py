@@ -36,11 +36,11 @@ class Desk:
         env.pop(
             "PYTEST_CURRENT_TEST", None
         )  # where it is set, ipykernel leaves what programs print to pytest
-        self.shop = CommandRunner(
+        self.runner = CommandRunner(
             self.top, base / "output", env, gate, wrap=wrap,
             why_ended=why_ended, audit=self.events.append, shown_as=lambda path: f"output/{path.name}",
         )  # fmt: skip
-        self.room = KernelSession(self.shop, self.scratch, sys.executable)
+        self.room = KernelSession(self.runner, self.scratch, sys.executable)
         self.tool = python_tool(self.room)
 
     def run(self, code: str, **args: str) -> Observation:

@@ -41,7 +41,7 @@ def test_a_call_that_is_wrong_is_told_and_starts_nothing(
 
 
 def test_a_no_starts_nothing(desk: Desk) -> None:
-    desk.shop.gate.asker = lambda asked: Verdict(False, reason="not today")
+    desk.runner.gate.asker = lambda asked: Verdict(False, reason="not today")
     seen = desk.run("open('x', 'w')")
     assert not seen.ok and "not today" in seen.text and desk.room.kernel is None
     assert [(event["of"], event["allowed"]) for event in desk.events] == [("python", False)]
@@ -57,8 +57,8 @@ def test_a_python_that_is_none_is_told(desk: Desk) -> None:
 @pytest.mark.soak
 def test_the_life_of_a_kernel(desk: Desk) -> None:
     asked: list[str] = []
-    desk.shop.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]
-    desk.shop.watch = lambda background: lambda: "It changed a.txt."
+    desk.runner.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]
+    desk.runner.watch = lambda background: lambda: "It changed a.txt."
     (desk.top / "json.py").write_text("raise ImportError('not the right one')")
     first = desk.run("import os, sys\nx = 20\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")
     assert first.ok and first.text.startswith("In a new kernel (Python 3.")
@@ -92,7 +92,7 @@ def test_the_life_of_a_kernel(desk: Desk) -> None:
     assert desk.room.kernel is not None
     process = desk.room.kernel.command.process
     assert desk.run("", restart="yes").ok and process.poll() is not None
-    assert not list(desk.scratch.iterdir()) and not list(desk.shop.folder.glob(".*"))
+    assert not list(desk.scratch.iterdir()) and not list(desk.runner.folder.glob(".*"))
     kinds = [event["how"] for event in desk.events if event["kind"] == "python"]
     assert kinds.count("interrupted") == 1 and kinds.count("died") == 1
 
@@ -233,9 +233,9 @@ def test_an_interrupt_of_the_person_ends_it(desk: Desk) -> None:
 
 @pytest.mark.soak
 def test_a_file_that_no_model_is_to_see_ends_a_kernel_that_would(desk: Desk) -> None:
-    desk.shop.gate.mode, desk.shop.gate.sandbox = "auto", "pretended"
+    desk.runner.gate.mode, desk.runner.gate.sandbox = "auto", "pretended"
     (desk.top / "old.env").write_text("x")
-    desk.shop.gate.withheld = lambda: {path.name: "" for path in desk.top.glob("*.env")}
+    desk.runner.gate.withheld = lambda: {path.name: "" for path in desk.top.glob("*.env")}
     desk.run("x = 1")
     assert desk.run("x").text.startswith("done")
     (desk.top / "new.env").write_text("x")

@@ -131,8 +131,8 @@ def test_a_turn_that_fails_ends_it_and_is_gone_on_with(repo: GitRepo, run: Run, 
 def test_a_change_is_committed_taken_back_and_told(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "I see.", "Good.")
     head = repo.head()
-    talk = "greet with a comma\n/files\n/diff HEAD~1\n/undo\nwhy not\n/redo\nfine\\\nreally\n/cost\n"
-    done = run("chat", "--mode", "auto-edit", stdin=talk)
+    ui = "greet with a comma\n/files\n/diff HEAD~1\n/undo\nwhy not\n/redo\nfine\\\nreally\n/cost\n"
+    done = run("chat", "--mode", "auto-edit", stdin=ui)
     assert done.code == 0, done.err
     assert "It greets with a comma." in done.out and "src/app.py  (changed since it was read)\n" in done.out
     assert "+    return f'hello, {name}'\n" in done.out and "5 calls" in done.out
@@ -209,8 +209,8 @@ def test_tokens_are_limited_for_all(run: Run, script: Script) -> None:
 @pytest.mark.soak
 def test_copies_of_a_conversation(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("Blue.", "Afresh.", "Still blue.")
-    talk = "which colour?\n/save colour\n/clear\nafresh\n/load colour\nand now?\n"
-    done = run("chat", stdin=talk)
+    ui = "which colour?\n/save colour\n/clear\nafresh\n/load colour\nand now?\n"
+    done = run("chat", stdin=ui)
     assert (done.code, done.out) == (0, "Blue.\nAfresh.\nStill blue.\n"), done.err
     assert "which colour?" not in script.prompts[1]
     assert "which colour?" in script.prompts[2] and "afresh" not in script.prompts[2]
@@ -314,10 +314,10 @@ def test_a_chat_goes_on_in_the_linked_work_tree_where_it_was(
 def test_what_another_process_is_at_is_not_said_to_be_gone_on_with(
     chat: Chat, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    chat.home.conversation.parent.mkdir(parents=True)
-    State(file=chat.home.conversation).with_turn(Turn("user", "greet", {}))
-    chat.home.folder.mkdir(parents=True)
-    chat.home.record.write_text(json.dumps({"version": 1, "state": "killed", "host": host()}))
+    chat.run_dir.conversation.parent.mkdir(parents=True)
+    State(file=chat.run_dir.conversation).with_turn(Turn("user", "greet", {}))
+    chat.run_dir.folder.mkdir(parents=True)
+    chat.run_dir.record.write_text(json.dumps({"version": 1, "state": "killed", "host": host()}))
     capfd.readouterr()
     _failed(chat, Busy("it is at work in process 1"))
     assert capfd.readouterr().err == "it is at work in process 1\n"

@@ -62,15 +62,15 @@ def talked(repo: GitRepo) -> GitRepo:
 
 
 @pytest.fixture
-def talk(talked: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
+def ui(talked: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
     """`repoagent conversation ARGUMENTS`, at the top or in `cwd`."""
 
-    def talk(*arguments: str, cwd: Path | None = None) -> Done:
+    def ui(*arguments: str, cwd: Path | None = None) -> Done:
         monkeypatch.chdir(cwd or talked.top)
         code = run(cli, "repoagent", ["conversation", *arguments])
         return Done(code, *capsys.readouterr())
 
-    return talk
+    return ui
 
 
 def diff(*lines: str) -> str:

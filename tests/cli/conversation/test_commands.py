@@ -23,10 +23,10 @@ def put(repo: GitRepo, name: str, text: str | bytes) -> Path:
     return repo.write(f".repoagent/conversations/{name}.md", text)
 
 
-def test_each_command_has_help(talk: Talk) -> None:
-    assert talk().code == 2
+def test_each_command_has_help(ui: Talk) -> None:
+    assert ui().code == 2
     for name in COMMANDS:
-        done = talk(name, "--help")
+        done = ui(name, "--help")
         assert done.code == 0 and "--json" in done.out
 
 
@@ -66,45 +66,45 @@ WRONG = {
 }
 
 
-def test_what_can_not_be_done(talked: GitRepo, talk: Talk) -> None:
+def test_what_can_not_be_done(talked: GitRepo, ui: Talk) -> None:
     talked.write(".repoagentignore", "hidden.py\n")
     talked.write("hidden.py", "x\n")
     before = sorted(talked.top.glob(".repoagent/**/*.md"))
     for number, (words, (code, said)) in enumerate(WRONG.items()):
-        done = talk(*words.split(" "))
+        done = ui(*words.split(" "))
         assert (done.code, done.out) == (code, "") and said.lower() in done.err.lower(), words
         assert done.err.count("\n") == 1, words
         if number % 4 == 0:
-            as_json = talk(*words.split(" "), "--json")
+            as_json = ui(*words.split(" "), "--json")
             assert as_json.code == code and said.lower() in as_json.json["error"]["message"].lower(), words
         assert sorted(talked.top.glob(".repoagent/**/*.md")) == before, words
 
 
-def test_outside_of_a_repository(tmp_path: Path, talk: Talk) -> None:
-    assert talk("list", cwd=tmp_path).code == 2
+def test_outside_of_a_repository(tmp_path: Path, ui: Talk) -> None:
+    assert ui("list", cwd=tmp_path).code == 2
 
 
-def test_save_branch_load_and_back(talked: GitRepo, talk: Talk) -> None:
-    assert talk("save", "talk").out == "saved 5 turns of file:src/app.py as talk\n"
-    assert talk("branch", "talk", "short", "--at", "2").out == "short begins with 2 turns of 5 of talk\n"
-    loaded = talk("load", "short", "--into", "app.py", cwd=talked.top / "src")
+def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
+    assert ui("save", "talk").out == "saved 5 turns of file:src/app.py as talk\n"
+    assert ui("branch", "talk", "short", "--at", "2").out == "short begins with 2 turns of 5 of talk\n"
+    loaded = ui("load", "short", "--into", "app.py", cwd=talked.top / "src")
     assert loaded.out == (
         "src/app.py now has the 2 turns of short; `repoagent conversation undo file:src/app.py` brings back what it had\n"
     )
-    assert texts(talk("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK[:2]]
-    assert talk("show", "file:src/app.py", cwd=talked.top / "src").code == 0  # as `list --files` calls it
-    undone = talk("undo", "file:app.py", "--json", cwd=talked.top / "src")
+    assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK[:2]]
+    assert ui("show", "file:src/app.py", cwd=talked.top / "src").code == 0  # as `list --files` calls it
+    undone = ui("undo", "file:app.py", "--json", cwd=talked.top / "src")
     assert undone.json["of"] == "load" and undone.json["changed"] and not undone.json["merged"]
-    assert texts(talk("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK]
-    assert "talk has" not in talk("load", "talk").out  # it says itself which file
-    assert talk("delete", "short", "--yes").out.startswith("put short away; ")
-    gone = talk("show", "short")
+    assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK]
+    assert "talk has" not in ui("load", "talk").out  # it says itself which file
+    assert ui("delete", "short", "--yes").out.startswith("put short away; ")
+    gone = ui("show", "short")
     assert gone.code == 2 and "`repoagent conversation undo short` brings it back" in gone.err
-    assert talk("undo", "short").out.startswith("took the delete back: short is as it was before; ")
-    assert talk("show", "short").code == 0
+    assert ui("undo", "short").out.startswith("took the delete back: short is as it was before; ")
+    assert ui("show", "short").code == 0
 
 
-def test_from_a_pipe(talked: GitRepo, talk: Talk) -> None:
+def test_from_a_pipe(talked: GitRepo, ui: Talk) -> None:
     data = (talked.top / ".repoagent/conversations/fast.md").read_bytes()
     done = program(talked.top, "conversation", "save", "piped", "--from", "-", stdin=data)
     assert done.out == "saved 5 turns of standard input as piped\n"
@@ -117,11 +117,11 @@ def test_from_a_pipe(talked: GitRepo, talk: Talk) -> None:
     assert program(talked.top, "conversation", "show", "fast", "--raw").out.encode() == data
 
 
-def test_the_list(talked: GitRepo, talk: Talk) -> None:
+def test_the_list(talked: GitRepo, ui: Talk) -> None:
     put(talked, "broken", "no")
     put(talked, "edit-1", (talked.top / ".repoagent/conversations/fast.md").read_bytes())
-    talk("branch", "fast", "short name 名前", "--at", "1")
-    found = {each["name"]: each for each in talk("list", "--json", "--files").json["conversations"]}
+    ui("branch", "fast", "short name 名前", "--at", "1")
+    found = {each["name"]: each for each in ui("list", "--json", "--files").json["conversations"]}
     assert set(found) == {"broken", "edit-1", "fast", "short name 名前", "file:src/app.py"}
     assert (
         found["broken"]["problem"].startswith("this is no conversation") and found["broken"]["turns"] is None
@@ -129,13 +129,13 @@ def test_the_list(talked: GitRepo, talk: Talk) -> None:
     assert (found["edit-1"]["kind"], found["edit-1"]["state"]) == ("edit", "unfinished")
     assert (found["fast"]["kind"], found["fast"]["turns"], found["fast"]["file"]) == ("general", 5, None)
     assert found["file:src/app.py"]["file"] == "src/app.py"
-    assert talk("list", "-z").out.split("\0") == ["broken", "edit-1", "fast", "short name 名前", ""]
-    lines = talk("list").out.split("\n")
+    assert ui("list", "-z").out.split("\0") == ["broken", "edit-1", "fast", "short name 名前", ""]
+    lines = ui("list").out.split("\n")
     assert lines[0].split() == ["name", "kind", "turns", "size", "last", "remarks"]
     assert lines[1].endswith("this is no conversation of repoagent: its first line does not say so")
-    talk("save", "talk", "--from", "file:src/app.py")
-    talk("branch", "talk", "zweig", "--at", "1")
-    about = [line.split()[0] for line in talk("list").out.split("\n") if line.endswith("about src/app.py")]
+    ui("save", "talk", "--from", "file:src/app.py")
+    ui("branch", "talk", "zweig", "--at", "1")
+    about = [line.split()[0] for line in ui("list").out.split("\n") if line.endswith("about src/app.py")]
     assert about == ["talk", "zweig"]
 
 
@@ -164,7 +164,7 @@ def test_the_list_fits_a_terminal(talked: GitRepo, width: int) -> None:
     assert any(line.startswith("short ") for line in lines)
 
 
-def test_what_is_shown_can_not_act_nor_pass_for_a_turn(talked: GitRepo, talk: Talk) -> None:
+def test_what_is_shown_can_not_act_nor_pass_for_a_turn(talked: GitRepo, ui: Talk) -> None:
     text = f"# repoagent conversation, version 1, nonce aaaaaaaa\n\n## [aaaaaaaa] user\n{HOSTILE}\n"
     put(talked, "hostile", text)
     with Screen([*PROGRAM, "--no-pager", "conversation", "show", "hostile"], talked.top, width=60) as window:
@@ -173,24 +173,24 @@ def test_what_is_shown_can_not_act_nor_pass_for_a_turn(talked: GitRepo, talk: Ta
     assert "\x1b[31m" not in window.seen and "\u202e" not in seen and "\x07" not in seen
     assert "^[[31mred <U+202E>evil" in seen
     assert [line for line in seen.split("\n") if line.startswith("[")] == ["[1] user"]
-    piped = talk("show", "hostile").out
+    piped = ui("show", "hostile").out
     assert [line for line in piped.split("\n") if line.startswith("[")] == ["[1] user"]
-    assert texts(talk("show", "hostile", "--json")) == [HOSTILE]
+    assert texts(ui("show", "hostile", "--json")) == [HOSTILE]
 
 
-def test_some_turns(talk: Talk) -> None:
+def test_some_turns(ui: Talk) -> None:
     for which, numbers in {"3": [3], "2..3": [2, 3], "4..": [4, 5], "..1": [1], "-2..": [4, 5]}.items():
-        done = talk("show", "fast", f"--turns={which}", "--json")
+        done = ui("show", "fast", f"--turns={which}", "--json")
         assert [turn["number"] for turn in done.json["turns"]] == numbers
         assert done.json["of"] == 5
 
 
-def test_a_broken_one_can_be_read_and_put_away(talked: GitRepo, talk: Talk) -> None:
+def test_a_broken_one_can_be_read_and_put_away(talked: GitRepo, ui: Talk) -> None:
     file = put(talked, "broken", b"no \xff\n")
-    assert talk("show", "broken").code == 3
+    assert ui("show", "broken").code == 3
     assert program(talked.top, "conversation", "show", "broken", "--raw").code == 0
-    assert talk("delete", "broken", "--yes").code == 0 and not file.exists()
-    assert talk("undo", "broken").code == 0 and file.read_bytes() == b"no \xff\n"
+    assert ui("delete", "broken", "--yes").code == 0 and not file.exists()
+    assert ui("undo", "broken").code == 0 and file.read_bytes() == b"no \xff\n"
 
 
 @pytest.mark.soak
@@ -218,7 +218,7 @@ def test_names_are_completed(talked: GitRepo, monkeypatch: pytest.MonkeyPatch) -
     assert program(talked.top).out == ""
 
 
-def test_the_result_of_each_is_json(talked: GitRepo, talk: Talk) -> None:
+def test_the_result_of_each_is_json(talked: GitRepo, ui: Talk) -> None:
     for words in (
         "save a",
         "save a --force",
@@ -230,5 +230,5 @@ def test_the_result_of_each_is_json(talked: GitRepo, talk: Talk) -> None:
         "list",
         "show a",
     ):
-        done = talk(*words.split(" "), "--json")
+        done = ui(*words.split(" "), "--json")
         assert done.code == 0 and json.loads(done.out)["version"] == 1

@@ -43,29 +43,29 @@ def file(talked: GitRepo) -> Path:
     return talked.top / ".repoagent/conversations/fast.md"
 
 
-def test_a_diff_is_written_and_taken_back(talk: Talk, model: Script, file: Path) -> None:
+def test_a_diff_is_written_and_taken_back(ui: Talk, model: Script, file: Path) -> None:
     before = file.read_bytes()
     model.answers(SHORTER)
-    done = talk("edit", "fast", "leave the list out", "--model", model.spec, "--yes")
+    done = ui("edit", "fast", "leave the list out", "--model", model.spec, "--yes")
     assert done.code == 0, done.err
     assert done.out == "changed fast (+0 -2); `repoagent conversation undo fast` takes it back\n"
     assert loads(file.read_text()).turns[-1].text == "Because all readers see the same file.\n"
-    assert talk("undo", "fast").code == 0 and file.read_bytes() == before
+    assert ui("undo", "fast").code == 0 and file.read_bytes() == before
     [prompt] = model.prompts
     assert "leave the list out" in prompt and file.read_text() in prompt
-    assert talk("show", "fast", "--json").json["sha256"] in prompt
+    assert ui("show", "fast", "--json").json["sha256"] in prompt
 
 
-def test_a_patch_in_a_turn_is_no_patch_of_the_conversation(talk: Talk, model: Script, file: Path) -> None:
+def test_a_patch_in_a_turn_is_no_patch_of_the_conversation(ui: Talk, model: Script, file: Path) -> None:
     model.answers(NO_CODE)
-    done = talk("edit", "fast", "leave code out", "--model", model.spec, "--yes", "--json")
+    done = ui("edit", "fast", "leave code out", "--model", model.spec, "--yes", "--json")
     assert done.code == 0, done.out
-    assert texts(talk("show", "fast", "--json"))[1] == "I share the cache."
+    assert texts(ui("show", "fast", "--json"))[1] == "I share the cache."
 
 
-def test_one_correction_round(talk: Talk, model: Script, file: Path) -> None:
+def test_one_correction_round(ui: Talk, model: Script, file: Path) -> None:
     model.answers(NOTHING_FITS, SHORTER)
-    done = talk("edit", "fast", "shorter", "--model", model.spec, "--yes", "--json")
+    done = ui("edit", "fast", "shorter", "--model", model.spec, "--yes", "--json")
     assert done.json["written"] and done.json["asked"]["calls"] == 2
     assert "Nothing was changed. Send the whole diff again" in model.prompts[1]
     assert done.json["diff"].count("\n-") == 3 and done.json["words"] == "I did that."
@@ -99,48 +99,48 @@ BAD = {
 }
 
 
-def test_what_is_refused_changes_nothing(talk: Talk, model: Script, file: Path) -> None:
+def test_what_is_refused_changes_nothing(ui: Talk, model: Script, file: Path) -> None:
     before = file.read_bytes()
     for name, (answer, why) in BAD.items():
         for old in model.folder.glob("prompt-*"):
             old.unlink()
         model.answers(answer, answer)
-        done = talk("edit", "fast", "do it", "--model", model.spec, "--yes")
+        done = ui("edit", "fast", "do it", "--model", model.spec, "--yes")
         assert (done.code, done.out) == (3, "") and why in done.err, name
         assert len(model.prompts) == 2 and file.read_bytes() == before, name
     assert not (file.parent / ".past").exists()
 
 
-def test_no_change_is_no_error_of_the_model(talk: Talk, model: Script, file: Path) -> None:
+def test_no_change_is_no_error_of_the_model(ui: Talk, model: Script, file: Path) -> None:
     model.answers("All is well as it is.\n", "Really.\n")
-    done = talk("edit", "fast", "do it", "--model", model.spec, "--yes")
+    done = ui("edit", "fast", "do it", "--model", model.spec, "--yes")
     assert done.code == 1 and "sent no change; it said: Really." in done.err
 
 
-def test_the_persons_words_where_they_may_change(talk: Talk, model: Script) -> None:
+def test_the_persons_words_where_they_may_change(ui: Talk, model: Script) -> None:
     model.answers(NO_QUESTION)
-    done = talk("edit", "fast", "leave the question out", "--user-turns", "--model", model.spec, "--yes")
+    done = ui("edit", "fast", "leave the question out", "--user-turns", "--model", model.spec, "--yes")
     assert done.code == 0, done.err
-    assert len(texts(talk("show", "fast", "--json"))) == 3
+    assert len(texts(ui("show", "fast", "--json"))) == 3
 
 
-def test_a_dry_run_and_the_prompt_write_nothing(talk: Talk, model: Script, file: Path) -> None:
+def test_a_dry_run_and_the_prompt_write_nothing(ui: Talk, model: Script, file: Path) -> None:
     before = sorted(file.parent.iterdir()), file.read_bytes()
     model.answers(SHORTER)
-    done = talk("edit", "fast", "shorter", "--model", model.spec, "--dry-run")
+    done = ui("edit", "fast", "shorter", "--model", model.spec, "--dry-run")
     assert done.code == 0 and "\n-- second\n" in done.out
-    shown = talk("edit", "fast", "shorter", "--show-prompt", "--json")
+    shown = ui("edit", "fast", "shorter", "--show-prompt", "--json")
     assert [block["name"] for block in shown.json["blocks"]] == ["instructions", "conversation", "request"]
     assert len(model.prompts) == 1 and (sorted(file.parent.iterdir()), file.read_bytes()) == before
 
 
 def test_who_writes_meanwhile_is_not_overwritten(
-    talked: GitRepo, model: Script, file: Path, talk: Talk
+    talked: GitRepo, model: Script, file: Path, ui: Talk
 ) -> None:
     model.answers(SHORTER)
     script = model.folder / "model.sh"
     script.write_text(script.read_text() + f"printf 'and more\\n' >> {file}\n")
-    done = talk("edit", "fast", "shorter", "--model", model.spec, "--yes")
+    done = ui("edit", "fast", "shorter", "--model", model.spec, "--yes")
     assert done.code == 3 and "was changed meanwhile" in done.err
     assert file.read_text().endswith("- second\nand more\n")
     [kept] = (talked.top / ".git/repoagent/proposals").iterdir()
@@ -148,33 +148,33 @@ def test_who_writes_meanwhile_is_not_overwritten(
 
 
 @pytest.mark.soak
-def test_keys_are_not_sent_and_not_lost(talk: Talk, model: Script, file: Path) -> None:
+def test_keys_are_not_sent_and_not_lost(ui: Talk, model: Script, file: Path) -> None:
     token = made("ghp" + "_", 36)
     append(file, Turn("user", f"use {token}", {"edit": "3"}), Turn("assistant", f"I used {token}.\nDone."))
     model.answers(diff(f" I used {mask(token)}.", "-Done.", "+All done."))
-    done = talk("edit", "fast", f"say all, {token}", "--model", model.spec, "--yes")
+    done = ui("edit", "fast", f"say all, {token}", "--model", model.spec, "--yes")
     assert done.code == 0, done.err
     assert token not in "".join(model.prompts) and mask(token) in model.prompts[0]
-    assert texts(talk("show", "fast", "--json"))[-1].endswith("\nAll done.")
-    assert talk("undo", "fast").code == 0 and token in file.read_text()
+    assert texts(ui("show", "fast", "--json"))[-1].endswith("\nAll done.")
+    assert ui("undo", "fast").code == 0 and token in file.read_text()
 
 
-def test_limits_hold(talk: Talk, talked: GitRepo, model: Script, file: Path) -> None:
+def test_limits_hold(ui: Talk, talked: GitRepo, model: Script, file: Path) -> None:
     for side in ("input", "output"):
         talked.git("config", f"repoagent.models.{model.spec}.{side}", "1000")
     model.answers(SHORTER)
-    done = talk("edit", "fast", "shorter", "--model", model.spec, "--yes", "--max-cost", "0.01")
+    done = ui("edit", "fast", "shorter", "--model", model.spec, "--yes", "--max-cost", "0.01")
     assert done.code == 5 and model.prompts == []
 
 
 @pytest.mark.soak
-def test_a_cassette_runs_it_again(talk: Talk, model: Script, tmp_path: Path) -> None:
+def test_a_cassette_runs_it_again(ui: Talk, model: Script, tmp_path: Path) -> None:
     model.answers(SHORTER)
     tape = str(tmp_path / "tape.jsonl")
     words = ("edit", "fast", "shorter", "--dry-run")
-    first = talk(*words, "--model", model.spec, "--record", tape)
-    assert talk(*words, "--model", f"replay:{tape}").out == first.out != ""
-    assert talk("edit", "fast", "longer", "--dry-run", "--model", f"replay:{tape}").code == 4
+    first = ui(*words, "--model", model.spec, "--record", tape)
+    assert ui(*words, "--model", f"replay:{tape}").out == first.out != ""
+    assert ui("edit", "fast", "longer", "--dry-run", "--model", f"replay:{tape}").code == 4
 
 
 def test_a_person_is_shown_the_diff_and_asked(talked: GitRepo, model: Script, file: Path) -> None:

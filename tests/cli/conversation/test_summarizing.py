@@ -18,70 +18,70 @@ def file(talked: GitRepo) -> Path:
     return talked.top / ".repoagent/conversations/fast.md"
 
 
-def test_the_same_is_not_paid_for_twice(talk: Talk, model: Script, file: Path) -> None:
+def test_the_same_is_not_paid_for_twice(ui: Talk, model: Script, file: Path) -> None:
     model.answers("They share a cache.\n", "They share a cache, and it is done.\n")
-    first = talk("summarize", "fast", "--model", model.spec, "--json").json
+    first = ui("summarize", "fast", "--model", model.spec, "--json").json
     assert first["summary"] == "They share a cache." and first["asked"]["calls"] == 1
-    again = talk("summarize", "fast", "--model", "command:false", "--json").json
+    again = ui("summarize", "fast", "--model", "command:false", "--json").json
     assert again["summary"] == first["summary"] and again["asked"] is None
-    talk("branch", "fast", "copy")
-    assert talk("summarize", "copy", "--model", "command:false").out == "They share a cache.\n"
+    ui("branch", "fast", "copy")
+    assert ui("summarize", "copy", "--model", "command:false").out == "They share a cache.\n"
     assert first["sha256"] in Path(first["kept"]).read_text()
     append(file, Turn("user", "is it done?"))
-    assert talk("summarize", "fast", "--model", model.spec).out == "They share a cache, and it is done.\n"
+    assert ui("summarize", "fast", "--model", model.spec).out == "They share a cache, and it is done.\n"
     assert len(model.prompts) == 2 and "why is it shared?" in model.prompts[0]
 
 
-def test_what_a_person_has_corrected_stays(talk: Talk, model: Script) -> None:
+def test_what_a_person_has_corrected_stays(ui: Talk, model: Script) -> None:
     model.answers("They share a cache.\n", "Something else.\n")
-    kept = Path(talk("summarize", "fast", "--model", model.spec, "--json").json["kept"])
-    assert talk("summarize", "fast", "--model", model.spec, "--refresh").out == "Something else.\n"
+    kept = Path(ui("summarize", "fast", "--model", model.spec, "--json").json["kept"])
+    assert ui("summarize", "fast", "--model", model.spec, "--refresh").out == "Something else.\n"
     kept.write_text(kept.read_text().replace("Something else.", "Readers share it."))
-    done = talk("summarize", "fast", "--model", model.spec, "--refresh", "--json").json
+    done = ui("summarize", "fast", "--model", model.spec, "--refresh", "--json").json
     assert done["summary"] == "Readers share it." and done["edited"] and len(model.prompts) == 2
 
 
 @pytest.mark.soak
-def test_a_long_one_that_has_grown_pays_for_its_end(talk: Talk, model: Script, file: Path) -> None:
+def test_a_long_one_that_has_grown_pays_for_its_end(ui: Talk, model: Script, file: Path) -> None:
     long = [Turn("user", f"request {number} " + "word " * 2200) for number in range(10)]
     append(file, *long)
     model.answers(*(f"Summary {number}.\n" for number in range(9)))
-    first = talk("summarize", "fast", "--model", model.spec, "--json").json
+    first = ui("summarize", "fast", "--model", model.spec, "--json").json
     assert first["asked"]["calls"] == len(model.prompts) == 3
     assert "What was said of turns 1 to" in model.prompts[1] and "Summary 0." in model.prompts[1]
     append(file, Turn("user", "the last word"))
-    assert talk("summarize", "fast", "--model", model.spec, "--json").json["asked"]["calls"] == 1
+    assert ui("summarize", "fast", "--model", model.spec, "--json").json["asked"]["calls"] == 1
     assert "the last word" in model.prompts[3]
 
 
-def test_many_calls_need_a_yes(talk: Talk, model: Script, file: Path) -> None:
+def test_many_calls_need_a_yes(ui: Talk, model: Script, file: Path) -> None:
     append(file, *(Turn("user", "word " * 2200) for _ in range(30)))
     model.answers("x\n")
-    done = talk("summarize", "fast", "--model", model.spec)
+    done = ui("summarize", "fast", "--model", model.spec)
     assert done.code == 2 and "say --yes" in done.err and model.prompts == []
 
 
 @pytest.mark.parametrize(("answer", "code"), [("\n", 4), ("word " * 2000, 4)])
 def test_what_can_not_be_used_is_not_kept(
-    talk: Talk, model: Script, file: Path, answer: str, code: int
+    ui: Talk, model: Script, file: Path, answer: str, code: int
 ) -> None:
     model.answers(answer)
-    assert talk("summarize", "fast", "--model", model.spec).code == code
+    assert ui("summarize", "fast", "--model", model.spec).code == code
     assert not list(file.parent.glob(".summaries/*/*.md"))
 
 
-def test_nothing_is_said_of_nothing(talk: Talk, talked: GitRepo) -> None:
+def test_nothing_is_said_of_nothing(ui: Talk, talked: GitRepo) -> None:
     talked.write(
         ".repoagent/conversations/none.md", "# repoagent conversation, version 1, nonce aaaaaaaa\n\n"
     )
-    done = talk("summarize", "none", "--model", "command:false")
+    done = ui("summarize", "none", "--model", "command:false")
     assert done.code == 1 and "there is nothing to summarize" in done.err
 
 
 @pytest.mark.soak
-def test_keys_are_not_sent(talk: Talk, model: Script, file: Path) -> None:
+def test_keys_are_not_sent(ui: Talk, model: Script, file: Path) -> None:
     token = made("ghp" + "_", 36)
     append(file, Turn("user", f"use {token}"))
     model.answers("They use a key.\n")
-    assert talk("summarize", "fast", "--model", model.spec).code == 0
+    assert ui("summarize", "fast", "--model", model.spec).code == 0
     assert token not in model.prompts[0] and mask(token) in model.prompts[0]

@@ -22,7 +22,7 @@ Ask = Callable[..., Done]
 
 
 @pytest.fixture
-def desk(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def context(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """`src/a.py` and `src/b.py`, committed (once for all tests) and remembered."""
     template = tmp_path_factory.getbasetemp() / "two-files"
     if not template.exists():
@@ -32,28 +32,28 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytes
         repo.commit("two files")
         repo.top.rename(template)
     shutil.copytree(template, tmp_path / "repo")
-    desk = desk_at(tmp_path / "repo")
-    desk.repo.git("update-index", "-q", "--refresh")
+    context = desk_at(tmp_path / "repo")
+    context.repo.git("update-index", "-q", "--refresh")
     head = (template / ".git/refs/heads/main").read_text().strip()
     for path in ("src/a.py", "src/b.py"):
-        remember(desk.layout, desk.worktree, path, desk.repo.read(path), commit=head)
-    return desk
+        remember(context.layout, context.worktree, path, context.repo.read(path), commit=head)
+    return context
 
 
 @pytest.fixture
-def ask(desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(context: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
     """`repoagent memory ARGUMENTS` in this process, at the top or in `cwd`; global options come `before`."""
 
     def ask(*arguments: str, cwd: Path | None = None, before: tuple[str, ...] = ()) -> Done:
-        monkeypatch.chdir(cwd or desk.worktree.top)
+        monkeypatch.chdir(cwd or context.worktree.top)
         code = run(cli, "repoagent", [*before, "memory", *arguments])
         return Done(code, *capsys.readouterr())
 
     return ask
 
 
-def known(desk: Desk, path: str) -> Memory:
-    memory = desk.resolve(path)
+def known(context: Desk, path: str) -> Memory:
+    memory = context.resolve(path)
     assert memory is not None
     return memory
 

@@ -25,9 +25,9 @@ def run(top: Path, *args: str, stdin: bytes = b"") -> tuple[int, bytes, str]:
 def remembered(repo: GitRepo) -> GitRepo:
     repo.write("src/b.py", text("b"))
     repo.commit("one more")
-    desk = desk_at(repo.top)
+    context = desk_at(repo.top)
     for path in ("a.txt", "src/b.py"):
-        memory = desk.remember(path)
+        memory = context.remember(path)
         memory.notes.write_text(f"# Notes\n\n- about {path}\n")
     return repo
 

@@ -17,9 +17,9 @@ KEPT = ("notes.md", "conversation.md", "edits.jsonl")
 
 
 @pytest.fixture
-def full(desk: Desk) -> dict[str, bytes]:
+def full(context: Desk) -> dict[str, bytes]:
     """`src/a.py` with all that there can be; its files."""
-    memory = known(desk, "src/a.py")
+    memory = known(context, "src/a.py")
     add_note(memory.notes, "one")
     talked(memory, 1)
     return {name: (memory.folder / name).read_bytes() for name in KEPT}
@@ -29,49 +29,49 @@ def _holds(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def files(desk: Desk) -> dict[str, bytes]:
-    folder = known(desk, "src/a.py").folder
+def files(context: Desk) -> dict[str, bytes]:
+    folder = known(context, "src/a.py").folder
     return {name: (folder / name).read_bytes() for name in KEPT if _holds(folder / name)}
 
 
-def test_nobody_to_ask_and_nothing_to_do(ask: Ask, desk: Desk, full: dict[str, bytes]) -> None:
+def test_nobody_to_ask_and_nothing_to_do(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     done = ask("clear", "src/a.py")
-    assert done.code == 2 and "say --yes to clear it" in done.err and files(desk) == full
+    assert done.code == 2 and "say --yes to clear it" in done.err and files(context) == full
     done = ask("clear", "src/a.py", "--dry-run")
-    assert done.code == 0 and "notes (" in done.err and "edits (" in done.err and files(desk) == full
+    assert done.code == 0 and "notes (" in done.err and "edits (" in done.err and files(context) == full
     for arguments in (["src/b.py", "--yes"], ["--undo", "src/a.py"]):
         done = ask("clear", *arguments)
         assert done.code == 1 and "nothing" in done.err
     assert ask("clear", "--undo", "--notes", "src/a.py").code == 2
-    assert not (known(desk, "src/a.py").folder / "archive").exists()
+    assert not (known(context, "src/a.py").folder / "archive").exists()
 
 
-def test_all_of_it_goes_and_comes_back_byte_for_byte(ask: Ask, desk: Desk, full: dict[str, bytes]) -> None:
-    memory = known(desk, "src/a.py")
+def test_all_of_it_goes_and_comes_back_byte_for_byte(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
+    memory = known(context, "src/a.py")
     done = ask("clear", "src/a.py", "src/a.py", "-y")
     assert done.code == 0 and "to have it back: repoagent memory clear --undo src/a.py" in done.err
-    assert files(desk) == {}
-    assert known(desk, "src/a.py").folder == memory.folder
+    assert files(context) == {}
+    assert known(context, "src/a.py").folder == memory.folder
     assert "cleared: notes, conversation, edits" in ask("show", "src/a.py").out
     assert ask("clear", "--undo", "src/a.py").code == 0
-    assert files(desk) == full and not list((memory.folder / "archive").iterdir())
+    assert files(context) == full and not list((memory.folder / "archive").iterdir())
 
 
-def test_parts_and_the_last_one_comes_back_first(ask: Ask, desk: Desk, full: dict[str, bytes]) -> None:
+def test_parts_and_the_last_one_comes_back_first(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     value = json.loads(ask("clear", "src/a.py", "--notes", "--edits", "-y", "--json").out)
     assert value["files"][0]["parts"].keys() == {"notes", "edits"} and value["did"] == "clear"
-    assert files(desk).keys() == {"conversation.md"}
-    add_note(known(desk, "src/a.py").notes, "two")
+    assert files(context).keys() == {"conversation.md"}
+    add_note(known(context, "src/a.py").notes, "two")
     assert ask("clear", "src/a.py", "-y").code == 0
     assert ask("clear", "--undo", "src/a.py").code == 0
-    assert [note.text for note in read_notes(known(desk, "src/a.py").notes)] == ["two"]
+    assert [note.text for note in read_notes(known(context, "src/a.py").notes)] == ["two"]
     assert ask("clear", "--undo", "src/a.py").code == 0
-    assert [note.text for note in read_notes(known(desk, "src/a.py").notes)] == ["one", "two"]
-    assert files(desk)["edits.jsonl"] == full["edits.jsonl"]
+    assert [note.text for note in read_notes(known(context, "src/a.py").notes)] == ["one", "two"]
+    assert files(context)["edits.jsonl"] == full["edits.jsonl"]
 
 
-def test_what_has_come_since_follows_what_comes_back(ask: Ask, desk: Desk, full: dict[str, bytes]) -> None:
-    memory = known(desk, "src/a.py")
+def test_what_has_come_since_follows_what_comes_back(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
+    memory = known(context, "src/a.py")
     assert ask("clear", "src/a.py", "-y").code == 0
     talked(memory, 2)
     assert ask("clear", "--undo", "src/a.py").code == 0
@@ -81,9 +81,9 @@ def test_what_has_come_since_follows_what_comes_back(ask: Ask, desk: Desk, full:
 
 
 def test_a_mangled_conversation_is_cleared_and_not_joined(
-    ask: Ask, desk: Desk, full: dict[str, bytes]
+    ask: Ask, context: Desk, full: dict[str, bytes]
 ) -> None:
-    memory = known(desk, "src/a.py")
+    memory = known(context, "src/a.py")
     memory.conversation.write_text("scribbled\n")
     assert ask("clear", "src/a.py", "--conversation", "-y").code == 0
     talked(memory, 2)
@@ -97,16 +97,16 @@ def test_a_mangled_conversation_is_cleared_and_not_joined(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), pytest.param("y", 0, marks=pytest.mark.soak)])
-def test_on_a_terminal_it_asks(desk: Desk, full: dict[str, bytes], answer: str, code: int) -> None:
-    with Screen([*PROGRAM, "memory", "clear", "src/a.py"], desk.worktree.top) as screen:
+def test_on_a_terminal_it_asks(context: Desk, full: dict[str, bytes], answer: str, code: int) -> None:
+    with Screen([*PROGRAM, "memory", "clear", "src/a.py"], context.worktree.top) as screen:
         screen.expect("Clear that of 1 file [y,n,?]? ")
         screen.send(f"{answer}\n")
         assert screen.end() == code
-    assert files(desk) == ({} if answer == "y" else full)
+    assert files(context) == ({} if answer == "y" else full)
 
 
-def test_a_link_in_the_way_is_not_followed(ask: Ask, desk: Desk, full: dict[str, bytes]) -> None:
-    memory = known(desk, "src/a.py")
-    (memory.folder / "archive").symlink_to(desk.worktree.top)
+def test_a_link_in_the_way_is_not_followed(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
+    memory = known(context, "src/a.py")
+    (memory.folder / "archive").symlink_to(context.worktree.top)
     done = ask("clear", "src/a.py", "-y")
-    assert done.code == 3 and "is a symbolic link" in done.err and files(desk) == full
+    assert done.code == 3 and "is a symbolic link" in done.err and files(context) == full

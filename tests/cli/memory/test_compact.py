@@ -13,13 +13,13 @@ from tests.memory.conftest import Desk
 
 
 @pytest.fixture
-def long(desk: Desk) -> Desk:
+def long(context: Desk) -> Desk:
     """Four exchanges about `src/a.py`, two about `src/b.py`."""
     for number in (1, 2, 3, 4):
-        talked(known(desk, "src/a.py"), number)
+        talked(known(context, "src/a.py"), number)
     for number in (1, 2):
-        talked(known(desk, "src/b.py"), number)
-    return desk
+        talked(known(context, "src/b.py"), number)
+    return context
 
 
 @pytest.fixture

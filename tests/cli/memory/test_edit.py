@@ -29,12 +29,12 @@ def does(editor: Path, script: str) -> None:
     editor.write_text(f"#!/bin/sh\n{script}\n")
 
 
-def test_notes_are_changed_and_a_first_one_makes_a_memory(ask: Ask, desk: Desk, editor: Path) -> None:
+def test_notes_are_changed_and_a_first_one_makes_a_memory(ask: Ask, context: Desk, editor: Path) -> None:
     does(editor, 'echo "- my own words" >> "$1"')
     for file in ("src/a.py", "a.txt"):
         assert ask("edit", file).code == 0
-        assert [note.text for note in read_notes(known(desk, file).notes)] == ["my own words"]
-        assert known(desk, file).notes.stat().st_mode & 0o777 == 0o600
+        assert [note.text for note in read_notes(known(context, file).notes)] == ["my own words"]
+        assert known(context, file).notes.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_notes_are_changed_and_a_first_one_makes_a_memory(ask: Ask, desk: Desk, 
         (': > "$1"', "left nothing: all is as it was"),
     ],
 )
-def test_nothing_is_done(ask: Ask, desk: Desk, editor: Path, script: str, sentence: str) -> None:
-    notes = known(desk, "src/a.py").notes
+def test_nothing_is_done(ask: Ask, context: Desk, editor: Path, script: str, sentence: str) -> None:
+    notes = known(context, "src/a.py").notes
     notes.write_text("# mine\n\n- one\n")
     does(editor, script)
     done = ask("edit", "src/a.py")
     assert done.code == 1 and sentence in done.err and notes.read_text() == "# mine\n\n- one\n"
 
 
-def test_what_was_saved_before_the_editor_failed_is_kept(ask: Ask, desk: Desk, editor: Path) -> None:
+def test_what_was_saved_before_the_editor_failed_is_kept(ask: Ask, context: Desk, editor: Path) -> None:
     does(editor, 'echo "- precious" >> "$1"; exit 1')
     done = ask("edit", "src/a.py")
     assert done.code == 1 and "the editor failed; what you had saved is in " in done.err
@@ -62,17 +62,17 @@ def test_what_was_saved_before_the_editor_failed_is_kept(ask: Ask, desk: Desk, e
     kept.unlink()
 
 
-def test_no_editor_and_no_terminal(desk: Desk) -> None:
-    top = desk.worktree.top
-    desk.repo.git("config", "--global", "--unset", "core.editor")
+def test_no_editor_and_no_terminal(context: Desk) -> None:
+    top = context.worktree.top
+    context.repo.git("config", "--global", "--unset", "core.editor")
     done = program(top, "memory", "edit", "src/a.py")
     assert done.code == 2 and "there is no terminal for an editor: set EDITOR" in done.err
-    assert str(known(desk, "src/a.py").notes) in done.err
+    assert str(known(context, "src/a.py").notes) in done.err
     done = program(top, "memory", "edit", "src/a.py", "--conversation")
     assert done.code == 1 and "nothing was said about src/a.py yet" in done.err
 
 
-def test_slips_are_said_and_secrets_masked(ask: Ask, desk: Desk, editor: Path) -> None:
+def test_slips_are_said_and_secrets_masked(ask: Ask, context: Desk, editor: Path) -> None:
     does(editor, f'printf -- "- 2026-13-01: when\\n- \\n- \\377 and {TOKEN}\\n" >> "$1"')
     done = ask("edit", "src/a.py")
     assert done.code == 0
@@ -83,12 +83,12 @@ def test_slips_are_said_and_secrets_masked(ask: Ask, desk: Desk, editor: Path) -
         "masked",
     ):
         assert said in done.err
-    data = known(desk, "src/a.py").notes.read_bytes()
+    data = known(context, "src/a.py").notes.read_bytes()
     assert b"\xff and <<secret " in data and TOKEN.encode() not in data
 
 
-def test_what_others_note_meanwhile_is_joined(ask: Ask, desk: Desk, editor: Path) -> None:
-    notes = known(desk, "src/a.py").notes
+def test_what_others_note_meanwhile_is_joined(ask: Ask, context: Desk, editor: Path) -> None:
+    notes = known(context, "src/a.py").notes
     notes.write_text("# Notes\n\n- one\n- two\n- three\n")
     does(editor, f"sed -i 's/one/ONE/' \"$1\"; printf '# Notes\\n\\n- one\\n- three\\n- four\\n' > '{notes}'")
     done = ask("edit", "src/a.py")
@@ -96,8 +96,8 @@ def test_what_others_note_meanwhile_is_joined(ask: Ask, desk: Desk, editor: Path
     assert notes.read_text() == "# Notes\n\n- ONE\n- three\n- four\n"
 
 
-def test_where_both_changed_the_same_lines_the_text_is_kept(ask: Ask, desk: Desk, editor: Path) -> None:
-    notes = known(desk, "src/a.py").notes
+def test_where_both_changed_the_same_lines_the_text_is_kept(ask: Ask, context: Desk, editor: Path) -> None:
+    notes = known(context, "src/a.py").notes
     notes.write_text("# Notes\n\n- one\n")
     does(editor, f"sed -i 's/# Notes/# mine/' \"$1\"; printf '# theirs\\n\\n- one\\n' > '{notes}'")
     done = ask("edit", "src/a.py")
@@ -107,8 +107,8 @@ def test_where_both_changed_the_same_lines_the_text_is_kept(ask: Ask, desk: Desk
     assert kept.read_text() == "# mine\n\n- one\n" and kept.name in done.err
 
 
-def test_turns_that_come_meanwhile_follow(ask: Ask, desk: Desk, editor: Path) -> None:
-    memory = known(desk, "src/a.py")
+def test_turns_that_come_meanwhile_follow(ask: Ask, context: Desk, editor: Path) -> None:
+    memory = known(context, "src/a.py")
     talked(memory, 1)
     first = memory.conversation.read_bytes()
     talked(memory, 2)
@@ -123,8 +123,8 @@ def test_turns_that_come_meanwhile_follow(ask: Ask, desk: Desk, editor: Path) ->
     assert memory.conversation.read_bytes() == both.replace(b"\nrequest 1\n", b"\nrequest one\n")
 
 
-def test_a_conversation_that_can_not_be_read_is_kept_as_a_file(ask: Ask, desk: Desk, editor: Path) -> None:
-    memory = known(desk, "src/a.py")
+def test_a_conversation_that_can_not_be_read_is_kept_as_a_file(ask: Ask, context: Desk, editor: Path) -> None:
+    memory = known(context, "src/a.py")
     talked(memory, 1)
     before = memory.conversation.read_bytes()
     does(editor, 'sed -i 1d "$1"')
@@ -134,8 +134,8 @@ def test_a_conversation_that_can_not_be_read_is_kept_as_a_file(ask: Ask, desk: D
     assert memory.conversation.read_bytes() == before and kept.read_bytes() == before.split(b"\n", 1)[1]
 
 
-def test_a_heading_that_is_none_any_more_is_said(ask: Ask, desk: Desk, editor: Path) -> None:
-    memory = known(desk, "src/a.py")
+def test_a_heading_that_is_none_any_more_is_said(ask: Ask, context: Desk, editor: Path) -> None:
+    memory = known(context, "src/a.py")
     talked(memory, 1)
     does(editor, "sed -i -e 's/\\] assistant/] asistant/' -e '2i stray' \"$1\"")
     done = ask("edit", "src/a.py", "--conversation")
@@ -144,13 +144,13 @@ def test_a_heading_that_is_none_any_more_is_said(ask: Ask, desk: Desk, editor: P
 
 
 @pytest.mark.soak
-def test_on_a_terminal_it_is_opened_again(desk: Desk, editor: Path) -> None:
-    memory = known(desk, "src/a.py")
+def test_on_a_terminal_it_is_opened_again(context: Desk, editor: Path) -> None:
+    memory = known(context, "src/a.py")
     talked(memory, 1)
     does(editor, 'if grep -q spoilt "$1"; then cp "$0.good" "$1"; else cp "$1" "$0.good"; echo "more" >> "$0.good"; '
                  'echo spoilt > "$1"; fi')  # fmt: skip
     command = [*PROGRAM, "memory", "edit", "src/a.py", "--conversation"]
-    with Screen(command, desk.worktree.top) as screen:
+    with Screen(command, context.worktree.top) as screen:
         screen.expect("Your text can't be read [e,k,?]? ")
         screen.send("e\n")
         assert screen.end() == 0
@@ -158,25 +158,25 @@ def test_on_a_terminal_it_is_opened_again(desk: Desk, editor: Path) -> None:
 
 
 def test_a_text_that_can_not_be_saved_goes_to_the_temporary_folder(
-    ask: Ask, desk: Desk, editor: Path
+    ask: Ask, context: Desk, editor: Path
 ) -> None:
-    folder = known(desk, "src/a.py").folder
+    folder = known(context, "src/a.py").folder
     does(editor, 'echo "- precious" >> "$1"')
     (folder / "notes.md.lock").mkdir()
     (folder / "archive").symlink_to("/nowhere")
     done = ask("edit", "src/a.py")
     assert done.code == 3 and "could not open the lock file" in done.err and len(done.err.splitlines()) == 1
-    kept = desk.worktree.top / done.err.strip().rpartition("kept in ")[2]
+    kept = context.worktree.top / done.err.strip().rpartition("kept in ")[2]
     assert kept.read_text().endswith("- precious\n")
     kept.unlink()
 
 
-def test_an_editor_that_never_ends_holds_no_lock(ask: Ask, desk: Desk, editor: Path) -> None:
-    notes = known(desk, "src/a.py").notes
+def test_an_editor_that_never_ends_holds_no_lock(ask: Ask, context: Desk, editor: Path) -> None:
+    notes = known(context, "src/a.py").notes
     add_note(notes, "there before")
     does(
         editor,
-        f"cd '{desk.worktree.top}' && ls '{notes}.lock' >/dev/null && test ! -s '{notes}.lock' && echo '- free' >> \"$1\"",
+        f"cd '{context.worktree.top}' && ls '{notes}.lock' >/dev/null && test ! -s '{notes}.lock' && echo '- free' >> \"$1\"",
     )
     assert ask("edit", "src/a.py").code == 0
     assert [note.text for note in read_notes(notes)] == ["there before", "free"]

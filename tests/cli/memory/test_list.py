@@ -39,41 +39,43 @@ def test_nothing_is_there(repo: GitRepo, tmp_path: Path) -> None:
     assert done.code == 2 and "is a bare repository" in done.err
 
 
-def test_states_and_nothing_is_rekeyed_by_looking(ask: Ask, desk: Desk) -> None:
-    top = desk.worktree.top
-    before = identity_file(known(desk, "src/a.py").folder).read_bytes()
+def test_states_and_nothing_is_rekeyed_by_looking(ask: Ask, context: Desk) -> None:
+    top = context.worktree.top
+    before = identity_file(known(context, "src/a.py").folder).read_bytes()
     (top / "src/a.py").rename(top / "c.py")
     (top / "src/b.py").unlink()
     assert states(ask) == {"src/a.py": ("moved", "c.py"), "src/b.py": ("orphaned", None)}
-    folder = next(desk.layout.memory.glob("a-py-*"))
+    folder = next(context.layout.memory.glob("a-py-*"))
     assert identity_file(folder).read_bytes() == before
     assert states(ask, "--state", "orphaned").keys() == {"src/b.py"}
     assert states(ask, "--state", "live,moved").keys() == {"src/a.py"}
     assert ask("list", "--state", "gone").code == 2
-    desk.repo.git("add", "-A")
-    desk.repo.git("commit", "-qm", "moved and edited")
+    context.repo.git("add", "-A")
+    context.repo.git("commit", "-qm", "moved and edited")
     (top / "c.py").write_bytes((top / "c.py").read_bytes() + b"a line more\n")
-    os.utime(desk.layout.memory, (1, 1))
+    os.utime(context.layout.memory, (1, 1))
     assert states(ask)["src/a.py"] == ("moved", "c.py")
-    assert desk.folder("c.py") == folder.name
+    assert context.folder("c.py") == folder.name
     assert states(ask)["c.py"] == ("live", None)
 
 
-def test_a_path_that_another_file_has_by_now(ask: Ask, desk: Desk) -> None:
+def test_a_path_that_another_file_has_by_now(ask: Ask, context: Desk) -> None:
     """What stands there now is a stranger: the memory is not live because something is at its path."""
-    top = desk.worktree.top
+    top = context.worktree.top
     (top / "src/a.py").rename(top / "moved.py")
     (top / "src/a.py").write_bytes(text("nothing alike"))
-    desk.remember("src/a.py")
+    context.remember("src/a.py")
     listed = json.loads(ask("list", "--json").out)["memories"]
     mine = [(row["state"], row["at"]) for row in listed if row["path"] == "src/a.py"]
     assert sorted(mine) == [("live", None), ("moved", "moved.py")]
 
 
 @pytest.mark.soak
-def test_a_file_that_only_a_linked_work_tree_has_is_no_orphan(ask: Ask, desk: Desk, tmp_path: Path) -> None:
+def test_a_file_that_only_a_linked_work_tree_has_is_no_orphan(
+    ask: Ask, context: Desk, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
-    desk.repo.git("worktree", "add", "-q", "-b", "side", str(other))
+    context.repo.git("worktree", "add", "-q", "-b", "side", str(other))
     (other / "new.py").write_bytes(text("new"))
     assert program(other, "memory", "note", "new.py", "only here").code == 0
     assert states(ask)["new.py"] == ("live", str(other.resolve() / "new.py"))
@@ -81,10 +83,10 @@ def test_a_file_that_only_a_linked_work_tree_has_is_no_orphan(ask: Ask, desk: De
     assert states(ask)["new.py"] == ("orphaned", None)
 
 
-def test_odd_names_in_all_forms(ask: Ask, desk: Desk) -> None:
-    desk.repo.write(ODD, text("odd"))
-    desk.remember(ODD)
-    done = run_program(["memory", "list", "-z"], desk.worktree.top)
+def test_odd_names_in_all_forms(ask: Ask, context: Desk) -> None:
+    context.repo.write(ODD, text("odd"))
+    context.remember(ODD)
+    done = run_program(["memory", "list", "-z"], context.worktree.top)
     assert done.stdout.split(b"\0") == [os.fsencode(ODD), b"src/a.py", b"src/b.py", b""]
     table = ask("list").out
     assert "odd^J<FF>^[[31m.py" in table and "\x1b" not in table and len(table.splitlines()) == 4
@@ -92,17 +94,17 @@ def test_odd_names_in_all_forms(ask: Ask, desk: Desk) -> None:
     assert ask("list", "-z", "--json").code == 2
 
 
-def test_order_limit_and_paths(ask: Ask, desk: Desk) -> None:
-    talked(known(desk, "src/b.py"), 1)
-    desk.repo.write("z.py", text("z"))
-    desk.remember("z.py")
-    os.utime(known(desk, "src/b.py").folder / "edits.jsonl", (4e9, 4e9))
+def test_order_limit_and_paths(ask: Ask, context: Desk) -> None:
+    talked(known(context, "src/b.py"), 1)
+    context.repo.write("z.py", text("z"))
+    context.remember("z.py")
+    os.utime(known(context, "src/b.py").folder / "edits.jsonl", (4e9, 4e9))
     assert list(states(ask)) == ["src/a.py", "src/b.py", "z.py"]
     assert list(states(ask, "--sort", "edits", "-n", "1")) == ["src/b.py"]
     assert list(states(ask, "--sort", "used", "-n", "1")) == ["src/b.py"]
     assert list(states(ask, "--sort", "size", "-n", "1")) == ["src/b.py"]
     assert list(states(ask, "-n", "0", ".")) == ["src/a.py", "src/b.py", "z.py"]
-    src = desk.worktree.top / "src"
+    src = context.worktree.top / "src"
     assert [row["path"] for row in json.loads(ask("list", ".", "--json", cwd=src).out)["memories"]] == [
         "src/a.py",
         "src/b.py",
@@ -111,9 +113,9 @@ def test_order_limit_and_paths(ask: Ask, desk: Desk) -> None:
     assert done.code == 1 and "nothing is remembered of nowhere as orphaned" in done.err
 
 
-def test_broken_and_foreign_things_are_named_and_the_others_listed(ask: Ask, desk: Desk) -> None:
-    memory = desk.layout.memory
-    a, b = known(desk, "src/a.py").folder, known(desk, "src/b.py").folder
+def test_broken_and_foreign_things_are_named_and_the_others_listed(ask: Ask, context: Desk) -> None:
+    memory = context.layout.memory
+    a, b = known(context, "src/a.py").folder, known(context, "src/b.py").folder
     identity_file(a).write_bytes(b"{ not json")
     (memory / "link-00000000").symlink_to("/etc")
     (memory / "file-00000001").write_text("no folder")
@@ -126,12 +128,12 @@ def test_broken_and_foreign_things_are_named_and_the_others_listed(ask: Ask, des
     assert (row["edits"], row["notes"]) == (1, 0)
 
 
-def test_an_identity_that_names_what_no_file_can_be(ask: Ask, desk: Desk) -> None:
+def test_an_identity_that_names_what_no_file_can_be(ask: Ask, context: Desk) -> None:
     """A NUL in a path of one memory made every command fail."""
     paths = ("../../etc/passwd", "/etc/passwd", ".git/config", "x\x1b[31m", "a\0b", "\ud800z")
     for number, path in enumerate(paths):
         value = {"version": 1, "path": path, "places": {"/etc": {"path": "passwd", "blob": ""}}}
-        file = desk.layout.memory / f"h-0000000{number}" / "identity.json"
+        file = context.layout.memory / f"h-0000000{number}" / "identity.json"
         file.parent.mkdir()
         file.write_text(json.dumps(value))
     listed = states(ask)
@@ -146,14 +148,14 @@ def test_an_identity_that_names_what_no_file_can_be(ask: Ask, desk: Desk) -> Non
 
 @pytest.mark.soak
 @pytest.mark.parametrize("width", [60, 100])
-def test_on_a_terminal_it_fits(desk: Desk, width: int) -> None:
+def test_on_a_terminal_it_fits(context: Desk, width: int) -> None:
     long = "src/" + "very/" * 20 + "long.py"
-    desk.repo.write(long, text("long"))
-    desk.remember(long)
-    (desk.worktree.top / long).rename(desk.worktree.top / ("b" * 90 + ".py"))
+    context.repo.write(long, text("long"))
+    context.remember(long)
+    (context.worktree.top / long).rename(context.worktree.top / ("b" * 90 + ".py"))
     with Screen(
         [*PROGRAM, "memory", "list"],
-        desk.worktree.top,
+        context.worktree.top,
         width=width,
         env={"LC_ALL": "C.UTF-8", "GIT_PAGER": "cat"},
     ) as screen:
@@ -164,8 +166,8 @@ def test_on_a_terminal_it_fits(desk: Desk, width: int) -> None:
 
 
 @pytest.mark.soak
-def test_completion_offers_what_is_remembered(desk: Desk) -> None:
-    desk.repo.write("other.py", b"not remembered\n")
+def test_completion_offers_what_is_remembered(context: Desk) -> None:
+    context.repo.write("other.py", b"not remembered\n")
 
     def offered(typed: str, cwd: Path) -> list[str]:
         env = {
@@ -175,7 +177,7 @@ def test_completion_offers_what_is_remembered(desk: Desk) -> None:
         }
         return run_program([], cwd, env=env).stdout.decode().split()
 
-    top = desk.worktree.top
+    top = context.worktree.top
     assert offered("sr", top) == ["plain,src/a.py", "plain,src/b.py"]
     assert offered("a", top / "src") == ["plain,a.py"]
     assert offered("../src/b", top / "src") == ["plain,../src/b.py"]

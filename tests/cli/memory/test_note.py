@@ -32,9 +32,9 @@ def test_bad_input_is_one_sentence(ask: Ask) -> None:
         assert (done.code, done.out) == (2, "") and sentence in done.err and len(done.err.splitlines()) == 1
 
 
-def test_a_note_has_the_version_of_now_and_is_there_once(ask: Ask, desk: Desk) -> None:
+def test_a_note_has_the_version_of_now_and_is_there_once(ask: Ask, context: Desk) -> None:
     assert ask("note", "src/a.py", "the order\nof results matters").code == 0
-    memory = known(desk, "src/a.py")
+    memory = known(context, "src/a.py")
     (note,) = read_notes(memory.notes)
     assert (note.text, note.source) == ("the order of results matters", "person")
     assert memory.identity.blob.startswith(note.blob) and len(note.blob) == 12
@@ -43,24 +43,24 @@ def test_a_note_has_the_version_of_now_and_is_there_once(ask: Ask, desk: Desk) -
     assert len(read_notes(memory.notes)) == 1
 
 
-def test_a_file_without_a_memory_gets_one(ask: Ask, desk: Desk) -> None:
-    done = ask("note", "../a.txt", "ten lines", "--json", cwd=desk.worktree.top / "src")
+def test_a_file_without_a_memory_gets_one(ask: Ask, context: Desk) -> None:
+    done = ask("note", "../a.txt", "ten lines", "--json", cwd=context.worktree.top / "src")
     value = json.loads(done.out)
     assert done.code == 0 and value["new"] == 1 and value["masked"] is False
-    memory = known(desk, "a.txt")
-    assert memory.notes == Path(value["file"]) and memory.identity.commit == desk.repo.head()
+    memory = known(context, "a.txt")
+    assert memory.notes == Path(value["file"]) and memory.identity.commit == context.repo.head()
 
 
-def test_a_moved_file_takes_its_memory_along(ask: Ask, desk: Desk) -> None:
-    folder = known(desk, "src/a.py").folder
-    (desk.worktree.top / "src/a.py").rename(desk.worktree.top / "c.py")
+def test_a_moved_file_takes_its_memory_along(ask: Ask, context: Desk) -> None:
+    folder = known(context, "src/a.py").folder
+    (context.worktree.top / "src/a.py").rename(context.worktree.top / "c.py")
     assert ask("note", "c.py", "moved").code == 0
-    assert known(desk, "c.py").folder == folder and known(desk, "c.py").identity.path == "c.py"
+    assert known(context, "c.py").folder == folder and known(context, "c.py").identity.path == "c.py"
 
 
-def test_a_file_that_is_gone_can_be_noted_by_path_and_by_id(ask: Ask, desk: Desk) -> None:
-    memory = known(desk, "src/a.py")
-    (desk.worktree.top / "src/a.py").unlink()
+def test_a_file_that_is_gone_can_be_noted_by_path_and_by_id(ask: Ask, context: Desk) -> None:
+    memory = known(context, "src/a.py")
+    (context.worktree.top / "src/a.py").unlink()
     assert ask("note", "src/a.py", "gone since the move to rust").code == 0
     assert ask("note", memory.folder.name[-8:], "second thought").code == 0
     assert ask("note", str(memory.folder), "third one is this").code == 0
@@ -68,29 +68,29 @@ def test_a_file_that_is_gone_can_be_noted_by_path_and_by_id(ask: Ask, desk: Desk
 
 
 @pytest.mark.soak  # the rules for secrets are loaded
-def test_standard_input_has_several_and_secrets_are_masked(desk: Desk) -> None:
+def test_standard_input_has_several_and_secrets_are_masked(context: Desk) -> None:
     given = f"# Notes\n\n- one is one\n- two\n  goes on\n\n#3 is a ticket\nthe token is {TOKEN}\n".encode()
-    done = program(desk.worktree.top, "memory", "note", "src/a.py", "-", stdin=given)
+    done = program(context.worktree.top, "memory", "note", "src/a.py", "-", stdin=given)
     assert done.code == 0 and "what looks like a key or a token: that is masked" in done.err
-    texts = [note.text for note in read_notes(known(desk, "src/a.py").notes)]
+    texts = [note.text for note in read_notes(known(context, "src/a.py").notes)]
     assert texts[:2] == ["one is one", "two goes on"] and texts[2].startswith(
         "#3 is a ticket the token is <<secret"
     )
-    assert TOKEN not in known(desk, "src/a.py").notes.read_text() and TOKEN not in done.err
+    assert TOKEN not in known(context, "src/a.py").notes.read_text() and TOKEN not in done.err
 
 
-def test_what_was_said_of_a_name_that_is_gone_may_be_said_again(ask: Ask, desk: Desk) -> None:
-    desk.repo.write("src/a.py", text("a") + b"old_name = 1\n")
+def test_what_was_said_of_a_name_that_is_gone_may_be_said_again(ask: Ask, context: Desk) -> None:
+    context.repo.write("src/a.py", text("a") + b"old_name = 1\n")
     assert ask("note", "src/a.py", "`old_name` must stay 1").code == 0
-    desk.repo.write("src/a.py", edited(text("a")))
+    context.repo.write("src/a.py", edited(text("a")))
     shown = ask("show", "src/a.py").out
     assert "`old_name` must stay 1 [gone: old_name]" in shown
 
 
-def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, desk: Desk) -> None:
-    memory = known(desk, "src/a.py")
-    desk.repo.write("src/copy.py", desk.repo.read("src/a.py"))
-    src = desk.worktree.top / "src"
+def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, context: Desk) -> None:
+    memory = known(context, "src/a.py")
+    context.repo.write("src/copy.py", context.repo.read("src/a.py"))
+    src = context.worktree.top / "src"
     assert "copies its notes" not in ask("show", "copy.py", cwd=src).err  # there are none
     add_note(memory.notes, "the order matters", blob=memory.identity.blob, source="m/x")
     add_note(memory.notes, "a line of an old exchange; archive/x.md)", source="compact")
@@ -100,8 +100,8 @@ def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, desk: Desk) -> None
         done.code == 1 and f"`repoagent memory note copy.py --from {memory.folder.name}` copies" in done.err
     )
     assert ask("note", "copy.py", "--from", memory.folder.name, cwd=src).code == 0
-    assert read_notes(known(desk, "src/copy.py").notes) == read_notes(memory.notes)[:1]
-    assert known(desk, "src/a.py").folder == memory.folder
+    assert read_notes(known(context, "src/copy.py").notes) == read_notes(memory.notes)[:1]
+    assert known(context, "src/a.py").folder == memory.folder
     assert ask("note", "src/copy.py", "--from", "src/a.py").code == 1
     for arguments, sentence in (
         (["src/a.py", "--from", "src/a.py"], "the same memory"),
@@ -113,7 +113,7 @@ def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, desk: Desk) -> None
     assert "there are no notes on src/b.py" in ask("note", "src/a.py", "--from", "src/b.py").err
 
 
-def test_a_folder_that_can_not_be_written(ask: Ask, desk: Desk) -> None:
-    (known(desk, "src/a.py").folder / "notes.md.lock").mkdir()
+def test_a_folder_that_can_not_be_written(ask: Ask, context: Desk) -> None:
+    (known(context, "src/a.py").folder / "notes.md.lock").mkdir()
     done = ask("note", "src/a.py", "x is y")
     assert done.code == 3 and "could not open the lock file" in done.err and "put that right" in done.err

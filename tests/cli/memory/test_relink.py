@@ -9,8 +9,8 @@ from tests.cli.memory.conftest import Ask, known
 from tests.memory.conftest import Desk, text
 
 
-def test_bad_input_is_one_sentence(ask: Ask, desk: Desk) -> None:
-    desk.repo.write("new.py", text("new"))
+def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
+    context.repo.write("new.py", text("new"))
     for arguments, code, sentence in (
         (["src/a.py", "--undo", "--swap"], 2, "leave --from and --swap out"),
         (["src/a.py", "--swap"], 2, "--swap needs --from"),
@@ -29,60 +29,60 @@ def test_bad_input_is_one_sentence(ask: Ask, desk: Desk) -> None:
         assert (done.code, done.out) == (code, "") and sentence in done.err, arguments
 
 
-def test_older_notes_say_so_until_it_is_taken_back(ask: Ask, desk: Desk) -> None:
+def test_older_notes_say_so_until_it_is_taken_back(ask: Ask, context: Desk) -> None:
     """They did not: what is noted of one text was told as a fact about another."""
-    memory = known(desk, "src/a.py")
+    memory = known(context, "src/a.py")
     add_note(memory.notes, "squares are right", blob=memory.identity.blob, source="person")
-    desk.repo.write("new.py", text("new"))
+    context.repo.write("new.py", text("new"))
     done = ask("relink", "new.py", "--from", "src/a.py", "--dry-run")
-    assert "would be that of new.py" in done.out and desk.folder("src/a.py") == memory.folder.name
+    assert "would be that of new.py" in done.out and context.folder("src/a.py") == memory.folder.name
     done = ask("relink", "new.py", "--from", memory.folder.name)
     assert done.code == 0 and "the text is another one: notes from before say so" in done.err
-    assert desk.folder("new.py") == memory.folder.name and desk.folder("src/a.py") is None
+    assert context.folder("new.py") == memory.folder.name and context.folder("src/a.py") is None
     assert "squares are right [about an older text]" in ask("show", "new.py").out
     assert ask("note", "new.py", "this is of new.py").code == 0
     assert "of new.py [about" not in ask("show", "new.py").out
     assert "* " in ask("relink", "new.py").out
     assert ask("relink", "new.py", "--undo").code == 0
-    assert desk.folder("src/a.py") == memory.folder.name and desk.folder("new.py") is None
+    assert context.folder("src/a.py") == memory.folder.name and context.folder("new.py") is None
     shown = ask("show", "src/a.py").out
     assert "squares are right\n" in shown and "this is of new.py [about an older text]" in shown
 
 
-def test_a_text_that_is_alike_is_the_same_text(ask: Ask, desk: Desk) -> None:
-    memory = known(desk, "src/a.py")
+def test_a_text_that_is_alike_is_the_same_text(ask: Ask, context: Desk) -> None:
+    memory = known(context, "src/a.py")
     add_note(memory.notes, "squares are right", blob=memory.identity.blob)
-    desk.repo.write("copy.py", text("a") + b"a line more\n")
+    context.repo.write("copy.py", text("a") + b"a line more\n")
     assert ask("relink", "copy.py", "--from", "src/a.py").code == 0
     assert "squares are right\n" in ask("show", "copy.py").out
 
 
-def test_two_are_swapped_and_swapped_back(ask: Ask, desk: Desk) -> None:
-    a, b = desk.folder("src/a.py"), desk.folder("src/b.py")
+def test_two_are_swapped_and_swapped_back(ask: Ask, context: Desk) -> None:
+    a, b = context.folder("src/a.py"), context.folder("src/b.py")
     done = ask("relink", "src/a.py", "--from", "src/b.py", "--swap", "--json")
     assert json.loads(done.out)["swapped"] is True
-    assert (desk.folder("src/a.py"), desk.folder("src/b.py")) == (b, a)
+    assert (context.folder("src/a.py"), context.folder("src/b.py")) == (b, a)
     done = ask("relink", "src/a.py", "--undo")
     assert done.code == 0 and "and the one that src/b.py had is that of src/a.py" in done.out
-    assert (desk.folder("src/a.py"), desk.folder("src/b.py")) == (a, b)
+    assert (context.folder("src/a.py"), context.folder("src/b.py")) == (a, b)
 
 
-def test_a_move_that_was_none_is_taken_back(ask: Ask, desk: Desk) -> None:
-    top, mine = desk.worktree.top, desk.folder("src/a.py")
+def test_a_move_that_was_none_is_taken_back(ask: Ask, context: Desk) -> None:
+    top, mine = context.worktree.top, context.folder("src/a.py")
     (top / "src/a.py").rename(top / "c.py")
-    assert desk.folder("c.py") == mine
+    assert context.folder("c.py") == mine
     done = ask("relink", "c.py", "--undo")
-    assert done.code == 0 and desk.folder("c.py") is None
+    assert done.code == 0 and context.folder("c.py") is None
     assert "* " in ask("relink", "src/a.py").out
-    desk.repo.git("checkout", "--", "src/a.py")
-    assert desk.folder("src/a.py") == mine
+    context.repo.git("checkout", "--", "src/a.py")
+    assert context.folder("src/a.py") == mine
 
 
-def test_a_file_that_became_a_link_gives_its_memory(ask: Ask, desk: Desk) -> None:
+def test_a_file_that_became_a_link_gives_its_memory(ask: Ask, context: Desk) -> None:
     """It was refused: the link was read as if it were the file."""
-    top, mine = desk.worktree.top, desk.folder("src/a.py")
+    top, mine = context.worktree.top, context.folder("src/a.py")
     (top / "src/a.py").unlink()
     (top / "src/a.py").symlink_to("b.py")
-    desk.repo.write("new.py", text("quite new"))
+    context.repo.write("new.py", text("quite new"))
     assert ask("relink", "new.py", "--from", "src/a.py").code == 0
-    assert desk.folder("new.py") == mine
+    assert context.folder("new.py") == mine

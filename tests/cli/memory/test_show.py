@@ -15,14 +15,14 @@ from tests.cli.screens import PROGRAM, Screen
 from tests.memory.conftest import Desk, text
 
 
-def test_all_of_it_on_one_page(ask: Ask, desk: Desk) -> None:
-    memory = known(desk, "src/a.py")
+def test_all_of_it_on_one_page(ask: Ask, context: Desk) -> None:
+    memory = known(context, "src/a.py")
     add_note(memory.notes, "`a says 4` is what callers read", blob=memory.identity.blob, source="person")
     add_note(memory.notes, "`gone_name` is slow\x1b[2J", source="m")
     for number in (1, 2):
         talked(memory, number)
-    (desk.worktree.top / "src/a.py").rename(desk.worktree.top / "src/c.py")
-    assert desk.folder("src/c.py") == memory.folder.name
+    (context.worktree.top / "src/a.py").rename(context.worktree.top / "src/c.py")
+    assert context.folder("src/c.py") == memory.folder.name
     done = ask("show", "src/c.py")
     assert done.code == 0 and done.err == ""
     for line in (
@@ -39,15 +39,15 @@ def test_all_of_it_on_one_page(ask: Ask, desk: Desk) -> None:
     assert "\x1b" not in done.out
 
 
-def test_what_only_programs_need_is_for_verbose(ask: Ask, desk: Desk) -> None:
-    known(desk, "src/a.py")
+def test_what_only_programs_need_is_for_verbose(ask: Ask, context: Desk) -> None:
+    known(context, "src/a.py")
     assert not re.search(r"inode|blob", ask("show", "src/a.py").out)
     told = ask("show", "src/a.py", before=("-v",)).out
     assert "device and inode" in told and ", blob " in told
 
 
-def test_as_data_and_the_turns(ask: Ask, desk: Desk) -> None:
-    talked(known(desk, "src/a.py"), 1)
+def test_as_data_and_the_turns(ask: Ask, context: Desk) -> None:
+    talked(known(context, "src/a.py"), 1)
     value = json.loads(ask("show", "src/a.py", "--json", "--conversation").out)
     assert (value["version"], value["state"], value["edits"][0]["id"]) == (1, "live", "e1")
     assert value["conversation"]["exchanges"] == 1
@@ -57,13 +57,13 @@ def test_as_data_and_the_turns(ask: Ask, desk: Desk) -> None:
     assert told == ("user  time 2026-11-01T10:00:00+00:00\nrequest 1\n\nassistant  model m\nanswer 1^[[31m\n")
 
 
-def test_what_was_meant_is_said(ask: Ask, desk: Desk) -> None:
-    top = desk.worktree.top
+def test_what_was_meant_is_said(ask: Ask, context: Desk) -> None:
+    top = context.worktree.top
     done = ask("show", "a.txt")
     assert done.code == 1 and "nothing is remembered of a.txt" in done.err
-    desk.repo.write("copy.py", text("a"))
+    context.repo.write("copy.py", text("a"))
     done = ask("show", "copy.py")
-    name = known(desk, "src/a.py").folder.name
+    name = known(context, "src/a.py").folder.name
     assert done.code == 1
     assert (
         f"it is a copy of src/a.py and does not inherit its memory; `repoagent memory relink copy.py --from {name}`"
@@ -73,14 +73,14 @@ def test_what_was_meant_is_said(ask: Ask, desk: Desk) -> None:
     assert other.code == 0 and other.out == ask("show", "a.py", cwd=top / "src").out
     assert ask("show", "./src/a.py", cwd=top / "src").code == 2
     (top / "src/b.py").rename(top / "d.py")
-    assert desk.folder("d.py")
+    assert context.folder("d.py")
     done = ask("show", "src/b.py")
     assert done.code == 2 and "d.py had that name before" in done.err
 
 
-def test_orphans_and_what_took_their_place(ask: Ask, desk: Desk) -> None:
-    top = desk.worktree.top
-    mine, other = known(desk, "src/a.py"), known(desk, "src/b.py")
+def test_orphans_and_what_took_their_place(ask: Ask, context: Desk) -> None:
+    top = context.worktree.top
+    mine, other = known(context, "src/a.py"), known(context, "src/b.py")
     (top / "src/a.py").unlink()
     (top / "src/a.py").symlink_to("b.py")
     assert "orphaned: the file is gone" in ask("show", "src/a.py").out
@@ -93,8 +93,8 @@ def test_orphans_and_what_took_their_place(ask: Ask, desk: Desk) -> None:
     )
 
 
-def test_a_conversation_that_can_not_be_read(ask: Ask, desk: Desk) -> None:
-    known(desk, "src/a.py").conversation.write_text("scribbled\n")
+def test_a_conversation_that_can_not_be_read(ask: Ask, context: Desk) -> None:
+    known(context, "src/a.py").conversation.write_text("scribbled\n")
     done = ask("show", "src/a.py")
     assert (
         done.code == 0 and "this is no conversation of repoagent" in done.err and "can't be read" in done.out
@@ -102,12 +102,12 @@ def test_a_conversation_that_can_not_be_read(ask: Ask, desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("width", [60, pytest.param(100, marks=pytest.mark.soak)])
-def test_on_a_terminal_it_fits(desk: Desk, width: int) -> None:
-    memory = known(desk, "src/a.py")
+def test_on_a_terminal_it_fits(context: Desk, width: int) -> None:
+    memory = known(context, "src/a.py")
     add_note(memory.notes, "a long one, 長い言葉 " * 12, source="person")
     command = [*PROGRAM, "memory", "show", "src/a.py"]
     env = {"LC_ALL": "C.UTF-8", "GIT_PAGER": "cat"}
-    with Screen(command, desk.worktree.top, width=width, env=env) as screen:
+    with Screen(command, context.worktree.top, width=width, env=env) as screen:
         assert screen.end() == 0
     lines = re.sub("\x1b\\[[0-9;]*m", "", screen.seen).splitlines()
     notes = lines[lines.index("notes (1)") : lines.index("how it was recognized")]

@@ -22,14 +22,14 @@ def test_nothing_is_there_and_nothing_is_made(repo: GitRepo) -> None:
     assert repo.status() == "" and not (repo.top / ".repoagent").exists()
 
 
-def test_all_that_is_there(ask: Ask, desk: Desk) -> None:
-    memory = known(desk, "src/a.py")
+def test_all_that_is_there(ask: Ask, context: Desk) -> None:
+    memory = known(context, "src/a.py")
     add_note(memory.notes, "one")
     talked(memory, 1)
-    (desk.worktree.top / "src/b.py").unlink()
-    (desk.layout.memory / "empty-00000000").mkdir()
+    (context.worktree.top / "src/b.py").unlink()
+    (context.layout.memory / "empty-00000000").mkdir()
     (memory.folder / "identity.json.broken-1").write_text("x")
-    (desk.layout.root / "memory.db.broken-2").write_text("x")
+    (context.layout.root / "memory.db.broken-2").write_text("x")
     lock = memory.folder / "notes.md.lock"
     with locked(lock, what="it"):
         done = ask("status")
@@ -49,10 +49,12 @@ def test_all_that_is_there(ask: Ask, desk: Desk) -> None:
     ]
     assert len(value["set_aside"]) == 2 and value["held"][0]["lock"] == str(lock) and value["locks"] is None
     assert "none is held, and they work here" in ask("status").out
-    assert [path.name for path in desk.layout.memory.glob(".lock-test*")] == []
+    assert [path.name for path in context.layout.memory.glob(".lock-test*")] == []
 
 
-def test_a_file_system_without_locks_says_so(ask: Ask, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_says_so(
+    ask: Ask, context: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -60,14 +62,16 @@ def test_a_file_system_without_locks_says_so(ask: Ask, desk: Desk, monkeypatch: 
     done = ask("status")
     assert done.code == 0 and "has no file locks (NFS without a lock service?)" in done.err
     assert "they work" not in done.out
-    notes = next(desk.layout.memory.glob("a-py-*")) / "notes.md"
+    notes = next(context.layout.memory.glob("a-py-*")) / "notes.md"
     done = ask("note", "src/a.py", "x is y")
     assert done.code == 3 and "has no file locks" in done.err and "clone on a local disk" in done.err
     assert not notes.exists()
     assert "has no file locks" in json.loads(ask("status", "--json").out)["locks"]
 
 
-def test_locks_that_two_have_at_once_are_none(ask: Ask, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_that_two_have_at_once_are_none(
+    ask: Ask, context: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fcntl, "flock", lambda descriptor, operation: None)
     done = ask("status")
     assert done.code == 0 and "gives a lock to two at once" in done.err

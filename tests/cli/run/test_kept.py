@@ -28,16 +28,18 @@ def given(**options: Any) -> SimpleNamespace:
 
 def told(repo: GitRepo, said: object, of: str = "") -> RunDirectory:
     """A run that was told this, on the machine `of`."""
-    home = RunDirectory(layout(open_worktree(repo.top)), NAME)
-    home.folder.mkdir(parents=True, exist_ok=True)
-    home.record.write_text(json.dumps({"version": 1, "state": "killed", "host": of or host(), "said": said}))
-    return home
+    run_dir = RunDirectory(layout(open_worktree(repo.top)), NAME)
+    run_dir.folder.mkdir(parents=True, exist_ok=True)
+    run_dir.record.write_text(
+        json.dumps({"version": 1, "state": "killed", "host": of or host(), "said": said})
+    )
+    return run_dir
 
 
 def gone_on(repo: GitRepo, before: object, of: str = "", **now: Any) -> tuple[SimpleNamespace, str]:
     options = given(**now)
-    home = told(repo, before, of)
-    return options, hold_on(options, load(home.layout, flags={"run.mode": now.get("mode")}), home)
+    run_dir = told(repo, before, of)
+    return options, hold_on(options, load(run_dir.layout, flags={"run.mode": now.get("mode")}), run_dir)
 
 
 def test_what_narrows_a_run_holds_on_and_what_gives_it_power_does_not(repo: GitRepo) -> None:

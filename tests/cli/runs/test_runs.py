@@ -86,14 +86,14 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
-    home = RunDirectory(layout, name)
-    home.folder.mkdir(parents=True)
+    run_dir = RunDirectory(layout, name)
+    run_dir.folder.mkdir(parents=True)
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
     record = Record(
         started=at, begun=at, ended=at, state="done", prompt="make it", tokens=9, turns=2, text="made"
     )
-    home.record.write_text(json.dumps({"version": 1, **to_dict(record), **more}))
-    return home
+    run_dir.record.write_text(json.dumps({"version": 1, **to_dict(record), **more}))
+    return run_dir
 
 
 def test_none_yet(ask: Ask) -> None:
@@ -159,12 +159,12 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
 
 
 def test_a_page_about_a_run(ask: Ask, layout: Layout) -> None:
-    home = past(
+    run_dir = past(
         layout, "task", model="m", limits={"cost": 2.0, "turns": None}, commits=["a" * 40], state="limit"
     )
     past(layout, "child", parent="task")
-    home.plan.write_text("- [x] read\n- [ ] write\x1b[31m\n")
-    append(home.conversation, Turn("user", "make it"), Turn("assistant", "\x1b[2J\n".join("made")))
+    run_dir.plan.write_text("- [x] read\n- [ ] write\x1b[31m\n")
+    append(run_dir.conversation, Turn("user", "make it"), Turn("assistant", "\x1b[2J\n".join("made")))
     page = ask("show", "task").out
     for part in ("◆ limit", "made", "cost 2.0", "a" * 12, "child", "- [x] read", "write^[[31m", "user", "^[[2J",
                  "repoagent run --resume task", ".repoagent/runs/task/", ".repoagent/conversations/task.md"):  # fmt: skip
@@ -173,9 +173,9 @@ def test_a_page_about_a_run(ask: Ask, layout: Layout) -> None:
     told = ask("show", "task", "--json", "--turns", "1").json
     assert told["run"]["state"] == "limit" and [one["name"] for one in told["children"]] == ["child"]
     assert [turn["role"] for turn in told["turns"]] == ["assistant"] and told["plan"].startswith("- [x] read")
-    home.conversation.write_text("broken")
-    home.plan.unlink()
-    home.plan.symlink_to("/etc/passwd")
+    run_dir.conversation.write_text("broken")
+    run_dir.plan.unlink()
+    run_dir.plan.symlink_to("/etc/passwd")
     page = ask("show", "task").out
     assert "can't be read" in page and "root:" not in page
 
@@ -239,16 +239,16 @@ def test_of_another_machine_nothing_is_claimed(ask: Ask, layout: Layout) -> None
 
 def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None:
     name = "run-20260102-030405-abcdef"
-    home = past(layout, name)
-    append(home.conversation, Turn("user", "precious"))
-    assert ask("delete", "abcdef").code == 2 and home.folder.exists()
+    run_dir = past(layout, name)
+    append(run_dir.conversation, Turn("user", "precious"))
+    assert ask("delete", "abcdef").code == 2 and run_dir.folder.exists()
     with Screen([*PROGRAM, "runs", "delete", "abcdef"], repo.top) as screen:
         screen.expect("Delete run-20260102-030405-abcdef (done: make it)")
         screen.send("n\n")
         assert screen.end() == 1
-    assert home.folder.exists()
+    assert run_dir.folder.exists()
     done = ask("delete", "abcdef", "--yes")
-    assert done.code == 0 and f"runs delete --undo {name}" in done.out and not home.folder.exists()
+    assert done.code == 0 and f"runs delete --undo {name}" in done.out and not run_dir.folder.exists()
     assert "is back" in ask("delete", "--undo", name).out
     assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
 

@@ -65,7 +65,7 @@ class Reviewing:
         worktree, head, bare = open_repository(self.repo.top)
         return read_change(worktree, head, Wanted(how, value, (), self.repo.top), bare=bare)[0]  # type: ignore[arg-type]
 
-    def desk(self, *, afresh: bool = False, record: Path | None = None, **flags: object) -> ReviewSession:
+    def session(self, *, afresh: bool = False, record: Path | None = None, **flags: object) -> ReviewSession:
         worktree, _, _ = open_repository(self.repo.top)
         place = layout(worktree)
         given = {"model": self.script.spec, **{key.replace("__", "."): value for key, value in flags.items()}}
@@ -81,7 +81,7 @@ class Reviewing:
         )
 
     def __call__(self, how: str = "staged", value: str = "", **flags: object) -> ModelAnswer:
-        return model_findings(self.change(how, value), self.desk(**flags))  # type: ignore[arg-type]
+        return model_findings(self.change(how, value), self.session(**flags))  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ def test_the_model_of_reviews_is_that_of_the_option_unless_one_is_named(reviewin
 
 def test_the_prompt_without_a_call(reviewing: Reviewing) -> None:
     reviewing.repo.write("AGENTS.md", "Prices are in cents.\n")
-    found = prompts(reviewing.change(), reviewing.desk())
+    found = prompts(reviewing.change(), reviewing.session())
     assert [part.name for part in found[0].system] == ["protocol", "context AGENTS.md"]
     assert [part.name for part in found[0].opening] == ["files", "history", "file shop.py", "request"]
     assert reviewing.script.prompts == []
@@ -316,7 +316,7 @@ def test_a_bare_repository(reviewing: Reviewing, tmp_path: Path, monkeypatch: py
     reviewing.script.replies(
         '<read path="shop.py" lines="5"/>\n<search pattern="1 . tax"/>\n', finding() + NOTHING
     )
-    answer = model_findings(there.change("commit", "HEAD"), there.desk())
+    answer = model_findings(there.change("commit", "HEAD"), there.session())
     assert (len(answer.findings), answer.error) == (1, None)
     assert reviewing.script.prompts[1].count("return result * 1 + tax") == 3
 

@@ -48,24 +48,24 @@ def _interleaved(repo: GitRepo, done: list[tuple[str, str, int]]) -> tuple[Chang
     repo.write("f", _bytes(OLD))
     repo.git("add", "f")
     repo.git("commit", "-q", "--allow-empty", "-m", "begin")
-    ledger = open_change_set(open_worktree(repo.top), Path(mkdtemp(dir=repo.top / ".git")))
+    change_set = open_change_set(open_worktree(repo.top), Path(mkdtemp(dir=repo.top / ".git")))
     lines = list(OLD)
     for number, (who, what, at) in enumerate(done):
         before, lines = lines, _done(lines, who, what, at, number)
         if who == "run" and lines != before:
             change = FileChange("f", "f", _bytes(before), _bytes(lines), REGULAR, REGULAR)
-            ledger.will_write([change])
+            change_set.will_write([change])
             repo.write("f", _bytes(lines))
-            ledger.wrote([change])
+            change_set.wrote([change])
         repo.write("f", _bytes(lines))
-    return open_change_set(ledger.worktree, ledger.folder), lines
+    return open_change_set(change_set.worktree, change_set.folder), lines
 
 
-def _commit(ledger: ChangeSet, number: int) -> bool:
-    changes = ledger.present()
-    in_place = InPlace(ledger.theirs(changes))
+def _commit(change_set: ChangeSet, number: int) -> bool:
+    changes = change_set.present()
+    in_place = InPlace(change_set.theirs(changes))
     try:
-        with Transaction(ledger.worktree, changes, edit_id=f"e{number}", in_place=in_place) as edit:
+        with Transaction(change_set.worktree, changes, edit_id=f"e{number}", in_place=in_place) as edit:
             edit.write()
             edit.commit("what the run has done\n")
     except (NothingDone, Inseparable):
@@ -74,10 +74,10 @@ def _commit(ledger: ChangeSet, number: int) -> bool:
 
 
 def _commits_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
-    ledger, lines = _interleaved(repo, done)
-    if ledger.mixed or not ledger.present():
+    change_set, lines = _interleaved(repo, done)
+    if change_set.mixed or not change_set.present():
         return
-    made = _commit(ledger, int(repo.git("rev-list", "--count", "HEAD")))
+    made = _commit(change_set, int(repo.git("rev-list", "--count", "HEAD")))
     assert repo.read("f") == _bytes(lines)
     who = [one for one, _, _ in done]
     if not made:  # what they do last, on top of the run's, can always be told apart
@@ -90,13 +90,13 @@ def _commits_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -
 
 
 def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
-    ledger, lines = _interleaved(repo, done)
+    change_set, lines = _interleaved(repo, done)
 
     def write_now(changes: object) -> None:
         if changes:
-            write(ledger.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")  # type: ignore[arg-type]
+            write(change_set.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")  # type: ignore[arg-type]
 
-    left = put_back(ledger, ["f"], write_now)
+    left = put_back(change_set, ["f"], write_now)
     now = repo.read("f").decode().splitlines()
     assert {line for line in lines if line.startswith("mine")} <= set(now)
     if left:

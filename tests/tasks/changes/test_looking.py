@@ -63,8 +63,8 @@ def test_what_a_command_changes_in_a_submodule_is_said(repo: GitRepo, tmp_path: 
     (repo.top / "lib/dirty.c").write_text("mine\n")
     said: list[str] = []
     events: list[object] = []
-    ledger = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    look = watch(ledger.worktree, ledger, said.append, events.extend)
+    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
+    look = watch(change_set.worktree, change_set, said.append, events.extend)
     assert look()() == "" and said == []
     after = look()
     (repo.top / "lib/dirty.c").write_text("mine, and more\n")
@@ -77,4 +77,4 @@ def test_what_a_command_changes_in_a_submodule_is_said(repo: GitRepo, tmp_path: 
     repo.git("-C", "lib", "checkout", "-q", "HEAD~1", "--", ".")
     repo.git("-C", "lib", "checkout", "-q", "--detach", "HEAD~1")
     assert "lib is at another commit" in after() and "another commit" in said[-1]
-    assert ledger.changes == () and ledger.candidates == ()
+    assert change_set.changes == () and change_set.candidates == ()

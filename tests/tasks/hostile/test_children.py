@@ -16,7 +16,7 @@ from tests.tasks.bare import go
 def test_the_child_of_a_plan_only_reads(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[SubagentSpec] = []
 
-    def kept(home: object, order: SubagentSpec) -> None:
+    def kept(run_dir: object, order: SubagentSpec) -> None:
         orders.append(order)
         raise KeyboardInterrupt  # before it is started
 

@@ -245,25 +245,25 @@ def test_what_is_held_in_memory_has_an_end(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(detect, "IN_ALL", 2_500)
-    ledger = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    before = watch(ledger.worktree, ledger, lambda text: None)
+    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
+    before = watch(change_set.worktree, change_set, lambda text: None)
     after = before()
     for number in range(9):
         repo.write(f"new{number}", b"x" * 1_000)
     said = after()
-    assert [change.name for change in ledger.candidates] == ["new0", "new1", "new2"]
+    assert [change.name for change in change_set.candidates] == ["new0", "new1", "new2"]
     assert "new3" in said
 
 
 def test_a_change_that_hides_behind_an_old_time(repo: GitRepo, tmp_path: Path) -> None:
     file = repo.write("mine.txt", "person\n")
-    ledger = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    after = watch(ledger.worktree, ledger, lambda text: None)()
+    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
+    after = watch(change_set.worktree, change_set, lambda text: None)()
     was = file.stat()
     file.write_text("comman\n")
     os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
     after()
-    assert ledger.candidates == (
+    assert change_set.candidates == (
         FileChange("mine.txt", "mine.txt", b"person\n", b"comman\n", "100644", "100644"),
     )
 
@@ -287,8 +287,8 @@ def test_names_of_files_speak_to_nobody(repo: GitRepo, tmp_path: Path) -> None:
     repo.commit("A name")
     repo.write(evil, "two\n")
     said: list[str] = []
-    ledger = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    look = watch(ledger.worktree, ledger, said.append)
+    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
+    look = watch(change_set.worktree, change_set, said.append)
     after = look()
     repo.write(evil, "three\n")
     repo.write(f"{evil}2", "new\n")

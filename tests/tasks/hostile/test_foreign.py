@@ -24,19 +24,19 @@ def forge(repo: GitRepo, reply: str = "", folder: str = ".repoagent") -> RunDire
     append(root / "conversations" / f"{NAME}.md", Turn("user", "do as I say", {"run": NAME}))
     if reply:
         append(root / "conversations" / f"{NAME}.md", Turn("assistant", reply, {}))
-    home = RunDirectory(layout(open_worktree(repo.top)), NAME)
+    run_dir = RunDirectory(layout(open_worktree(repo.top)), NAME)
     (root / "runs" / NAME).mkdir(parents=True)
     (root / "runs" / NAME / "run.json").write_text(
         json.dumps({"version": 1, "begun": "2999-01-01T00:00:00Z"})
     )
-    return home
+    return run_dir
 
 
-def forge_changes(home: RunDirectory, path: str, before: bytes, after: bytes) -> None:
+def forge_changes(run_dir: RunDirectory, path: str, before: bytes, after: bytes) -> None:
     named = {hashlib.sha256(data).hexdigest(): data for data in (before, after)}
-    (home.changes / "bytes").mkdir(parents=True)
+    (run_dir.changes / "bytes").mkdir(parents=True)
     for name, data in named.items():
-        (home.changes / "bytes" / name).write_bytes(data)
+        (run_dir.changes / "bytes" / name).write_bytes(data)
     old, new = (hashlib.sha256(data).hexdigest() for data in (before, after))
     change = {
         "old_path": path,
@@ -46,51 +46,51 @@ def forge_changes(home: RunDirectory, path: str, before: bytes, after: bytes) ->
         "old_mode": "100644",
         "mode": "100644",
     }
-    (home.changes / "index.json").write_text(json.dumps({"version": 1, "changes": [change]}))
+    (run_dir.changes / "index.json").write_text(json.dumps({"version": 1, "changes": [change]}))
 
 
 @pytest.mark.parametrize("kept", ["conversation", "folder"])
 def test_it_is_not_gone_on_with(repo: GitRepo, kept: str) -> None:
-    home = forge(repo, "```diff\n--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-x\n+y\n```\n")
-    repo.git("add", "-f", str(getattr(home, kept)))
+    run_dir = forge(repo, "```diff\n--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-x\n+y\n```\n")
+    repo.git("add", "-f", str(getattr(run_dir, kept)))
     repo.git("commit", "-qm", "A run of mine")
     with pytest.raises(Refused, match="came with the repository"):
         go(repo, "<finish>done</finish>", prompt="")
     with pytest.raises(Refused, match="came with the repository"):
-        take_back(open_worktree(repo.top), home)
+        take_back(open_worktree(repo.top), run_dir)
 
 
 def test_names_in_another_case(repo: GitRepo) -> None:
-    home = forge(repo)
+    run_dir = forge(repo)
     repo.git("update-index", "--add", "--cacheinfo", f"100644,{repo.git('hash-object', '-w', 'a.txt').strip()},"
              f".Repoagent/Runs/{NAME.upper()}/inbox/1.md")  # fmt: skip
     with pytest.raises(Refused, match="came with the repository"):
-        refuse_foreign(home)
+        refuse_foreign(run_dir)
 
 
 def test_one_in_a_submodule(repo: GitRepo) -> None:
-    home = forge(repo)
+    run_dir = forge(repo)
     repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},.repoagent")
     with pytest.raises(Refused, match="came with the repository"):
-        refuse_foreign(home)
+        refuse_foreign(run_dir)
 
 
 def test_one_of_ones_own(repo: GitRepo) -> None:
-    home = forge(repo)
+    run_dir = forge(repo)
     repo.write(".repoagent/config.toml", "")
     repo.git("add", "-f", ".repoagent/config.toml")
-    refuse_foreign(home)
+    refuse_foreign(run_dir)
 
 
 @pytest.mark.parametrize("path", ["../secret", ".git/config", "/etc/passwd", ""])
 def test_changes_outside_of_the_work_tree(repo: GitRepo, tmp_path: Path, path: str) -> None:
     (tmp_path / "secret").write_text("a word\n")
-    home = forge(repo)
-    forge_changes(home, path, b"x\n", b"a word\n")
+    run_dir = forge(repo)
+    forge_changes(run_dir, path, b"x\n", b"a word\n")
     worktree = open_worktree(repo.top)
     for use in (left_diff, take_back):
         with pytest.raises(Refused):
-            use(worktree, home)
+            use(worktree, run_dir)
     assert (tmp_path / "secret").read_text() == "a word\n"
 
 

@@ -24,15 +24,15 @@ USED = Usage(input=100, output=20)
 class Worker:
     """The run `home`, alive in another process until it is told to end, or killed."""
 
-    def __init__(self, home: RunDirectory, about: About) -> None:
+    def __init__(self, run_dir: RunDirectory, about: About) -> None:
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
-        self.home = home
+        self.run_dir = run_dir
         self.pid = os.fork()
         if not self.pid:
             os.close(self._commands)
             os.close(self._answers)
-            _work(home, about, commands, answers)
+            _work(run_dir, about, commands, answers)
         os.close(commands)
         os.close(answers)
         self._waited = False
@@ -75,7 +75,7 @@ class Worker:
         os.close(self._answers)
 
 
-def _work(home: RunDirectory, about: About, commands: int, answers: int) -> NoReturn:
+def _work(run_dir: RunDirectory, about: About, commands: int, answers: int) -> NoReturn:
     def say(value: object) -> None:
         os.write(answers, json.dumps(value).encode() + b"\n")
 
@@ -83,7 +83,7 @@ def _work(home: RunDirectory, about: About, commands: int, answers: int) -> NoRe
     listen()
     turns = 0
     try:
-        with living(home, about, warn=lambda sentence: None) as live, open(commands) as told:
+        with living(run_dir, about, warn=lambda sentence: None) as live, open(commands) as told:
             say("alive")
             for line in told:
                 match json.loads(line):

@@ -23,20 +23,20 @@ from tests.tasks.runs.conftest import USED, Worker
 Start = Callable[..., Worker]
 
 
-def of(home: RunDirectory) -> Run:
-    return find(home.layout, home.name)
+def of(run_dir: RunDirectory) -> Run:
+    return find(run_dir.layout, run_dir.name)
 
 
-def record(home: RunDirectory) -> Record:
-    return of(home).record
+def record(run_dir: RunDirectory) -> Record:
+    return of(run_dir).record
 
 
 def test_another_process_is_refused_and_told_who_it_is(layout: Layout, start: Start) -> None:
     worker = start()
     said = rf"task is at work in process {worker.pid} .*since .*runs message task"
-    with pytest.raises(Busy, match=said), living(worker.home, About("another")):
+    with pytest.raises(Busy, match=said), living(worker.run_dir, About("another")):
         raise AssertionError("it was let in")
-    assert of(worker.home).state == "running" and record(worker.home).prompt == "do it"
+    assert of(worker.run_dir).state == "running" and record(worker.run_dir).prompt == "do it"
 
 
 def test_a_killed_run_is_told_from_one_that_works_and_one_that_has_ended(start: Start) -> None:
@@ -45,7 +45,7 @@ def test_a_killed_run_is_told_from_one_that_works_and_one_that_has_ended(start: 
     assert killed.answer() == "turned"
     killed.kill()
     ended.end("limit", "the limit of 3 turns")
-    found = {run.name: run for run in runs(works.home.layout)}
+    found = {run.name: run for run in runs(works.run_dir.layout)}
     assert {name: run.state for name, run in found.items()} == {
         "works": "running",
         "killed": "killed",
@@ -62,20 +62,20 @@ def test_a_resumed_run_adds_to_what_it_used(layout: Layout, start: Start) -> Non
         first.ask("turn", doing)
         first.answer()
     first.kill()
-    begun = record(first.home)
-    with living(first.home, About("go on", model="n")) as live:
+    begun = record(first.run_dir)
+    with living(first.run_dir, About("go on", model="n")) as live:
         assert (live.record.turns, live.record.tokens, live.record.cost) == (2, 240, 0.5)
         live.turn(turns=1, doing="reads", usage=USED, cost=0.25)
         live.ended("done", "fine", commits=["a" * 40])
-    told = record(first.home)
+    told = record(first.run_dir)
     assert (told.turns, told.tokens, told.cost) == (3, 360, 0.75)
     assert told.started == begun.started < told.begun < told.ended and told.commits == ("a" * 40,)
     assert told.prompt == "go on" and told.model == "n" and told.doing == ""
-    with living(first.home, About("", model="n")) as live:  # no new words: what was asked stays
+    with living(first.run_dir, About("", model="n")) as live:  # no new words: what was asked stays
         live.turn(turns=1, doing="", usage=USED, cost=None)
         live.ended("answered", "no")
-    assert record(first.home).cost is None and record(first.home).prompt == "go on"
-    assert record(first.home).commits == ("a" * 40,)
+    assert record(first.run_dir).cost is None and record(first.run_dir).prompt == "go on"
+    assert record(first.run_dir).commits == ("a" * 40,)
 
 
 @pytest.mark.parametrize(
@@ -95,26 +95,26 @@ def test_a_resumed_run_adds_to_what_it_used(layout: Layout, start: Start) -> Non
 def test_how_it_was_broken_off_is_written_down(
     layout: Layout, error: BaseException, state: str, code: int
 ) -> None:
-    home = RunDirectory(layout, "task")
-    with pytest.raises(type(error)), living(home, About("x")):
+    run_dir = RunDirectory(layout, "task")
+    with pytest.raises(type(error)), living(run_dir, About("x")):
         raise error
-    found = of(home)
+    found = of(run_dir)
     assert (found.state, found.exit_code) == (state, code) and found.record.text
     if isinstance(error, RepoagentError) and not isinstance(error, Stopped):
         assert found.record.text == str(error)
 
 
 def test_the_first_end_counts_and_one_without_a_word_is_a_failure(layout: Layout) -> None:
-    home = RunDirectory(layout, "task")
-    with living(home, About("x")) as live:
+    run_dir = RunDirectory(layout, "task")
+    with living(run_dir, About("x")) as live:
         live.turn(turns=1, doing="reads", usage=USED, cost=0.0)
         live.ended("answered", "yes", exit_code=6)
         live.turn(turns=9, doing="nothing any more", usage=USED, cost=0.0)
         live.ended("failed", "no")
-    assert (of(home).state, of(home).exit_code, record(home).turns) == ("answered", 6, 1)
-    with living(home, About("x")) as live, pytest.raises(ValueError, match="no way to end"):
+    assert (of(run_dir).state, of(run_dir).exit_code, record(run_dir).turns) == ("answered", 6, 1)
+    with living(run_dir, About("x")) as live, pytest.raises(ValueError, match="no way to end"):
         live.ended("splendid", "")
-    assert of(home).state == "failed" and "without saying" in record(home).text
+    assert of(run_dir).state == "failed" and "without saying" in record(run_dir).text
 
 
 def test_progress_is_written_a_few_times_a_second_and_the_last_of_it_by_what_follows(
@@ -122,17 +122,17 @@ def test_progress_is_written_a_few_times_a_second_and_the_last_of_it_by_what_fol
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr("repoagent.tasks.runs.live.time.monotonic", lambda: now[0])
-    home = RunDirectory(layout, "task")
-    with living(home, About("x")) as live:
+    run_dir = RunDirectory(layout, "task")
+    with living(run_dir, About("x")) as live:
         for number in range(1, 10):
             live.turn(turns=number, doing=f"step {number}", usage=USED, cost=0.0)
-        assert 1 < record(home).turns < 6
+        assert 1 < record(run_dir).turns < 6
         now[0] += 1.1
         live.control()
-        assert record(home).turns == 9
-        before = home.record.stat().st_ino
+        assert record(run_dir).turns == 9
+        before = run_dir.record.stat().st_ino
         live.turn(turns=9, doing="step 9", usage=USED, cost=0.0)  # nothing new
-        assert home.record.stat().st_ino == before
+        assert run_dir.record.stat().st_ino == before
         live.ended("done", "")
 
 
@@ -143,7 +143,7 @@ def test_nobody_else_can_read_what_is_said(layout: Layout, start: Start) -> None
         worker.end()
     finally:
         os.umask(old)
-    for path in (worker.home.folder, *worker.home.folder.rglob("*")):
+    for path in (worker.run_dir.folder, *worker.run_dir.folder.rglob("*")):
         assert stat.S_IMODE(path.lstat().st_mode) == (0o700 if path.is_dir() else 0o600), path
     assert (layout.root / ".gitignore").read_text() == "*\n"
 
@@ -151,28 +151,28 @@ def test_nobody_else_can_read_what_is_said(layout: Layout, start: Start) -> None
 def test_a_newer_run_json_is_left_alone(layout: Layout, start: Start) -> None:
     worker = start()
     worker.end()
-    home = worker.home
-    home.record.write_text(json.dumps({**json.loads(home.record.read_text()), "version": 2}))
-    before = home.record.read_bytes()
-    with pytest.raises(jsonl.Newer, match="update repoagent"), living(home, About("x")):
+    run_dir = worker.run_dir
+    run_dir.record.write_text(json.dumps({**json.loads(run_dir.record.read_text()), "version": 2}))
+    before = run_dir.record.read_bytes()
+    with pytest.raises(jsonl.Newer, match="update repoagent"), living(run_dir, About("x")):
         raise AssertionError("it was begun")
-    assert of(home).state == "unreadable" and "update repoagent" in of(home).problem
-    assert home.record.read_bytes() == before
+    assert of(run_dir).state == "unreadable" and "update repoagent" in of(run_dir).problem
+    assert run_dir.record.read_bytes() == before
 
 
 def test_a_broken_run_json_is_set_aside_and_the_run_goes_on(layout: Layout) -> None:
-    home, said = RunDirectory(layout, "task"), list[str]()
-    with living(home, About("x")) as live:
+    run_dir, said = RunDirectory(layout, "task"), list[str]()
+    with living(run_dir, About("x")) as live:
         live.ended("done", "")
-    home.record.write_text('{"version": 1, "na')
+    run_dir.record.write_text('{"version": 1, "na')
     found = runs(layout, warn=None)  # as a shell that completes a name looks
-    assert found[0].state == "unreadable" and home.record.exists()
+    assert found[0].state == "unreadable" and run_dir.record.exists()
     assert runs(layout, warn=said.append)[0].state == "unreadable"
     assert len(said) == 1 and "run.json.broken-1" in said[0]
     assert "set aside" in runs(layout, warn=said.append)[0].problem and len(said) == 1
-    with living(home, About("y")) as live:
+    with living(run_dir, About("y")) as live:
         live.ended("done", "")
-    assert of(home).state == "done"
+    assert of(run_dir).state == "done"
 
 
 @pytest.mark.parametrize("where", ["runs", "runs/task", "runs/task/inbox"])
@@ -189,9 +189,9 @@ def test_a_link_in_the_place_of_a_folder_is_refused(layout: Layout, tmp_path: Pa
 
 def test_without_room_for_the_end_the_error_is_what_is_said(layout: Layout) -> None:
     said: list[str] = []
-    home = RunDirectory(layout, "task")
-    with pytest.raises(ModelError, match="no answer"), living(home, About("x"), warn=said.append):
-        home.record.unlink()
-        home.record.mkdir()
+    run_dir = RunDirectory(layout, "task")
+    with pytest.raises(ModelError, match="no answer"), living(run_dir, About("x"), warn=said.append):
+        run_dir.record.unlink()
+        run_dir.record.mkdir()
         raise ModelError("no answer")
     assert len(said) == 1 and "could not be written down" in said[0]

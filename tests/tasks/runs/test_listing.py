@@ -36,12 +36,12 @@ JSON = st.recursive(
 
 def past(layout: Layout, name: str, ago: float = 0, **said: Any) -> RunDirectory:
     """A run that has ended so many hours ago, as its run.json says."""
-    home = RunDirectory(layout, name)
-    home.folder.mkdir(parents=True, exist_ok=True)
+    run_dir = RunDirectory(layout, name)
+    run_dir.folder.mkdir(parents=True, exist_ok=True)
     at = (datetime.now(timezone.utc) - timedelta(hours=ago)).isoformat()
     value = {"version": 1, "started": at, "begun": at, "ended": at, "state": "done", "prompt": "x", **said}
-    home.record.write_text(json.dumps(value))
-    return home
+    run_dir.record.write_text(json.dumps(value))
+    return run_dir
 
 
 def states(layout: Layout) -> dict[str, str]:
@@ -101,9 +101,9 @@ def test_a_conversation_alone_is_a_run_too(layout: Layout) -> None:
 
 
 def test_hostile_folders_are_listed_as_unreadable_or_not_at_all(layout: Layout, tmp_path: Path) -> None:
-    home = past(layout, "pipe")
-    home.record.unlink()
-    os.mkfifo(home.record)
+    run_dir = past(layout, "pipe")
+    run_dir.record.unlink()
+    os.mkfifo(run_dir.record)
     past(layout, "large").record.write_bytes(b" " * 2**21)
     past(layout, "link").record.unlink()
     (layout.runs / "link" / "run.json").symlink_to("/etc/passwd")
@@ -208,11 +208,11 @@ def test_a_thousand_runs_are_listed_at_once(layout: Layout) -> None:
 
 def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Start) -> None:
     worker = start()
-    worker.home.record.unlink()
-    assert states(worker.home.layout) == {"task": "running"}
-    with living(RunDirectory(worker.home.layout, "other"), About("x")) as live:
+    worker.run_dir.record.unlink()
+    assert states(worker.run_dir.layout) == {"task": "running"}
+    with living(RunDirectory(worker.run_dir.layout, "other"), About("x")) as live:
         live.ended("done", "")
-    assert states(worker.home.layout)["other"] == "done"
+    assert states(worker.run_dir.layout)["other"] == "done"
 
 
 def test_last_is_no_run_that_is_still_starting(layout: Layout) -> None:
@@ -238,11 +238,11 @@ def test_last_is_no_run_that_is_still_starting(layout: Layout) -> None:
 def test_a_folder_with_nothing_in_it_is_no_run(layout: Layout) -> None:
     """A kill came before its first file was there. One that is not new goes with the next look, if it may."""
     fresh, old, torn = (RunDirectory(layout, f"run-20260101-00000{n}-abcde{n}") for n in range(3))
-    for home in (fresh, old, torn):
-        home.folder.mkdir(parents=True, mode=0o700)
+    for run_dir in (fresh, old, torn):
+        run_dir.folder.mkdir(parents=True, mode=0o700)
     (torn.folder / ".tmp-1-0123456789ab").write_text("{")
-    for home in (old, torn):
-        os.utime(home.folder, (1, 1))
+    for run_dir in (old, torn):
+        os.utime(run_dir.folder, (1, 1))
     assert runs(layout, warn=None) == [] and old.folder.is_dir()
     assert runs(layout) == []
-    assert [home.folder.is_dir() for home in (fresh, old, torn)] == [True, False, False]
+    assert [run_dir.folder.is_dir() for run_dir in (fresh, old, torn)] == [True, False, False]

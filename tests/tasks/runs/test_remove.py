@@ -21,11 +21,11 @@ from tests.tasks.runs.conftest import Worker
 Start = Callable[..., Worker]
 
 
-def ended(home: RunDirectory) -> None:
+def ended(run_dir: RunDirectory) -> None:
     live: Live
-    with living(home, About("x")) as live:
-        home.output.mkdir(mode=0o700)
-        (home.output / "1.txt").write_text("much")
+    with living(run_dir, About("x")) as live:
+        run_dir.output.mkdir(mode=0o700)
+        (run_dir.output / "1.txt").write_text("much")
         live.ended("done", "")
 
 
@@ -33,31 +33,33 @@ def ended(home: RunDirectory) -> None:
 def test_one_that_is_alive_is_left_alone(start: Start) -> None:
     worker = start()
     with pytest.raises(Busy, match="stop task"):
-        delete(find(worker.home.layout, "task"))
-    assert worker.control() == [] and worker.home.record.exists()
+        delete(find(worker.run_dir.layout, "task"))
+    assert worker.control() == [] and worker.run_dir.record.exists()
 
 
 def test_its_folder_goes_and_its_words_can_be_brought_back(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     layout = layout_of(worktree)
-    home = RunDirectory(layout, new_name())
-    ended(home)
-    append(home.conversation, Turn("user", "precious"))
-    words = home.conversation.read_bytes()
+    run_dir = RunDirectory(layout, new_name())
+    ended(run_dir)
+    append(run_dir.conversation, Turn("user", "precious"))
+    words = run_dir.conversation.read_bytes()
     (layout.runs / ".gone-abc").mkdir()
     (layout.runs / ".gone-abc" / "x").touch()  # a kill came in the middle of this one
-    assert delete(find(layout, home.name))
-    assert runs(layout) == [] and not list(layout.runs.iterdir()) and not home.conversation.exists()
-    assert bring_back(layout, worktree, home.name) == home and home.conversation.read_bytes() == words
-    assert find(layout, home.name).state == "conversation"
+    assert delete(find(layout, run_dir.name))
+    assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
+    assert (
+        bring_back(layout, worktree, run_dir.name) == run_dir and run_dir.conversation.read_bytes() == words
+    )
+    assert find(layout, run_dir.name).state == "conversation"
     with pytest.raises(NothingDone, match="is there"):
-        bring_back(layout, worktree, home.name)
-    assert delete(find(layout, home.name)) and runs(layout) == []
+        bring_back(layout, worktree, run_dir.name)
+    assert delete(find(layout, run_dir.name)) and runs(layout) == []
 
 
 def test_a_conversation_that_a_person_named_stays(repo: GitRepo) -> None:
-    home = RunDirectory(layout_of(open_worktree(repo.top)), "mine")
-    ended(home)
-    append(home.conversation, Turn("user", "mine"))
-    assert not delete(find(home.layout, "mine"))
-    assert home.conversation.exists() and not home.folder.exists()
+    run_dir = RunDirectory(layout_of(open_worktree(repo.top)), "mine")
+    ended(run_dir)
+    append(run_dir.conversation, Turn("user", "mine"))
+    assert not delete(find(run_dir.layout, "mine"))
+    assert run_dir.conversation.exists() and not run_dir.folder.exists()

@@ -25,7 +25,7 @@ Start = Callable[..., Worker]
 
 
 def of(worker: Worker) -> Run:
-    return find(worker.home.layout, worker.home.name)
+    return find(worker.run_dir.layout, worker.run_dir.name)
 
 
 def until(state: str, worker: Worker) -> Run:
@@ -75,19 +75,19 @@ def test_stop_is_heeded_in_a_pause_too(start: Start) -> None:
     worker.wait()
     found = of(worker)
     assert (found.state, found.exit_code) == ("stopped", 130)
-    assert not worker.home.stop.exists() and not worker.home.pause.exists()
+    assert not worker.run_dir.stop.exists() and not worker.run_dir.pause.exists()
     assert start().control() == []  # resumed, it works
 
 
 @pytest.mark.soak
 def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
-    home = RunDirectory(layout, "task")
-    with living(home, About("x")) as live:
+    run_dir = RunDirectory(layout, "task")
+    with living(run_dir, About("x")) as live:
         pause(find(layout, "task"))
         pid = os.fork()
         if not pid:
             time.sleep(0.3)
-            home.pause.unlink()
+            run_dir.pause.unlink()
             os._exit(0)
         assert live.control() == [] and 0.2 < live.paused < 5
         os.waitpid(pid, 0)
@@ -110,7 +110,7 @@ def test_a_run_that_waits_for_a_child_is_paused_as_soon_as_it_is_asked(layout: L
 @pytest.mark.parametrize("kind", ["file", "folder", "full folder", "pipe", "dangling link"])
 def test_whatever_is_named_stop_stops_it_once(layout: Layout, start: Start, kind: str) -> None:
     worker = start()
-    path = worker.home.stop
+    path = worker.run_dir.stop
     match kind:
         case "file":
             path.write_text("please\n")
@@ -171,7 +171,7 @@ def test_nobody_is_there_to_be_asked(start: Start) -> None:
     for ask in (stop, pause, resume, end_now, lambda run: message(run, "hello")):
         with pytest.raises(NotAlive, match=r"task is not alive \(killed\): `repoagent run --resume task"):
             ask(of(worker))
-    assert not worker.home.stop.exists() and not list(worker.home.inbox.glob("*.md"))
+    assert not worker.run_dir.stop.exists() and not list(worker.run_dir.inbox.glob("*.md"))
 
 
 @pytest.mark.parametrize(("text", "why"), [(" \n", "empty"), ("x" * 300_000, "300,000 bytes")])
@@ -192,7 +192,7 @@ def test_its_process_is_ended_and_says_so(start: Start) -> None:
 @pytest.mark.parametrize("lie", ["pid", "born", "host", "huge", "negative", "init"])
 def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen[bytes], lie: str) -> None:
     worker = start()
-    told = json.loads(worker.home.record.read_text())
+    told = json.loads(worker.run_dir.record.read_text())
     lies: dict[str, dict[str, object]] = {
         "pid": {"pid": stranger.pid},  # the number was given anew
         "born": {"born": "1"},
@@ -201,18 +201,18 @@ def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen
         "negative": {"pid": -1},
         "init": {"pid": 1, "born": ""},
     }
-    worker.home.record.write_text(json.dumps({**told, **lies[lie]}))
+    worker.run_dir.record.write_text(json.dumps({**told, **lies[lie]}))
     assert end_now(of(worker)) == []
     assert stranger.poll() is None and worker.control() == []
 
 
 def test_only_who_holds_the_lock_is_ended(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
     """A repository may come with a run.json that tells of any process."""
-    home = RunDirectory(layout, "task")
-    with living(home, About("x")):
-        told = json.loads(home.record.read_text())
+    run_dir = RunDirectory(layout, "task")
+    with living(run_dir, About("x")):
+        told = json.loads(run_dir.record.read_text())
     forged = {**told, "pid": stranger.pid, "born": born(stranger.pid), "ended": "", "state": "running"}
-    home.record.write_text(json.dumps(forged))
+    run_dir.record.write_text(json.dumps(forged))
     with pytest.raises(Refused, match="killed"):
         end_now(find(layout, "task"))
     assert stranger.poll() is None

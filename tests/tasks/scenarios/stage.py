@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repoagent.config.layers import load
-from repoagent.edit.model_setup import means
+from repoagent.edit.model_setup import model_setup
 from repoagent.edit.undo import undo
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import read
@@ -88,7 +88,7 @@ class Stage:
         self.before = self.before or Look.at(self.repo)
         worktree = open_worktree(top or self.repo.top)
         settings = load(layout(worktree), flags={"model": MODEL, **(config or {})})
-        ready = means(settings, limits=limits or Limits(turns=40))
+        ready = model_setup(settings, limits=limits or Limits(turns=40))
         request = RunRequest(prompt, **{"name": name or self.name, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
         return run(worktree, request, settings, person or Person(), ready)
 
