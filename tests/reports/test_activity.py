@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,13 +17,13 @@ from repoagent.errors import UsageError
 from repoagent.reports.activity import Sum, spans
 from repoagent.reports.activity_html import Bar, bars
 from repoagent.storage import jsonl
+from tests.browser import needs_browser, rendered
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, run, script
 
 __all__ = ["run", "script"]
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 NAME = "<commit>Say hello\n</commit>\n```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n```\n"
 LOST = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@ -1 +1 @@\n-never there\n+x = 2\n```\n"
@@ -300,7 +298,7 @@ def test_options_of_cost_need_it(repo: GitRepo, run: Run) -> None:
     assert not (repo.top / "x.html").exists()
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@needs_browser
 def test_a_browser_shows_the_page_without_scrolling_sideways(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
@@ -315,11 +313,4 @@ def test_a_browser_shows_the_page_without_scrolling_sideways(
         text.replace("</body>", f"<script>{measure}</script></body>"), "utf-8"
     )
     for width in (500, 1200):
-        done = subprocess.run(
-            [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic",
-             "--disable-background-networking", "--disable-component-update", "--disable-sync",
-             f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},800",
-             "--virtual-time-budget=1000", "--dump-dom", (tmp_path / "page.html").as_uri()],
-            capture_output=True, check=True, timeout=60,
-        )  # fmt: skip
-        assert "<title>true,true</title>" in done.stdout.decode(), width
+        assert "<title>true,true</title>" in rendered(tmp_path / "page.html", width=width), width

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -15,9 +13,9 @@ import pytest
 
 from repoagent.history.graph import shown
 from repoagent.history.graph_output import html
+from tests.browser import needs_browser, rendered
 from tests.history.graph.samples import HOSTILE, graph, many
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ALLOWED = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "p", "main", "div", "section", "table",
     "thead", "tbody", "tr", "th", "td", "button", "small", "svg", "rect", "g", "path", "circle", "text", "footer",
@@ -102,7 +100,7 @@ def test_a_row_for_each_neighbor_that_the_keyboard_reaches() -> None:
     assert all(node["tabindex"] == "0" and node["role"] == "button" and node["aria-label"] for node in nodes)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@needs_browser
 @pytest.mark.soak
 def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
@@ -111,13 +109,7 @@ def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
         "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\"></body>",
     )
     page.write_text(hooked, encoding="utf-8")
-    done = subprocess.run(
-        [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()],
-        capture_output=True, check=True, timeout=60,
-    )  # fmt: skip
-    seen = done.stdout.decode()
+    seen = rendered(page)
     assert "<title>What changes with src/asked.py</title>" in seen
     assert 'data-ready="1"' in seen
     assert seen.count("<img") == 1  # the one that this test has put there

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import random
 import re
-import subprocess
 from itertools import combinations
 from pathlib import Path
-
-import pytest
 
 from repoagent.history.graph import ADVANCE, columns, shown
 from repoagent.history.map_html import _TITLE_SIZE, map_page, place
 from repoagent.history.repository_map import RepositoryMap, build_map
+from tests.browser import needs_browser, rendered
 from tests.history.graph.samples import HOSTILE
-from tests.history.graph.test_html import BROWSER, Page, policy
+from tests.history.graph.test_html import Page, policy
 from tests.history.test_repository_map import history
 
 
@@ -107,7 +105,7 @@ document.title = JSON.stringify(result);
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@needs_browser
 def test_a_browser_searches_and_walks_the_map(tmp_path: Path) -> None:
     found = large(groups=8)
     own = [shown(file.path) for file in found.files if file.path.startswith(b"folder1/")]
@@ -117,13 +115,7 @@ def test_a_browser_searches_and_walks_the_map(tmp_path: Path) -> None:
     text = re.sub(r"<meta http-equiv[^>]*>", "", map_page(found))  # else it would refuse the test's script
     page = tmp_path / "map.html"
     page.write_text(text.replace("</body>", f"<script>{TRY}</script></body>"), encoding="utf-8")
-    done = subprocess.run(
-        [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()],
-        capture_output=True, check=True, timeout=60,
-    )  # fmt: skip
-    seen = done.stdout.decode()
+    seen = rendered(page)
     title = re.search(r"<title>(\[.*\])</title>", seen)
     assert title is not None and 'data-ready="1"' in seen
     assert title[1] == (f'["{len(own)} files",{len(clustered)},"{own[0]}",true,"A place to look",0,true]')
