@@ -21,10 +21,10 @@ from pathlib import Path
 from repoagent.git.process import git
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted, open_repository
+from repoagent.review.diff.select import ChangeSelector, open_repository
 from repoagent.review.finding import Finding, Level
-from repoagent.review.llm.chunks import View, gathered
-from repoagent.review.llm.claims import Claim, verified
+from repoagent.review.llm.chunks import FileView, gather
+from repoagent.review.llm.claims import Claim, verify
 
 GOOD = ("exact", "number off", "other spaces", "piece of a line", "with lines around", "as shown")
 BAD = (
@@ -40,7 +40,7 @@ METHODS = ("ours", "number", "quote in file")
 EACH = 3  # findings of a kind and file
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
 
-Views = Mapping[str, View]
+Views = Mapping[str, FileView]
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def measured(repository: Path, commits: int, rng: random.Random) -> Counter[tupl
     listed = git(worktree.top, "rev-list", "--no-merges", f"-n{commits * 3}", "HEAD").decode().split()
     counts: Counter[tuple[str, str, str]] = Counter()
     for commit in rng.sample(listed, min(commits, len(listed))):
-        change, _ = read_change(worktree, head, Wanted("commit", commit), bare=bare)
+        change, _ = read_change(worktree, head, ChangeSelector("commit", commit), bare=bare)
         if len(change.files) > 40:
             continue
-        views = gathered(change, worktree, lambda path: None).views
+        views = gather(change, worktree, lambda path: None).views
         for case in cases_of(change, views, rng):
             for method in METHODS:
                 counts[method, case.kind, _judged(_JUDGES[method](case.claim, views), case)] += 1
@@ -96,7 +96,7 @@ def _judged(place: tuple[int, int] | None, case: Case) -> str:
 
 
 def _ours(claim: Claim, views: Views) -> tuple[int, int] | None:
-    found = verified(claim, views, Level.WARNING, {})
+    found = verify(claim, views, Level.WARNING, {})
     return (found.place.start, found.place.end) if isinstance(found, Finding) else None
 
 
@@ -128,7 +128,7 @@ def cases_of(change: Change, views: Views, rng: random.Random) -> Iterator[Case]
                     yield case
 
 
-def _made(kind: str, number: int, view: View, views: Views, rng: random.Random) -> Case | None:
+def _made(kind: str, number: int, view: FileView, views: Views, rng: random.Random) -> Case | None:
     line = view.new[number]
     changed = set(view.changed(old=False))
     if kind in GOOD:
@@ -174,7 +174,7 @@ def _made(kind: str, number: int, view: View, views: Views, rng: random.Random) 
     return _bad(kind, view, rng.choice([number, other]), [view.new[other]])
 
 
-def _good(kind: str, number: int, view: View, rng: random.Random) -> Case | None:
+def _good(kind: str, number: int, view: FileView, rng: random.Random) -> Case | None:
     line = view.new[number]
     quote, first, right = [line], number, (number, number)
     if kind == "number off":
@@ -197,7 +197,7 @@ def _good(kind: str, number: int, view: View, rng: random.Random) -> Case | None
     return Case(kind, _claim(view, first, quote), right)
 
 
-def _bad(kind: str, view: View, number: int, quote: Sequence[str]) -> Case | None:
+def _bad(kind: str, view: FileView, number: int, quote: Sequence[str]) -> Case | None:
     """A bad finding, unless by chance it is a good one: its text stands on changed lines after all."""
     texts = [" ".join(view.new[n].split()) for n in view.changed(old=False)]
     wanted = [" ".join(line.split()) for line in quote]
@@ -211,7 +211,7 @@ def _bad(kind: str, view: View, number: int, quote: Sequence[str]) -> Case | Non
     return Case(kind, _claim(view, number, quote), None)
 
 
-def _claim(view: View, number: int, quote: Sequence[str]) -> Claim:
+def _claim(view: FileView, number: int, quote: Sequence[str]) -> Claim:
     return Claim(
         "correctness", view.path, number, number + len(quote) - 1, "It is wrong", tuple(quote), "So it is."
     )

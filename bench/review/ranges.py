@@ -22,11 +22,11 @@ from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index.index import open_index
 from repoagent.review.checks import missing_partner, run
-from repoagent.review.checks.history_context import Past
+from repoagent.review.checks.history_context import HistoryContext
 from repoagent.review.checks.run import open_source
 from repoagent.review.checks.statistics import habits_of
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted, parts
+from repoagent.review.diff.select import ChangeSelector, paths_by_commit
 from repoagent.review.finding import Level
 
 EVERY, DRAWN, LARGEST = 50, 3, 300
@@ -70,10 +70,10 @@ def branches(top: Path, merges: int) -> Iterator[tuple[int, Counter[str]]]:
         if more:
             continue
         try:
-            change, _ = read_change(worktree, None, Wanted("range", f"{first}..{second}"))
+            change, _ = read_change(worktree, None, ChangeSelector("range", f"{first}..{second}"))
         except UsageError:  # nothing in common
             continue
-        steps = parts(top, change.head, change.base, MOST)
+        steps = paths_by_commit(top, change.head, change.base, MOST)
         if not steps or not 2 <= len(change.files) <= LARGEST:
             continue
         if habits is None or number % EVERY == 0:
@@ -86,7 +86,7 @@ def branches(top: Path, merges: int) -> Iterator[tuple[int, Counter[str]]]:
             yield len(steps), _count(past, steps, source_of)
 
 
-def _count(past: Past, steps: list[frozenset[str]], source: random.Random) -> Counter[str]:
+def _count(past: HistoryContext, steps: list[frozenset[str]], source: random.Random) -> Counter[str]:
     change = past.change
     ways = {"each": steps, "all": [past.changed] if len(change.files) <= missing_partner.USUAL else []}
     found = Counter(branches=1)

@@ -21,11 +21,11 @@ from repoagent.history.index.index import open_index
 from repoagent.review.change import Change
 from repoagent.review.checks import run
 from repoagent.review.checks.file_origin import is_code
-from repoagent.review.checks.history_context import Past
+from repoagent.review.checks.history_context import HistoryContext
 from repoagent.review.checks.run import open_source
 from repoagent.review.checks.statistics import Habits, habits_of, is_fix
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted
+from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.finding import Finding
 from repoagent.review.rules import RULES, level_of
 
@@ -101,7 +101,7 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
     fixed_usually = sum(fixed_soon(told, at) for at in range(60, last)) / max(1, last - 60)
     for place_in_log in range(last - 1, 59, -1):
         commit = told[place_in_log]
-        change, _ = read_change(worktree, None, Wanted("commit", commit.id))
+        change, _ = read_change(worktree, None, ChangeSelector("commit", commit.id))
         if not change.base or not change.files:
             continue
         if habits is None or reviewed % EVERY == 0:
@@ -121,7 +121,9 @@ def replay(top: Path, count: int) -> tuple[dict[str, Figures], int]:
     return figures, reviewed
 
 
-def _hide(figures: Mapping[str, Figures], past: Past, change: Change, source: random.Random) -> None:
+def _hide(
+    figures: Mapping[str, Figures], past: HistoryContext, change: Change, source: random.Random
+) -> None:
     """Leave out files of a commit in turn, and see whether they are named."""
     if not 2 <= len(change.files) <= LARGEST:
         return

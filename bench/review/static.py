@@ -29,7 +29,7 @@ from repoagent.review.change import Change
 from repoagent.review.checks.file_origin import is_test
 from repoagent.review.checks.static import static_findings
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted
+from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.rules import RULES
 
 STATIC = [rule.id for rule in RULES.values() if rule.source == "static"]
@@ -94,7 +94,7 @@ def _replay(worktree: WorkTree, name: str, count: int, examples: int) -> tuple[C
     shown: Counter[str] = Counter()
     begun, reviewed, spent = time.monotonic(), 0, 0.0
     for commit in ids:
-        change, _ = read_change(worktree, None, Wanted("commit", commit))
+        change, _ = read_change(worktree, None, ChangeSelector("commit", commit))
         if not change.base:
             continue
         reviewed += 1
@@ -178,7 +178,7 @@ def _inject(worktree: WorkTree, count: int) -> Counter[tuple[str, str]]:  # type
             done += 1
             target.write_text(new)
             _git(worktree.top, "add", "--", path)
-            change, _ = read_change(worktree, head, Wanted("staged"))
+            change, _ = read_change(worktree, head, ChangeSelector("staged"))
             told = static_findings(change, worktree, settings).findings
             found[rule, "faults"] += 1
             found[rule, "found"] += any(one.rule == rule and one.place.path == path for one in told)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from repoagent.history.file_history import Past
     from repoagent.llm.model import Usage
     from repoagent.patch.locate.exact import Placement
-    from repoagent.review.diff.select import How, Wanted
+    from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.finding import Report
     from repoagent.split.folder_index import IndexedSegment
     from repoagent.syntax.outline.outline import Outline
@@ -326,10 +326,10 @@ def wanted(
     tracked: bool = False,
     diff: bytes = b"",
     files: Sequence[str] = (),
-) -> Wanted:
+) -> ChangeSelector:
     """What is to be reviewed: one of these, what is staged without any; of it only `files` (from the top). `tracked`
     means what the tracked files hold other than HEAD, staged or not. Raises UsageError for two of them."""
-    from repoagent.review.diff.select import Wanted
+    from repoagent.review.diff.select import ChangeSelector
 
     ways: dict[How, str] = {"range": range, "base": base, "commit": commit}
     given = [(how, value) for how, value in ways.items() if value]
@@ -341,12 +341,12 @@ def wanted(
     sayable(value)
     if how == "range" and ".." not in value:
         raise UsageError(f"{value} is no range: write A..B, or give one commit as `commit`")
-    return Wanted(how, value, tuple(f":(top,literal){file}" for file in files), worktree.top, diff)
+    return ChangeSelector(how, value, tuple(f":(top,literal){file}" for file in files), worktree.top, diff)
 
 
 def reviewed(
     worktree: WorkTree,
-    what: Wanted,
+    what: ChangeSelector,
     settings: Settings,
     *,
     ready: ModelSetup | None = None,
@@ -357,7 +357,7 @@ def reviewed(
     UsageError for a change that does not exist, and with `asks` what the model and the limits raise."""
     from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.diff.read import read_change
-    from repoagent.review.review import Asked, review
+    from repoagent.review.review import ReviewRequest, review
     from repoagent.review.untrusted import settings_before
 
     _, head = open_at_head(worktree.top)
@@ -372,7 +372,7 @@ def reviewed(
         context = ReviewSession(worktree, place, settings, notes.append, hear, ready=ready)
     found = review(
         change,
-        Asked(worktree, place, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs)),
+        ReviewRequest(worktree, place, settings, context, unseen, strict=asks, narrowed=bool(what.pathspecs)),
     )
     return replace(found, notes=(*found.notes, *notes)) if notes else found
 

@@ -459,7 +459,7 @@ def review(call: Call) -> Told:
     from dataclasses import replace
 
     from repoagent.api.results import reviewed, wanted
-    from repoagent.review.output.formats import content
+    from repoagent.review.output.formats import report_data
 
     here = bench(call)
     given = call.arguments
@@ -473,7 +473,7 @@ def review(call: Call) -> Told:
     flags = {"model": service.model, "max_cost": service.max_cost} if asks else None
     found = reviewed(here.worktree, what, here.settings(flags), asks=asks, hear=call.progress)
     kept = [finding for finding in found.findings if not here.why_not(finding.place.path)]
-    data = content(replace(found, findings=kept[:FINDINGS], dismissed=()))
+    data = report_data(replace(found, findings=kept[:FINDINGS], dismissed=()))
     del data["version"], data["dismissed"]
     data["left_out"] = len(kept) - len(kept[:FINDINGS])
     lines = [

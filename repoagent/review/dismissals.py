@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.finding import Finding, Place, find_in, folder, read_last
+from repoagent.review.finding import Finding, Location, find_in, read_last, reviews_dir
 from repoagent.review.untrusted import DISMISSED, is_foreign, tree_of
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
@@ -43,7 +43,7 @@ class Verdict:
 
 
 def dismissed_path(layout: Layout) -> Path:
-    return folder(layout) / "dismissed.jsonl"
+    return reviews_dir(layout) / "dismissed.jsonl"
 
 
 def dismiss(layout: Layout, finding_id: str, *, reason: str = "") -> Finding:
@@ -165,7 +165,7 @@ class _Texts:
         self.known: dict[tuple[str, bool], list[bytes]] = {}
         self.foreign = is_foreign(change)
 
-    def comments(self, place: Place) -> list[str]:
+    def comments(self, place: Location) -> list[str]:
         """What the comments on the lines of `place`, or on the one before, ignore."""
         if place.start < 1:
             return []

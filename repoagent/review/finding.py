@@ -30,7 +30,7 @@ class Level(IntEnum):
         return self.name.lower()
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Lines `start` to `end` (from 1, both counted) of the file as the change leaves it; 0 and 0 for the whole file.
 
     `path` is relative to the top, decoded with os.fsdecode. `old` means the lines are those of the file before.
@@ -53,7 +53,7 @@ class Evidence(NamedTuple):
 class Suggestion(NamedTuple):
     """Lines `place.start` to `place.end` become `text` (whole lines, each with its line ending; "" removes them)."""
 
-    place: Place
+    place: Location
     text: str
 
 
@@ -67,7 +67,7 @@ class Finding(NamedTuple):
     rule: str
     level: Level
     title: str  # one sentence on one line
-    place: Place
+    place: Location
     body: str = ""  # what goes wrong and how to see it, or how it was computed; may have several paragraphs
     key: str = ""
     quote: str = ""
@@ -119,7 +119,7 @@ MOST = 500  # findings of a report that are kept
 
 
 @dataclass(frozen=True)
-class Last:
+class LastReport:
     """The last review: what it was of (`base` and `head` as in a report), and its findings, dismissed ones too."""
 
     title: str
@@ -128,17 +128,17 @@ class Last:
     findings: tuple[Finding, ...]
 
 
-def folder(layout: Layout) -> Path:
+def reviews_dir(layout: Layout) -> Path:
     """Where reviews keep what they remember."""
     return layout.root / "reviews"
 
 
 def last_path(layout: Layout) -> Path:
-    return folder(layout) / "last.json"
+    return reviews_dir(layout) / "last.json"
 
 
 def log_path(layout: Layout) -> Path:
-    return folder(layout) / "log.jsonl"
+    return reviews_dir(layout) / "log.jsonl"
 
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _log(layout: Layout, report: Report) -> None:
     jsonl.append_record(log_path(layout), line)
 
 
-def keep_last(layout: Layout, report: Report) -> None:
+def save_last(layout: Layout, report: Report) -> None:
     """Keep `report` as the last one, and a line of it in the log. Raises Refused or Busy where it can't be written."""
     ensure(layout)
     found = [*report.findings, *report.dismissed][:MOST]
@@ -180,14 +180,14 @@ def keep_last(layout: Layout, report: Report) -> None:
     _log(layout, report)
 
 
-def read_last(layout: Layout, *, warn: Warn = to_stderr) -> Last | None:
+def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
     """The last report, None where there is none, or none that can be read."""
     value = jsonl.read_document(last_path(layout), version=VERSION, warn=warn)
     if value is None:
         return None
     raw = value.get("findings")
     found = [from_data(one) for one in raw if isinstance(one, dict)] if isinstance(raw, list) else []
-    return Last(
+    return LastReport(
         str(value.get("title", "")),
         str(value.get("base", "")),
         str(value.get("head", "")),
@@ -195,7 +195,7 @@ def read_last(layout: Layout, *, warn: Warn = to_stderr) -> Last | None:
     )
 
 
-def find_in(last: Last | None, finding_id: str) -> Finding:
+def find_in(last: LastReport | None, finding_id: str) -> Finding:
     """The finding with this id, or the beginning of it. Raises UsageError where there is not exactly one."""
     if last is None:
         raise UsageError("there is no review to speak of yet: run `repoagent review` first")
@@ -258,12 +258,12 @@ def from_data(value: Mapping[str, Any]) -> Finding | None:
         return None
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: Location) -> dict[str, Any]:
     return {"path": place.path, "start": place.start, "end": place.end, "old": place.old}
 
 
-def _read_place(value: Mapping[str, Any]) -> Place:
-    return Place(_text(value["path"]), int(value["start"]), int(value["end"]), bool(value["old"]))
+def _read_place(value: Mapping[str, Any]) -> Location:
+    return Location(_text(value["path"]), int(value["start"]), int(value["end"]), bool(value["old"]))
 
 
 def _text(value: object) -> str:

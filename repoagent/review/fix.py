@@ -22,11 +22,11 @@ from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import fence
 from repoagent.review.finding import Finding
 from repoagent.review.llm.chunks import text_of
-from repoagent.review.llm.claims import applied
+from repoagent.review.llm.claims import apply_suggestion
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixOutcome:
     """How one finding was put right. `landed` is None where the model gave words (`answer`) and no edit; `model` is ""
     where none was asked."""
 
@@ -42,7 +42,7 @@ def can_be_fixed(finding: Finding) -> bool:
     return finding.place.start > 0 and bool(finding.quote)
 
 
-def patch_of(worktree: WorkTree, finding: Finding) -> FileChange | None:
+def suggested_change(worktree: WorkTree, finding: Finding) -> FileChange | None:
     """What the finding suggests, as a change of the file as it is now; None where it suggests nothing, or the lines
     that it is about do not stand there any more, or in several places."""
     suggestion = finding.suggestion
@@ -55,7 +55,7 @@ def patch_of(worktree: WorkTree, finding: Finding) -> FileChange | None:
     if start is None:
         return None
     place = finding.place._replace(start=start, end=start + finding.place.end - finding.place.start)
-    after = applied(source.data, suggestion._replace(place=place))
+    after = apply_suggestion(source.data, suggestion._replace(place=place))
     if after is None or after == source.data:
         return None
     return FileChange(source.path, source.path, source.data, after, source.mode, source.mode)
@@ -71,7 +71,7 @@ def _start(finding: Finding, data: bytes) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def request_of(worktree: WorkTree, finding: Finding, options: EditRequest) -> EditRequest:
+def fix_request(worktree: WorkTree, finding: Finding, options: EditRequest) -> EditRequest:
     """The request that has a model put the finding right; `options` are those of the command line. Raises Refused where
     the code that it is about is not in the work tree."""
     path = finding.place.path
@@ -104,7 +104,7 @@ def instruction(finding: Finding) -> str:
     return "\n".join(parts)
 
 
-def take_suggestion(
+def commit_suggestion(
     worktree: WorkTree,
     finding: Finding,
     change: FileChange,
@@ -112,7 +112,7 @@ def take_suggestion(
     settings: Settings,
     *,
     ui: UserInterface,
-) -> Fixed:
+) -> FixOutcome:
     """Land what the finding suggests, with the guard, the hooks, the commit and the undo of any patch. Raises as
     `repoagent.edit.apply_patch.apply`."""
     path = finding.place.path
@@ -128,7 +128,7 @@ def take_suggestion(
     edit_id, landed = landing(
         ApplySession(worktree, request, draft, []), settings, ui, lambda changes: words, kind="review"
     )
-    return Fixed(finding, edit_id, landed)
+    return FixOutcome(finding, edit_id, landed)
 
 
 def _refuse_off_limits(worktree: WorkTree, path: str, data: bytes) -> None:
@@ -146,15 +146,15 @@ def ask_for_edit(
     *,
     ui: UserInterface,
     ready: ModelSetup,
-) -> Fixed:
+) -> FixOutcome:
     """Have the model put it right, as `request_of` says. Raises as `repoagent.edit.edit.edit`."""
     from repoagent.edit.edit import edit
 
     outcome = edit(worktree, request, settings, ui, ready)
-    return Fixed(finding, outcome.edit_id, outcome.landed, outcome.answer, outcome.model)
+    return FixOutcome(finding, outcome.edit_id, outcome.landed, outcome.answer, outcome.model)
 
 
-def as_data(fixed: Fixed) -> Mapping[str, object]:
+def as_data(fixed: FixOutcome) -> Mapping[str, object]:
     """The outcome as JSON data."""
     landed = fixed.landed
     made = landed.commit if landed else None

@@ -21,7 +21,7 @@ _NOTHING = {
 }
 
 
-class Asked(NamedTuple):
+class ReviewRequest(NamedTuple):
     """How a change is reviewed. `settings` are those of `settings_before`; `desk` is there when a model is to be asked;
     `unseen` and `notes` are what reading the change had to say."""
 
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     narrowed: bool = False  # to the files that were named
 
 
-def review(change: Change, asked: Asked) -> Report:
+def review(change: Change, asked: ReviewRequest) -> Report:
     """The findings on `change`, in the order in which they are shown. Raises what the model's part raises."""
     from repoagent.review.checks.run import history_findings
     from repoagent.review.checks.static import static_findings
@@ -64,9 +64,9 @@ def review(change: Change, asked: Asked) -> Report:
         unseen += answer.unseen
         notes += answer.notes
         dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
-    from repoagent.review.untrusted import RULE, is_foreign, relaxed
+    from repoagent.review.untrusted import RULE, find_relaxations, is_foreign
 
-    findings += relaxed(change, asked.worktree, asked.layout, asked.settings)
+    findings += find_relaxations(change, asked.worktree, asked.layout, asked.settings)
     kept, dismissed = _split(change, findings, asked, notes)
     ordered = sorted(kept, key=_order)
     return Report(
@@ -81,7 +81,7 @@ def review(change: Change, asked: Asked) -> Report:
 
 
 def _split(
-    change: Change, findings: list[Finding], asked: Asked, notes: list[str]
+    change: Change, findings: list[Finding], asked: ReviewRequest, notes: list[str]
 ) -> tuple[list[Finding], list[Finding]]:
     """Those to tell and those that were dismissed. Where that can't be read, all are told, with a note."""
     if not findings:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import Refused
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.finding import Finding, Level, Place
+from repoagent.review.finding import Finding, Level, Location
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Setting, Settings
@@ -126,7 +126,7 @@ def ignored_before(change: Change, worktree: WorkTree) -> bytes:
     return texts[0] if texts else b""
 
 
-def relaxed(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> list[Finding]:
+def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> list[Finding]:
     """A finding for each way in which a foreign change makes its own review, or later ones, more lenient. `settings`
     are those of `settings_before`."""
     from repoagent.review.rules import level_of
@@ -146,7 +146,7 @@ def relaxed(change: Change, worktree: WorkTree, layout: Layout, settings: Settin
 
 
 def _finding(path: str, key: str, title: str, body: str = "", line: int = 0) -> Finding:
-    return Finding(RULE, Level.WARNING, title, Place(path, line, line), body, key)
+    return Finding(RULE, Level.WARNING, title, Location(path, line, line), body, key)
 
 
 def _by_config(tree: Tree, settings: Settings, layout: Layout) -> Iterator[Finding]:

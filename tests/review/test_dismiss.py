@@ -24,20 +24,20 @@ from repoagent.review.finding import (
     Evidence,
     Finding,
     Level,
-    Place,
+    Location,
     Report,
     Suggestion,
     as_data,
     from_data,
-    keep_last,
     last_path,
     read_last,
+    save_last,
 )
 from repoagent.storage.layout import Layout
 
 TEXT = b"a = 1\nb = 2  # repoagent: ignore[security]\nc = 3\n<!-- RepoAgent: ignore[tests, correctness] -->\nd = 4\ne = 5\n"
 FOUND = Finding(
-    "correctness", Level.WARNING, "It is wrong", Place("src/a.py", 3, 3), "Because.", quote="c = 3\n"
+    "correctness", Level.WARNING, "It is wrong", Location("src/a.py", 3, 3), "Because.", quote="c = 3\n"
 )
 
 
@@ -72,13 +72,13 @@ def told(place: Layout, *findings: Finding, given: Change | None = None) -> list
 
 
 def at(line: int, rule: str = "correctness", *, old: bool = False) -> Finding:
-    return FOUND._replace(rule=rule, place=Place("src/a.py", line, line, old), quote=f"line {line}\n")
+    return FOUND._replace(rule=rule, place=Location("src/a.py", line, line, old), quote=f"line {line}\n")
 
 
 def test_without_a_review_there_is_nothing_to_dismiss(place: Layout) -> None:
     with pytest.raises(UsageError, match="run `repoagent review` first"):
         dismiss(place, "4f1c2e")
-    keep_last(place, Report("the staged change", 1, [FOUND]))
+    save_last(place, Report("the staged change", 1, [FOUND]))
     for name in ("", FOUND.id[:3]):
         with pytest.raises(UsageError, match="too little of an id"):
             accept(place, name)
@@ -96,16 +96,16 @@ def test_an_id_that_is_short_for_two(place: Layout) -> None:
     start, some = next(((start, some) for start, some in by_start.items() if len(some) > 1), ("", []))
     if not some:
         pytest.skip("no two of them begin alike")
-    keep_last(place, Report("x", 1, found))
+    save_last(place, Report("x", 1, found))
     with pytest.raises(UsageError, match="give more of it"):
         dismiss(place, start)
 
 
 def test_dismissed_is_remembered_wherever_the_lines_go(place: Layout) -> None:
     other = FOUND._replace(quote="c = 4\n")
-    keep_last(place, Report("x", 1, [FOUND], dismissed=[other]))
+    save_last(place, Report("x", 1, [FOUND], dismissed=[other]))
     assert dismiss(place, FOUND.id[:6].upper(), reason="by design\nreally") == FOUND
-    moved = FOUND._replace(place=Place("src/a.py", 30, 30), title="In other words", level=Level.ERROR)
+    moved = FOUND._replace(place=Location("src/a.py", 30, 30), title="In other words", level=Level.ERROR)
     assert told(place, moved, other) == [other]
     accept(place, other.id)
     assert told(place, moved, other) == []
@@ -118,7 +118,7 @@ def test_dismissed_is_remembered_wherever_the_lines_go(place: Layout) -> None:
 
 
 def test_what_people_and_newer_versions_leave_in_the_file(place: Layout) -> None:
-    keep_last(place, Report("x", 1, [FOUND]))
+    save_last(place, Report("x", 1, [FOUND]))
     dismiss(place, FOUND.id)
     path = dismissed_path(place)
     line = path.read_text()
@@ -142,7 +142,7 @@ def test_what_people_and_newer_versions_leave_in_the_file(place: Layout) -> None
 
 def test_a_secret_in_a_reason_is_masked(place: Layout) -> None:
     token = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
-    keep_last(place, Report("x", 1, [FOUND]))
+    save_last(place, Report("x", 1, [FOUND]))
     dismiss(place, FOUND.id, reason=f"it is only {token}")
     assert token not in dismissed_path(place).read_text()
 
@@ -152,15 +152,15 @@ def test_comments_count_on_the_line_and_on_the_one_before(place: Layout) -> None
     assert told(place, at(1, "security"), at(4, "security")) == [at(1, "security"), at(4, "security")]
     assert told(place, at(5), at(5, "tests"), at(4, "tests")) == []
     assert told(place, at(5, "compatibility"), at(6)) == [at(5, "compatibility"), at(6)]
-    whole = FOUND._replace(place=Place("src/a.py"))
+    whole = FOUND._replace(place=Location("src/a.py"))
     assert told(place, whole) == [whole]
-    wide = FOUND._replace(place=Place("src/a.py", 3, 6))
+    wide = FOUND._replace(place=Location("src/a.py", 3, 6))
     assert told(place, wide) == []
     starred = change(text=b"x = 1  // repoagent:ignore[*]\n")
     assert told(place, at(1), given=starred) == []
     gone = change(old=b"# repoagent: ignore[correctness]\nguard()\n")
     assert told(place, at(2, old=True), given=gone) == []
-    assert told(place, at(2)._replace(place=Place("nowhere", 1, 1))) != []
+    assert told(place, at(2)._replace(place=Location("nowhere", 1, 1))) != []
 
 
 @pytest.mark.parametrize(
@@ -182,13 +182,13 @@ def test_trailers(place: Layout, message: str, gone: bool) -> None:
 
 
 def test_a_trailer_may_name_what_the_finding_is_about(place: Layout) -> None:
-    partner = Finding("partner-missing", Level.WARNING, "x", Place("src/a.py"), key="docs/a.md")
+    partner = Finding("partner-missing", Level.WARNING, "x", Location("src/a.py"), key="docs/a.md")
     assert ignored("a\n\nReview-Ignore: partner-missing docs/a.md\n") == [("partner-missing", "docs/a.md")]
     assert told(place, partner, given=change("a\n\nReview-Ignore: partner-missing docs/a.md\n")) == []
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
-places = st.builds(Place, texts, st.integers(0, 9), st.integers(0, 9), st.booleans())
+places = st.builds(Location, texts, st.integers(0, 9), st.integers(0, 9), st.booleans())
 findings = st.builds(
     Finding, texts, st.sampled_from(Level), texts, places, texts, texts, texts,
     st.lists(st.builds(Evidence, texts, st.integers(), texts), max_size=2).map(tuple),

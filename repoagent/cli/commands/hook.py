@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.review.finding import Level, Report
-    from repoagent.review.hooks.install import Found, Hooks
-    from repoagent.review.hooks.run import Looked
+    from repoagent.review.hooks.install import HookFile, Hooks
+    from repoagent.review.hooks.run import HookChanges
     from repoagent.storage.layout import Layout
 
 VERSION = 1
@@ -149,7 +149,7 @@ _WHOSE = {
 }
 
 
-def _state(found: Found) -> str:
+def _state(found: HookFile) -> str:
     before = ", after the one that was there" if found.before else ""
     if found.state == "managed" and found.manager:
         return f"of {found.manager.name}"
@@ -281,11 +281,16 @@ def _hasty(settings: Settings) -> Settings:
 
 
 def _reports(
-    looked: Looked, where: tuple[WorkTree, Layout, Settings], terminal: Terminal, *, asks: bool, strict: bool
+    looked: HookChanges,
+    where: tuple[WorkTree, Layout, Settings],
+    terminal: Terminal,
+    *,
+    asks: bool,
+    strict: bool,
 ) -> list[Report]:
     from contextlib import nullcontext
 
-    from repoagent.review.review import Asked, review
+    from repoagent.review.review import ReviewRequest, review
 
     worktree, place, settings = where
     with terminal.working("reviewing") if asks else nullcontext() as working:
@@ -295,7 +300,7 @@ def _reports(
 
             context = ReviewSession(worktree, place, settings, terminal.warn, working.label)
         return [
-            review(change, Asked(worktree, place, settings, context, unseen, strict=strict))
+            review(change, ReviewRequest(worktree, place, settings, context, unseen, strict=strict))
             for change, unseen in looked.changes
             if change.files
         ]
@@ -329,13 +334,13 @@ def _again(report: Report, *, stopped: bool) -> str:
 def _json(name: str, reports: list[Report], error: str = "") -> str:
     import json
 
-    from repoagent.review.output.formats import content
+    from repoagent.review.output.formats import report_data
 
     told = {
         "version": RUN_VERSION,
         "hook": name,
         "error": error or None,
-        "reports": [content(one) for one in reports],
+        "reports": [report_data(one) for one in reports],
     }
     return json.dumps(told, indent=2) + "\n"
 
@@ -360,9 +365,9 @@ def _keep(place: Layout, reports: list[Report]) -> None:
         return
     from dataclasses import replace
 
-    from repoagent.review.finding import keep_last
+    from repoagent.review.finding import save_last
 
     try:
-        keep_last(place, replace(found[-1], findings=[one for report in found for one in report.findings]))
+        save_last(place, replace(found[-1], findings=[one for report in found for one in report.findings]))
     except (Refused, Busy):
         return

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.review.change import Change
-    from repoagent.review.diff.select import How, Wanted
+    from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.finding import Report
     from repoagent.storage.layout import Layout
 
@@ -39,7 +39,7 @@ def show_prompt(
     from repoagent.cli.commands.context import Block, Shown, show_texts
     from repoagent.llm.model import display_name
     from repoagent.llm.usage import estimate_tokens
-    from repoagent.review.llm.review import asked_for, prompts
+    from repoagent.review.llm.review import prompts, review_settings
     from repoagent.review.llm.session import ReviewSession
 
     worktree, place, settings = where
@@ -54,7 +54,7 @@ def show_prompt(
             Block(role, part, estimate_tokens(part.text), number <= last)
             for number, (role, part) in enumerate(pairs)
         ]
-    spec = display_name(asked_for(settings).text("model"))
+    spec = display_name(review_settings(settings).text("model"))
     show_texts(Shown(spec, None, tuple(blocks)), terminal, as_json=as_json, count=False)
     return Exit.DONE
 
@@ -292,9 +292,9 @@ def command(ctx: click.Context, session: Session, /, **options: Any) -> int:
     return _exit(report, settings)
 
 
-def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Wanted:
+def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
     from repoagent.git.similar_paths import no_such_file
-    from repoagent.review.diff.select import Wanted
+    from repoagent.review.diff.select import ChangeSelector
 
     words = list(given.words)
     value, how = "", _STAGED
@@ -322,7 +322,7 @@ def _wanted(given: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> Wa
         how = ways[0]
         value = value or (getattr(given, how) if how in ("base", "commit") else "")
     diff = sys.stdin.buffer.read() if how == "diff" else b""
-    return Wanted(how, value, (*words, *pathspecs), cwd, diff)
+    return ChangeSelector(how, value, (*words, *pathspecs), cwd, diff)
 
 
 def _is_range(word: str, cwd: Path) -> bool:
@@ -336,7 +336,7 @@ def _review(
     terminal: Terminal,
     unseen: tuple[str, ...],
 ) -> Report:
-    from repoagent.review.review import Asked, review
+    from repoagent.review.review import ReviewRequest, review
 
     worktree, place, settings = where
     context = None
@@ -348,20 +348,20 @@ def _review(
                 worktree, place, settings, terminal.warn, working.label,
                 record=given.record, reply=given.reply, afresh=given.refresh,
             )  # fmt: skip
-            asked = Asked(
+            asked = ReviewRequest(
                 worktree, place, settings, context, unseen, strict=given.strict, narrowed=given.narrowed
             )
             return review(change, asked)
-    return review(change, Asked(worktree, place, settings, context, unseen, narrowed=given.narrowed))
+    return review(change, ReviewRequest(worktree, place, settings, context, unseen, narrowed=given.narrowed))
 
 
 def _keep(place: Layout, report: Report) -> None:
     """Remember the report, so that `dismiss` can speak of its findings; where nothing may be written, it can't."""
     from repoagent.errors import Busy, Refused
-    from repoagent.review.finding import keep_last
+    from repoagent.review.finding import save_last
 
     try:
-        keep_last(place, report)
+        save_last(place, report)
     except (Refused, Busy):
         return
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.review.finding import Finding
-    from repoagent.review.fix import Fixed
+    from repoagent.review.fix import FixOutcome
 
 VERSION = 1
 
@@ -86,7 +86,7 @@ def fix(fixing: Fixing, findings: Sequence[Finding]) -> Exit:
     todo = [finding for finding in findings if can_be_fixed(finding)]
     if not todo:
         raise NothingDone("there is nothing to put right: no finding is about lines that an edit can change")
-    done: list[Fixed] = []
+    done: list[FixOutcome] = []
     failed: list[tuple[Finding, RepoagentError]] = []
     for finding in todo:
         fixing.terminal.note(f"{finding.id}  {finding.place.path}:{finding.place.start}  {finding.title}")
@@ -109,12 +109,12 @@ def fix(fixing: Fixing, findings: Sequence[Finding]) -> Exit:
     return Exit.DONE if len(landed) == len(todo) else Exit.NOTHING
 
 
-def _fix(fixing: Fixing, finding: Finding) -> Fixed:
+def _fix(fixing: Fixing, finding: Finding) -> FixOutcome:
     from repoagent.cli.ui.confirm import TerminalInterface
     from repoagent.cli.ui.outcome import show_landed
     from repoagent.edit.request import EditRequest
     from repoagent.git.transaction.results import Options
-    from repoagent.review.fix import ask_for_edit, patch_of, request_of, take_suggestion
+    from repoagent.review.fix import ask_for_edit, commit_suggestion, fix_request, suggested_change
     from repoagent.tasks.check import check_of
 
     worktree, settings, terminal = fixing.worktree, fixing.settings, fixing.terminal
@@ -123,15 +123,15 @@ def _fix(fixing: Fixing, finding: Finding) -> Fixed:
         sensitive=settings.texts("edit.sensitive"),
         commit=Options(no_commit=not fixing.committed),
     )  # fmt: skip
-    change = patch_of(worktree, finding)
+    change = suggested_change(worktree, finding)
     with terminal.working("putting it right") as working:
         ui = TerminalInterface(
             terminal, working, yes=fixing.given.yes, commits=fixing.committed, model=change is None
         )
         if change is not None:
-            fixed = take_suggestion(worktree, finding, change, options, settings, ui=ui)
+            fixed = commit_suggestion(worktree, finding, change, options, settings, ui=ui)
         else:
-            request = request_of(worktree, finding, options)
+            request = fix_request(worktree, finding, options)
             fixing.ready = _ready(fixing)
             fixed = ask_for_edit(worktree, finding, request, settings, ui=ui, ready=fixing.ready)
     if fixing.given.as_json:

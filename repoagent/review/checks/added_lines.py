@@ -10,7 +10,7 @@ from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
 from repoagent.review.checks.missing_partner import is_comment
 from repoagent.review.checks.static import StaticContext, no_longer_parses
-from repoagent.review.finding import Finding, Place
+from repoagent.review.finding import Finding, Location
 from repoagent.storage.secrets import MASK
 
 _SHOWN = 5  # lines that a finding names
@@ -42,7 +42,7 @@ _OPEN, _MIDDLE, _CLOSE = b"<<<<<<<", b"=======", b">>>>>>>"
 _FENCE = re.compile(rb"[ ]{0,3}(?:```|~~~)")
 
 
-def conflict_markers(context: StaticContext) -> list[Finding]:
+def find_conflict_markers(context: StaticContext) -> list[Finding]:
     """One finding for each file with a marker that git left in a conflict."""
     found = []
     for file in context.files:
@@ -54,7 +54,7 @@ def conflict_markers(context: StaticContext) -> list[Finding]:
         found.append(
             Finding(
                 "conflict-marker", context.levels["conflict-marker"],
-                f"{file.path} has the conflict marker {line[:7].decode()}", Place(file.path, number, number),
+                f"{file.path} has the conflict marker {line[:7].decode()}", Location(file.path, number, number),
                 "The markers that git writes into a file with conflicts are part of the change."
                 + _and_more([one.number for one in markers if one.number >= number]),
                 key="marker", quote=line.decode("utf-8", "replace").rstrip(),
@@ -88,7 +88,7 @@ def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
 _SAYS_SO = re.compile(r"secret|passw|token", re.IGNORECASE)  # a value that is made up for an example
 
 
-def secrets(context: StaticContext) -> list[Finding]:
+def find_secrets(context: StaticContext) -> list[Finding]:
     """One finding for each file to which a key, a token or a password is added; its value is shown nowhere. Tests,
     examples and documents hold made-up ones, and are not looked at."""
     found = []
@@ -121,7 +121,7 @@ def secrets(context: StaticContext) -> list[Finding]:
         found.append(
             Finding(
                 "secret", context.levels["secret"],
-                f"{file.path} gets what looks like a key, a token or a password", Place(file.path, number, number),
+                f"{file.path} gets what looks like a key, a token or a password", Location(file.path, number, number),
                 f"Its {len(value)} characters are not shown. Once it is pushed, only revoking it helps: take it out "
                 "and read it from the environment or from a file that git ignores."
                 + _and_more([one for one, _ in where]),
@@ -171,7 +171,7 @@ _OUTPUT_PATH = (
 )
 
 
-def debug_leftovers(context: StaticContext) -> list[Finding]:
+def find_debug_leftovers(context: StaticContext) -> list[Finding]:
     """One finding for each file with such a line."""
     found = []
     for file in context.files:
@@ -193,7 +193,7 @@ def debug_leftovers(context: StaticContext) -> list[Finding]:
             Finding(
                 "debug-leftover", context.levels["debug-leftover"],
                 f"{file.path} gets a line that looks left over from debugging: {code[:60]}",
-                Place(file.path, number, number),
+                Location(file.path, number, number),
                 "The file had no such line before." + _and_more([one.number for one in lines]),
                 quote=line.decode("utf-8", "replace").rstrip(),
             )

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.history_context import Past, is_text
+from repoagent.review.checks.history_context import HistoryContext, is_text
 from repoagent.review.checks.missing_partner import is_comment
-from repoagent.review.finding import Finding, Place
+from repoagent.review.finding import Finding, Location
 
 MOST_BYTES = 1 << 20
 _KINDS = frozenset(
@@ -34,7 +34,7 @@ _COMMON = frozenset(
 )
 
 
-class Gone(NamedTuple):
+class ChangedSymbol(NamedTuple):
     """A symbol that others may call: removed (`after` is ""), or with another signature; `line` is where it stands
     after the change, 0 for nowhere. Who uses a method names its `owner` too."""
 
@@ -46,7 +46,7 @@ class Gone(NamedTuple):
     line: int
 
 
-def differing(path: str, old: bytes | None, new: bytes | None) -> Iterator[Gone]:
+def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator[ChangedSymbol]:
     """The public symbols of the text before that are gone, or have another signature, in the text after."""
     if old is None or len(old) > MOST_BYTES or len(new or b"") > MOST_BYTES:
         return
@@ -85,11 +85,11 @@ def differing(path: str, old: bytes | None, new: bytes | None) -> Iterator[Gone]
         if there is None:
             if symbol.name in names or not word:  # moved within the file
                 continue
-            yield Gone(word, owner, name, symbol.signature, "", 0)
+            yield ChangedSymbol(word, owner, name, symbol.signature, "", 0)
         elif symbol.kind in _CALLED and len(there) == 1 and symbol.signature not in there:
             after_it, line = next(iter(there.items()))
             if not fits_old_callers(symbol.signature, after_it, language or ""):
-                yield Gone(word, owner, name, symbol.signature, after_it, line)
+                yield ChangedSymbol(word, owner, name, symbol.signature, after_it, line)
 
 
 def is_public(name: str, signature: str, language: str) -> bool:
@@ -200,7 +200,7 @@ _SUFFIXES = (
 )  # fmt: skip
 
 
-def find(past: Past) -> list[Finding]:
+def find_changed_api(past: HistoryContext) -> list[Finding]:
     """One finding for each file, at its first such symbol with callers."""
     if past.view is None:
         return []
@@ -216,7 +216,9 @@ def find(past: Past) -> list[Finding]:
             break
         symbols = [
             symbol
-            for symbol in differing(file.old_path, past.change.read_old(file), past.change.read_new(file))
+            for symbol in changed_symbols(
+                file.old_path, past.change.read_old(file), past.change.read_new(file)
+            )
             if symbol.qualified not in told and (symbol.after or not _moved(past, file, symbol.name))
         ]
         if symbols and len(symbols) <= SYMBOLS and (one := _finding(past, file, symbols)) is not None:
@@ -225,7 +227,7 @@ def find(past: Past) -> list[Finding]:
     return found
 
 
-def _may_matter(past: Past, file: ChangedFile) -> bool:
+def _may_matter(past: HistoryContext, file: ChangedFile) -> bool:
     if (
         file.status not in ("modified", "renamed", "deleted")
         or not is_text(file)
@@ -243,7 +245,7 @@ def _may_matter(past: Past, file: ChangedFile) -> bool:
     return any(_HEAD.search(line) for lines in past.change.read_lines(file) for line in lines.removed)
 
 
-def _moved(past: Past, file: ChangedFile, name: str) -> bool:
+def _moved(past: HistoryContext, file: ChangedFile, name: str) -> bool:
     """Whether another changed file begins a definition of that name now."""
     word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(name)))
     return any(
@@ -255,7 +257,7 @@ def _moved(past: Past, file: ChangedFile, name: str) -> bool:
     )
 
 
-def _finding(past: Past, file: ChangedFile, symbols: Sequence[Gone]) -> Finding | None:
+def _finding(past: HistoryContext, file: ChangedFile, symbols: Sequence[ChangedSymbol]) -> Finding | None:
     partners = _partners(past, file)
     if not partners:
         return None
@@ -266,7 +268,7 @@ def _finding(past: Past, file: ChangedFile, symbols: Sequence[Gone]) -> Finding 
     return None
 
 
-def _partners(past: Past, file: ChangedFile) -> dict[str, list[int]]:
+def _partners(past: HistoryContext, file: ChangedFile) -> dict[str, list[int]]:
     """The untouched files that have changed along with it before, with the numbers of these commits."""
     if past.view is None:
         return {}
@@ -286,7 +288,9 @@ def _partners(past: Past, file: ChangedFile) -> dict[str, list[int]]:
     }
 
 
-def _callers(past: Past, file: ChangedFile, symbol: Gone, partners: dict[str, list[int]]) -> dict[str, int]:
+def _callers(
+    past: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, partners: dict[str, list[int]]
+) -> dict[str, int]:
     """Those of the partners that name the symbol outside of comments, and its owner, where the change starts, with the
     first such line; one git process, bounded in time."""
     from repoagent.git.process import GitError
@@ -321,7 +325,7 @@ def _callers(past: Past, file: ChangedFile, symbol: Gone, partners: dict[str, li
     return {path: found[path] for path in best}
 
 
-def _use(symbol: Gone, path: str) -> re.Pattern[bytes]:
+def _use(symbol: ChangedSymbol, path: str) -> re.Pattern[bytes]:
     """How another file names it: a method behind what it belongs to."""
     name = re.escape(os.fsencode(symbol.name))
     if not symbol.owner:
@@ -330,14 +334,16 @@ def _use(symbol: Gone, path: str) -> re.Pattern[bytes]:
     return re.compile(rb"(?:\.|::|->)\s*%s\b%s" % (name, called))
 
 
-def _definition(symbol: Gone) -> re.Pattern[bytes]:
+def _definition(symbol: ChangedSymbol) -> re.Pattern[bytes]:
     return re.compile(
         rb"\b(?:fn|func|struct|enum|trait|type|define)\s+(?:\([^)]*\)\s*)?%s\b"
         % re.escape(os.fsencode(symbol.name))
     )
 
 
-def _told(past: Past, file: ChangedFile, symbol: Gone, where: dict[str, int], others: int) -> Finding:
+def _told(
+    past: HistoryContext, file: ChangedFile, symbol: ChangedSymbol, where: dict[str, int], others: int
+) -> Finding:
     what = "is gone" if not symbol.after else "has another signature"
     callers = list(where)
     shown = ", ".join(f"{path}:{where[path]}" for path in callers[:SHOWN])
@@ -355,14 +361,14 @@ def _told(past: Past, file: ChangedFile, symbol: Gone, where: dict[str, int], ot
         RULE,
         past.levels[RULE],
         f"{symbol.qualified} {what}, and {callers[0]}, which names it, is untouched",
-        Place(file.path, line, line) if line else Place(file.path),
+        Location(file.path, line, line) if line else Location(file.path),
         body,
         key=f"{symbol.qualified} {callers[0]}",
         evidence=past.evidence(numbers),
     )
 
 
-def _head(past: Past, file: ChangedFile, symbol: Gone) -> int:
+def _head(past: HistoryContext, file: ChangedFile, symbol: ChangedSymbol) -> int:
     """The line of its name: a definition begins with its comments and decorators."""
     word = re.compile(rb"\b%s\b" % re.escape(os.fsencode(symbol.qualified.rpartition(".")[2])))
     if not symbol.line:
@@ -374,5 +380,5 @@ def _head(past: Past, file: ChangedFile, symbol: Gone) -> int:
     return symbol.line
 
 
-def _numbers(past: Past, file: ChangedFile, caller: str) -> list[int]:
+def _numbers(past: HistoryContext, file: ChangedFile, caller: str) -> list[int]:
     return _partners(past, file).get(caller, [])

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.history_context import MOST, Past, is_text
-from repoagent.review.finding import Finding, Place
+from repoagent.review.checks.history_context import MOST, HistoryContext, is_text
+from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
     from repoagent.history.cochange.score import Commit
@@ -54,7 +54,7 @@ _STEM = re.compile(
 )
 
 
-def find_generated_edits(past: Past) -> list[Finding]:
+def find_generated_edits(past: HistoryContext) -> list[Finding]:
     """One finding for each such file; none where much of the change is generated: then the generator changed."""
     change = past.change
     modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)][
@@ -83,7 +83,7 @@ def find_generated_edits(past: Past) -> list[Finding]:
 
 
 def _why(
-    past: Past, file: ChangedFile, said: file_origin.Attributes, possible: Collection[str]
+    past: HistoryContext, file: ChangedFile, said: file_origin.Attributes, possible: Collection[str]
 ) -> str | None:
     """What says that the file is generated; None when nothing does."""
     if file.path.endswith(_TEMPLATES):  # the mark in it is for what is made of it
@@ -101,7 +101,7 @@ def _why(
     return None
 
 
-def _is_explained(past: Past, file: ChangedFile, reason: str, generated: set[str]) -> bool:
+def _is_explained(past: HistoryContext, file: ChangedFile, reason: str, generated: set[str]) -> bool:
     """Whether the change has what the file is made of, or the past shows that it need not."""
     own_paths = (file.path, file.old_path)
     others = [path for path in past.changed if path not in own_paths and path not in generated]
@@ -129,7 +129,7 @@ def _is_explained(past: Past, file: ChangedFile, reason: str, generated: set[str
     return bool(known & partners) or any(_folder(path) in folders for path in others)
 
 
-def _partners(past: Past, file: ChangedFile, history: Sequence[Commit]) -> set[int]:
+def _partners(past: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[int]:
     """The files that a third of the commits have, and all in the folders that a third have: one source each time."""
     view, own = past.view, past.files[file.path]
     if view is None:
@@ -147,7 +147,7 @@ def _partners(past: Past, file: ChangedFile, history: Sequence[Commit]) -> set[i
     }
 
 
-def _folders(past: Past, file: ChangedFile, history: Sequence[Commit]) -> set[str]:
+def _folders(past: HistoryContext, file: ChangedFile, history: Sequence[Commit]) -> set[str]:
     """The folders, its own left out, that a third of the commits have."""
     if past.view is None:
         return set()
@@ -164,7 +164,7 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _history(past: Past, file: ChangedFile) -> Sequence[Commit]:
+def _history(past: HistoryContext, file: ChangedFile) -> Sequence[Commit]:
     if past.view is None or file.path not in past.files:
         return ()
     return [
@@ -172,7 +172,7 @@ def _history(past: Past, file: ChangedFile) -> Sequence[Commit]:
     ]
 
 
-def _is_usual(past: Past, file: ChangedFile, manifests: Sequence[str]) -> bool:
+def _is_usual(past: HistoryContext, file: ChangedFile, manifests: Sequence[str]) -> bool:
     """Whether the lock file has nearly always changed along with a manifest."""
     history = _history(past, file)
     if len(history) < GENERATED_FEWEST or past.view is None:
@@ -193,7 +193,7 @@ def _stem(path: str) -> str:
     return stem.lower()
 
 
-def _generated_finding(past: Past, file: ChangedFile, reason: str) -> Finding:
+def _generated_finding(past: HistoryContext, file: ChangedFile, reason: str) -> Finding:
     lock = file_origin.is_lock(file.path)
     what = "its manifest" if lock else "what it is made of"
     history = _history(past, file)
@@ -202,10 +202,10 @@ def _generated_finding(past: Past, file: ChangedFile, reason: str) -> Finding:
     )
     if history:
         body += f" Of its last {len(history)} commits, fewer than half changed it alone."
-    place = Place(file.path)
+    place = Location(file.path)
     lines = past.change.read_lines(file)
     if lines and lines[0].added:
-        place = Place(file.path, lines[0].new, lines[0].new + len(lines[0].added) - 1)
+        place = Location(file.path, lines[0].new, lines[0].new + len(lines[0].added) - 1)
     return Finding(
         GENERATED_EDITED, past.levels[GENERATED_EDITED],
         f"{file.path} is generated, and {what} is not part of this change", place, body,
@@ -224,7 +224,7 @@ _VERSIONS = (
 )  # fmt: skip
 
 
-def find_vendored_edits(past: Past) -> list[Finding]:
+def find_vendored_edits(past: HistoryContext) -> list[Finding]:
     """At most one finding for each vendored folder, at its first edited file."""
     files = [file for file in past.change.files if is_text(file)]
     possible = [file for file in files if file.status in ("modified", "renamed")]
@@ -255,7 +255,7 @@ def _root(path: str) -> str:
     return path[:end] + "/".join(rest[:deep])
 
 
-def _is_update(past: Past, root: str, edited: list[ChangedFile]) -> bool:
+def _is_update(past: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
     inside = [file for file in past.change.files if file.path.startswith(f"{root}/") or file in edited]
     if len(edited) > FEW or any(file.status in ("added", "deleted") for file in inside):
         return True
@@ -263,7 +263,7 @@ def _is_update(past: Past, root: str, edited: list[ChangedFile]) -> bool:
     return bool(names.intersection(_VERSIONS))
 
 
-def _is_ours(past: Past, root: str, edited: list[ChangedFile]) -> bool:
+def _is_ours(past: HistoryContext, root: str, edited: list[ChangedFile]) -> bool:
     """Whether most commits of each of these files touch only a few of the folder, as an editor does."""
     if past.view is None:
         return False
@@ -281,14 +281,14 @@ def _is_ours(past: Past, root: str, edited: list[ChangedFile]) -> bool:
     return True
 
 
-def _vendored_finding(past: Past, root: str, edited: list[ChangedFile]) -> Finding:
+def _vendored_finding(past: HistoryContext, root: str, edited: list[ChangedFile]) -> Finding:
     path = edited[0].path
     more = f" and {len(edited) - 1} more of {root}" if len(edited) > 1 else ""
     return Finding(
         VENDORED_EDITED,
         past.levels[VENDORED_EDITED],
         f"{path}{more} came from elsewhere, and is edited here",
-        Place(path),
+        Location(path),
         "It is in a folder for other people's sources, or .gitattributes call it linguist-vendored, and the change "
         f"looks like no update: {len(edited)} of its files changed, none came or went. The next update takes the edit "
         "away, unless it is made upstream too or kept as a patch.",

@@ -24,7 +24,7 @@ SHOWN = 5  # commits that speak for a finding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Past:
+class HistoryContext:
     """`view` is the history before the change, None where there is none; `ids` gives the full ids of its commits by
     number, `author` the id of who makes the change. `levels` has the rules that are on. `habits` is None until they
     are learned. `deadline` is a time of `time.monotonic` after which a rule gives up."""
@@ -84,10 +84,10 @@ class Past:
     def evidence(self, numbers: Sequence[int]) -> tuple[Evidence, ...]:
         """The newest of these commits, told; one git call."""
         ids = self.ids(numbers[:SHOWN])
-        return told(self.top, [ids[number] for number in numbers[:SHOWN] if number in ids])
+        return evidence_of(self.top, [ids[number] for number in numbers[:SHOWN] if number in ids])
 
 
-def told(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
+def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
     """Commits by their full ids as evidence; those that are not here any more are left out."""
     from datetime import datetime
 

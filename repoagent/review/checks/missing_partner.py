@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from repoagent.history.cochange.missing import DEPTH, Missing, merge, missing, weigh
 from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.checks.file_origin import LOCKS
-from repoagent.review.checks.history_context import Past
-from repoagent.review.finding import Finding, Place
+from repoagent.review.checks.history_context import HistoryContext
+from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
     import ast
@@ -40,7 +40,7 @@ ALIKE = 10  # past commits, those of the largest weight, of which so many must h
 SUPPORT = 3  # one commit alone can be most of the weight
 
 
-class _Said(NamedTuple):
+class _Partner(NamedTuple):
     """A partner of the changed files `files` (ids by path), which was in `near` of the `alike` nearest commits."""
 
     one: Missing
@@ -49,12 +49,12 @@ class _Said(NamedTuple):
     alike: int
 
 
-def find(past: Past) -> list[Finding]:
+def find_missing_partners(past: HistoryContext) -> list[Finding]:
     """At most three partners, the surest first."""
     return partners(past, steps(past))
 
 
-def partners(past: Past, parts: Sequence[frozenset[str]]) -> list[Finding]:
+def partners(past: HistoryContext, parts: Sequence[frozenset[str]]) -> list[Finding]:
     """As `find`, of a change that was made in these parts, each with its paths."""
     view = past.view
     habits = past.habits
@@ -62,7 +62,7 @@ def partners(past: Past, parts: Sequence[frozenset[str]]) -> list[Finding]:
     if view is None or threshold >= 1:
         return []
     there = past.changed | past.change.earlier | _manifests(past)
-    best: dict[str, _Said] = {}
+    best: dict[str, _Partner] = {}
     for paths in parts:
         files = {path: file for path, file in past.files.items() if path in paths}
         if not files or len(paths) > USUAL:
@@ -79,19 +79,19 @@ def partners(past: Past, parts: Sequence[frozenset[str]]) -> list[Finding]:
     return [_finding(past, view, said, threshold) for said in surest[:SHOWN]]
 
 
-def steps(past: Past) -> list[frozenset[str]]:
+def steps(past: HistoryContext) -> list[frozenset[str]]:
     """The paths of the change, and of a branch with 2 or 3 commits those of each of them; one git call."""
     change = past.change
     whole = [past.changed] if len(change.files) <= USUAL else []
     if change.kind != "range":
         return whole
-    from repoagent.review.diff.select import parts
+    from repoagent.review.diff.select import paths_by_commit
 
-    found = parts(past.top, change.head, change.base, STEPS)
+    found = paths_by_commit(past.top, change.head, change.base, STEPS)
     return found if found is not None and len(found) > 1 else whole
 
 
-def _asked(past: Past, view: View, files: Mapping[str, int], threshold: float) -> list[_Said]:
+def _asked(past: HistoryContext, view: View, files: Mapping[str, int], threshold: float) -> list[_Partner]:
     """The partners of these files for which enough of the nearest commits speak."""
     asked = sorted(set(files.values()))
     found = missing(view, asked, limit=SHOWN, threshold=threshold, author=past.author)
@@ -99,11 +99,11 @@ def _asked(past: Past, view: View, files: Mapping[str, int], threshold: float) -
         return []
     weighed = weigh(frozenset(asked), merge(view.many(asked, DEPTH)), past.author)
     alike = [commit for commit, _ in sorted(weighed, key=lambda each: -each[1])[:ALIKE]]
-    said = [_Said(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in found]
+    said = [_Partner(one, files, sum(one.file in each.files for each in alike), len(alike)) for one in found]
     return [each for each in said if each.near >= min(SUPPORT, each.alike)]
 
 
-def _manifests(past: Past) -> set[str]:
+def _manifests(past: HistoryContext) -> set[str]:
     """What the changed lock files are made from: `generated` speaks of these."""
     return {
         f"{folder}{slash}{manifest}"
@@ -113,7 +113,7 @@ def _manifests(past: Past) -> set[str]:
     }
 
 
-def _finding(past: Past, view: View, said: _Said, threshold: float) -> Finding:
+def _finding(past: HistoryContext, view: View, said: _Partner, threshold: float) -> Finding:
     one = said.one
     partner, path = os.fsdecode(one.path), _nearest(view, said)
     several = len(said.files) > 1
@@ -131,7 +131,7 @@ def _finding(past: Past, view: View, said: _Said, threshold: float) -> Finding:
         RULE,
         past.levels[RULE],
         f"{partner} {how} changes along with {path}, and is not part of this change",
-        Place(path),
+        Location(path),
         body,
         key=partner,
         evidence=past.evidence(one.evidence),
@@ -139,7 +139,7 @@ def _finding(past: Past, view: View, said: _Said, threshold: float) -> Finding:
     )
 
 
-def _nearest(view: View, said: _Said) -> str:
+def _nearest(view: View, said: _Partner) -> str:
     """The changed file that was most often in the commits with the partner."""
     with_it = set(said.one.evidence)
     counts: Counter[str] = Counter()

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
 from repoagent.review.checks.static import StaticContext
-from repoagent.review.finding import Finding, Place
+from repoagent.review.finding import Finding, Location
 
 RULE = "removed-symbol"
 SEARCH_SECONDS = 2.0  # for one search through the repository
@@ -42,7 +42,7 @@ _DEFINES = re.compile(
 _WORD = re.compile(rb"[A-Za-z_$][\w$]*")
 
 
-class _Gone(NamedTuple):
+class _RemovedSymbol(NamedTuple):
     """A name that the file defined on `line`, with its uses by the paths that have them, and the code of the first use
     in each."""
 
@@ -56,7 +56,7 @@ class _Gone(NamedTuple):
         return -sum(use.imported for use in every), -len(self.uses), self.line
 
 
-def removed_symbols(context: StaticContext) -> list[Finding]:
+def find_removed_symbols(context: StaticContext) -> list[Finding]:
     """One finding for each file, at the name that is used most."""
     found = []
     broken = {one.place.path for one in context.findings if one.rule in ("conflict-marker", "parse-error")}
@@ -70,7 +70,7 @@ def removed_symbols(context: StaticContext) -> list[Finding]:
             context.unseen.append("whether all names that are gone are still used: the review took too long")
             break
         if (texts := context.texts(file)) and (gone := _gone(context, file, family, *texts)):
-            found.append(_finding(context, file, texts[0], sorted(gone, key=_Gone.weight)))
+            found.append(_finding(context, file, texts[0], sorted(gone, key=_RemovedSymbol.weight)))
     return found
 
 
@@ -82,7 +82,7 @@ def _may_remove(context: StaticContext, file: ChangedFile) -> bool:
 
 def _gone(
     context: StaticContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
-) -> list[_Gone]:
+) -> list[_RemovedSymbol]:
     names = _names_gone(file, family, old, new)
     added = _added_words(context, file)
     names = {name: line for name, line in names.items() if name not in added}
@@ -108,7 +108,7 @@ def _gone(
     else:
         _note_uses(file, texts, names, note)
     return [
-        _Gone(
+        _RemovedSymbol(
             name,
             line,
             uses[name],
@@ -259,7 +259,9 @@ def _note_uses(
                 note(path, uses)
 
 
-def _finding(context: StaticContext, file: ChangedFile, old: bytes, gone: Sequence[_Gone]) -> Finding:
+def _finding(
+    context: StaticContext, file: ChangedFile, old: bytes, gone: Sequence[_RemovedSymbol]
+) -> Finding:
     worst = gone[0]
     places = [(path, use) for path, uses in sorted(worst.uses.items()) for use in uses[:1]]
     places.sort(key=lambda place: (not place[1].imported, file_origin.is_test(place[0])))
@@ -277,7 +279,7 @@ def _finding(context: StaticContext, file: ChangedFile, old: bytes, gone: Sequen
         )
         body += f"\n\n{len(gone) - 1} more name{'s' * (len(gone) > 2)} of this file likewise: {others}."
     return Finding(
-        RULE, context.levels[RULE], title, Place(file.path, worst.line, worst.line, old=True), body,
+        RULE, context.levels[RULE], title, Location(file.path, worst.line, worst.line, old=True), body,
         key=worst.name, quote=_line(old, worst.line),
     )  # fmt: skip
 

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from repoagent.history.cochange.score import View
     from repoagent.history.recent_commits import QuickLook
     from repoagent.review.change import Change
-    from repoagent.review.checks.history_context import Past
+    from repoagent.review.checks.history_context import HistoryContext
     from repoagent.review.checks.statistics import Habits
     from repoagent.storage.layout import Layout
 
 SECONDS = 3.0  # for all rules together, beyond which what is left is not looked at
 INLINE_SECONDS = 1.0  # for reading the lines of past commits, where nothing may run in the background
 _HOME = {
-    "partner-missing": "repoagent.review.checks.missing_partner:find",
-    "fix-prone": "repoagent.review.checks.statistics:find",
-    "unusual-width": "repoagent.review.checks.statistics:width",
-    "unusual-size": "repoagent.review.checks.statistics:size",
+    "partner-missing": "repoagent.review.checks.missing_partner:find_missing_partners",
+    "fix-prone": "repoagent.review.checks.statistics:find_fix_prone",
+    "unusual-width": "repoagent.review.checks.statistics:find_unusual_width",
+    "unusual-size": "repoagent.review.checks.statistics:find_unusual_size",
     "generated-edited": "repoagent.review.checks.generated:find_generated_edits",
     "vendored-edited": "repoagent.review.checks.generated:find_vendored_edits",
-    "api-changed": "repoagent.review.checks.api_changed:find",
+    "api-changed": "repoagent.review.checks.api_changed:find_changed_api",
 }
 
 
@@ -65,18 +65,22 @@ def history_findings(change: Change, worktree: WorkTree, layout: Layout, setting
     return HistoryAnswer(tuple(findings), tuple(notes), tuple(past.unseen))
 
 
-def _rule(home: str) -> Callable[[Past], list[Finding]]:
+def _rule(home: str) -> Callable[[HistoryContext], list[Finding]]:
     module, _, name = home.partition(":")
-    found: Callable[[Past], list[Finding]] = getattr(import_module(module), name)
+    found: Callable[[HistoryContext], list[Finding]] = getattr(import_module(module), name)
     return found
 
 
 def _past(
-    change: Change, worktree: WorkTree, levels: Mapping[str, Level], source: Source, habits: Habits | None
-) -> Past:
-    from repoagent.review.checks.history_context import Past
+    change: Change,
+    worktree: WorkTree,
+    levels: Mapping[str, Level],
+    source: HistorySource,
+    habits: Habits | None,
+) -> HistoryContext:
+    from repoagent.review.checks.history_context import HistoryContext
 
-    return Past(
+    return HistoryContext(
         worktree.top,
         change,
         levels,
@@ -90,7 +94,7 @@ def _past(
 
 
 def _habits(
-    source: Source, worktree: WorkTree, layout: Layout, settings: Settings, change: Change
+    source: HistorySource, worktree: WorkTree, layout: Layout, settings: Settings, change: Change
 ) -> tuple[Habits | None, str]:
     """What is usual here, and what to say where that is not known yet. What is old is learned anew behind our back."""
     from repoagent.review.checks.statistics import read
@@ -114,7 +118,7 @@ def _habits(
     return None, "the history has not been read yet: run `repoagent review --learn` once to have more noticed"
 
 
-def _is_old(known: Habits, source: Source) -> bool:
+def _is_old(known: Habits, source: HistorySource) -> bool:
     from repoagent.review.checks.statistics import EVERY
 
     return not known.mined <= source.mined < known.mined + EVERY
@@ -142,7 +146,7 @@ _QUICK_FILES = 30  # whose last commits are read while there is no index
 _QUICK_COMMITS = 300
 
 
-class Source(NamedTuple):
+class HistorySource(NamedTuple):
     """`view` is None where there is no history; `state` is "whole", "building" or "none"; `newest` is the commit it is
     seen from, `mined` how many commits the index has."""
 
@@ -159,10 +163,10 @@ def _no_ids(_: Iterable[int]) -> Mapping[int, str]:
     return {}
 
 
-NOTHING = Source(None, _no_ids, None, "none")
+NOTHING = HistorySource(None, _no_ids, None, "none")
 
 
-def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> Source:
+def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> HistorySource:
     """What is known of the time before the change; it stays open as long as `stack`.
 
     A change starts from its base; a bare diff is taken to start from HEAD.
@@ -194,7 +198,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> Source:
         return {number: told[0].decode("ascii") for number, told in view.describe(list(numbers)).items()}
 
     author = view.author(change.author) if change.author else None
-    return Source(view, ids, author, "whole" if whole else "building", tip, state.commits)
+    return HistorySource(view, ids, author, "whole" if whole else "building", tip, state.commits)
 
 
 def _look(worktree: WorkTree, change: Change, revision: str, stack: ExitStack) -> QuickLook | None:
@@ -208,7 +212,7 @@ def _look(worktree: WorkTree, change: Change, revision: str, stack: ExitStack) -
     return stack.enter_context(look)
 
 
-def _recent(look: QuickLook | None, revision: str) -> Source:
+def _recent(look: QuickLook | None, revision: str) -> HistorySource:
     if look is None:
         return NOTHING._replace(state="building")
     view = look.view()
@@ -216,4 +220,4 @@ def _recent(look: QuickLook | None, revision: str) -> Source:
     def ids(numbers: Iterable[int]) -> Mapping[int, str]:
         return {number: view.id(number) for number in numbers}
 
-    return Source(view, ids, None, "building", revision)
+    return HistorySource(view, ids, None, "building", revision)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.checks.history_context import is_text
-from repoagent.review.finding import Finding, Level, Place
+from repoagent.review.finding import Finding, Level, Location
 from repoagent.review.rules import level_of
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 SECONDS = 3.0  # of processor time for all rules together: a busy machine changes nothing of the answer
 LARGEST = 2 << 20  # bytes of a text that is looked at
 _MODULES = {
-    "conflict-marker": "repoagent.review.checks.added_lines:conflict_markers",
-    "parse-error": "repoagent.review.checks.static:parse_errors",
-    "removed-symbol": "repoagent.review.checks.removed_symbol:removed_symbols",
-    "debug-leftover": "repoagent.review.checks.added_lines:debug_leftovers",
+    "conflict-marker": "repoagent.review.checks.added_lines:find_conflict_markers",
+    "parse-error": "repoagent.review.checks.static:find_parse_errors",
+    "removed-symbol": "repoagent.review.checks.removed_symbol:find_removed_symbols",
+    "debug-leftover": "repoagent.review.checks.added_lines:find_debug_leftovers",
     # last: its rules take a third of a second to load, where a line looks random
-    "secret": "repoagent.review.checks.added_lines:secrets",
+    "secret": "repoagent.review.checks.added_lines:find_secrets",
 }
 _C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
 _LINE = re.compile(r"\bline (\d+)")
@@ -106,7 +106,7 @@ def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
     return IgnoreFile(data).match_file
 
 
-def parse_errors(context: StaticContext) -> list[Finding]:
+def find_parse_errors(context: StaticContext) -> list[Finding]:
     """One finding for each file that parsed before the change and does not after it."""
     found = []
     conflicts = {finding.place.path for finding in context.findings}
@@ -128,7 +128,7 @@ def parse_errors(context: StaticContext) -> list[Finding]:
         found.append(
             Finding(
                 "parse-error", context.levels["parse-error"], f"{file.path} no longer parses as {language}: {detail}",
-                Place(file.path, number, number), "The version before this change parsed.", key="parse",
+                Location(file.path, number, number), "The version before this change parsed.", key="parse",
                 quote=lines[number - 1].decode("utf-8", "replace") if number else "",
             )
         )  # fmt: skip

@@ -30,8 +30,8 @@ from repoagent.git.process import GitError, git
 from repoagent.history.cochange.missing import calibrate
 from repoagent.history.log import TimedGit
 from repoagent.review.checks.file_origin import is_code, is_counted
-from repoagent.review.checks.history_context import Past
-from repoagent.review.finding import Finding, Place
+from repoagent.review.checks.history_context import HistoryContext
+from repoagent.review.finding import Finding, Location
 from repoagent.storage import jsonl
 from repoagent.storage.layout import Warn, ensure
 from repoagent.storage.locks import locked
@@ -58,7 +58,7 @@ _FIX = re.compile(
 )
 
 
-class Prone(NamedTuple):
+class FixRate(NamedTuple):
     """A file: how many of its `changes` were followed by a fix, and the newest of these fixes (full ids)."""
 
     changes: int
@@ -66,11 +66,11 @@ class Prone(NamedTuple):
     fixes: tuple[str, ...]
 
 
-class Fixing(NamedTuple):
+class FixStatistics(NamedTuple):
     """`usual` is the share of all changes that are followed by a fix; `files` are the prone ones by path."""
 
     usual: float
-    files: Mapping[bytes, Prone]
+    files: Mapping[bytes, FixRate]
 
 
 def is_fix(subject: bytes) -> bool:
@@ -78,7 +78,7 @@ def is_fix(subject: bytes) -> bool:
     return _FIX.search(subject) is not None
 
 
-def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]) -> Fixing:
+def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]]) -> FixStatistics:
     """Which files are prone. `fixes` gives, of commits by number, the full ids of those that are fixes."""
     latest = [commit for commit in view.latest(2000) if 0 < commit.size <= LARGEST]
     files = list(dict.fromkeys(file for commit in latest for file in commit.files))[:FILES]
@@ -91,16 +91,16 @@ def learn_fixes(view: View, fixes: Callable[[Iterable[int]], Mapping[int, str]])
     counts = {file: count(commits, repairing) for file, commits in histories.items()}
     changes = sum(changes for changes, _, _ in counts.values())
     if not changes:
-        return Fixing(0.0, {})
+        return FixStatistics(0.0, {})
     usual = sum(followed for _, followed, _ in counts.values()) / changes
     prone = [file for file, (changes, followed, _) in counts.items() if is_prone(changes, followed, usual)]
     prone.sort(key=lambda file: -lower(counts[file][1], counts[file][0]))
     paths = view.paths(prone[:KEPT])
     told = {
-        path: Prone(*counts[file][:2], tuple(repairing[number] for number in counts[file][2][:5]))
+        path: FixRate(*counts[file][:2], tuple(repairing[number] for number in counts[file][2][:5]))
         for file, path in paths.items()
     }
-    return Fixing(usual, told)
+    return FixStatistics(usual, told)
 
 
 def count(history: Sequence[Commit], repairing: Mapping[int, str]) -> tuple[int, int, list[int]]:
@@ -126,9 +126,9 @@ def lower(hits: int, of: int) -> float:
     return (middle - z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)
 
 
-def find(past: Past) -> list[Finding]:
+def find_fix_prone(past: HistoryContext) -> list[Finding]:
     """The changed files that are prone, at most three, the most prone first."""
-    from repoagent.review.checks.history_context import told
+    from repoagent.review.checks.history_context import evidence_of
 
     if past.habits is None:
         return []
@@ -149,12 +149,12 @@ def find(past: Past) -> list[Finding]:
             RULE,
             past.levels[RULE],
             f"changes of {path} are followed by fixes more often than is usual here",
-            Place(path),
+            Location(path),
             f"{one.followed} of its last {one.changes} changes ({one.followed / one.changes:.0%}) had a fix among the "
             f"next {NEXT} commits of this file, told by its subject; for all lately changed files of this repository "
             f"it is {past.habits.fixing:.0%}. A second look, or a test, pays here more than elsewhere.",
             key=path,
-            evidence=told(past.top, one.fixes),
+            evidence=evidence_of(past.top, one.fixes),
         )
         for path, one in ((file.path, one) for file, one in found[:3])
     ]
@@ -172,7 +172,7 @@ def quantile(values: Sequence[int], share: float = QUANTILE) -> int:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if len(values) >= FEWEST else 0
 
 
-def width(past: Past) -> list[Finding]:
+def find_unusual_width(past: HistoryContext) -> list[Finding]:
     """One finding for the change as a whole."""
     if past.habits is None or not past.habits.files or past.change.kind == "range":
         return []
@@ -184,7 +184,7 @@ def width(past: Past) -> list[Finding]:
             WIDTH,
             past.levels[WIDTH],
             f"the change touches {len(files):,} files: 99 of 100 commits here touch {past.habits.files:,} or fewer",
-            Place(_first(files)),
+            Location(_first(files)),
             f"Compared with the files of each of the last {past.habits.commits:,} commits, without merges. A change "
             "that does one thing is easier to review, to revert and to find with git bisect.",
             key="width",
@@ -192,7 +192,7 @@ def width(past: Past) -> list[Finding]:
     ]
 
 
-def size(past: Past) -> list[Finding]:
+def find_unusual_size(past: HistoryContext) -> list[Finding]:
     """One finding for the change as a whole. Generated and vendored files and lock files do not count."""
     from repoagent.review.checks.file_origin import is_counted
 
@@ -215,7 +215,7 @@ def size(past: Past) -> list[Finding]:
             SIZE,
             past.levels[SIZE],
             f"the change has {total:,} changed lines: 99 of 100 commits here have {past.habits.lines:,} or fewer",
-            Place(largest),
+            Location(largest),
             f"{counts[largest]:,} of them are in {largest}. Compared with the added and removed lines of each of the "
             f"last {past.habits.sampled:,} commits, without merges; lock files and vendored files are not counted.",
             key="size",
@@ -228,7 +228,7 @@ def _first(paths: Sequence[str]) -> str:
 
 
 VERSION = 1
-_NO_FILES: Mapping[bytes, Prone] = MappingProxyType({})
+_NO_FILES: Mapping[bytes, FixRate] = MappingProxyType({})
 EVERY = 20  # new commits after which they are learned anew
 
 
@@ -248,10 +248,10 @@ class Habits(NamedTuple):
     lines: int = 0
     sampled: int = 0
     fixing: float = 0.0
-    prone: Mapping[bytes, Prone] = _NO_FILES
+    prone: Mapping[bytes, FixRate] = _NO_FILES
 
 
-def place(layout: Layout) -> Path:
+def habits_path(layout: Layout) -> Path:
     return layout.root / "reviews" / "habits.json"
 
 
@@ -273,20 +273,20 @@ def save(layout: Layout, habits: Habits) -> None:
             os.fsdecode(path): [one.changes, one.followed, list(one.fixes)] for path, one in habits.prone.items()
         },
     }  # fmt: skip
-    jsonl.write_document(place(layout), value, version=VERSION)
+    jsonl.write_document(habits_path(layout), value, version=VERSION)
 
 
 def read(layout: Layout, warn: Warn) -> Habits | None:
     """Those that were kept; None where there are none, or none that can be read."""
     try:
-        value = jsonl.read_document(place(layout), version=VERSION, warn=warn)
+        value = jsonl.read_document(habits_path(layout), version=VERSION, warn=warn)
     except Refused:  # a newer repoagent wrote it, or something else stands there
         return None
     if value is None:
         return None
     try:
         prone = {
-            os.fsencode(path): Prone(int(one[0]), int(one[1]), tuple(str(each) for each in one[2]))
+            os.fsencode(path): FixRate(int(one[0]), int(one[1]), tuple(str(each) for each in one[2]))
             for path, one in value["prone"].items()
         }
         return Habits(

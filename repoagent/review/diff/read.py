@@ -14,8 +14,8 @@ from pathlib import Path
 from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree
 from repoagent.review.change import Change, ChangedFile, Lines, Status
-from repoagent.review.diff.select import Compared, Wanted, compared
-from repoagent.review.diff.stdin import sections, spliced
+from repoagent.review.diff.select import ChangeSelector, Comparison, compare
+from repoagent.review.diff.stdin import apply_hunks, sections
 
 SUBMODULE = "160000"
 _STATUS: dict[str, Status] = {
@@ -102,9 +102,9 @@ class Texts:
             return self._blob(file.new_blob)
         lines = self.lines(file)
         if file.status == "added" or not file.old_blob:
-            return spliced(b"", lines)
+            return apply_hunks(b"", lines)
         old = self.old(file)
-        return None if old is None else spliced(old, lines)
+        return None if old is None else apply_hunks(old, lines)
 
     def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
         """The lines that differ."""
@@ -180,7 +180,7 @@ _SIMILAR, _EQUAL = "-M", "-M100%"
 
 
 def read_change(
-    worktree: WorkTree, head: str | None, wanted: Wanted, *, bare: bool = False
+    worktree: WorkTree, head: str | None, wanted: ChangeSelector, *, bare: bool = False
 ) -> tuple[Change, tuple[str, ...]]:
     """The change, and a sentence for each part of it that can't be reviewed.
 
@@ -188,10 +188,10 @@ def read_change(
     unusable pathspec and for a text that holds no diff; GitError.
     """
     if wanted.how == "diff":
-        from repoagent.review.diff.stdin import given_change
+        from repoagent.review.diff.stdin import read_stdin_change
 
-        return given_change(worktree, head, wanted, bare=bare)
-    found = compared(worktree, head, wanted, bare=bare)
+        return read_stdin_change(worktree, head, wanted, bare=bare)
+    found = compare(worktree, head, wanted, bare=bare)
     cwd = wanted.cwd or worktree.top
     everything, unmerged, arguments = _files(cwd, found.arguments, wanted.pathspecs)
     if found.kind == "worktree" and not unmerged:  # `git diff HEAD` says of them only that they differ
@@ -260,7 +260,7 @@ def _check_complete(error: GitError) -> None:
         ) from error
 
 
-def _unlike(top: Path, found: Compared, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
+def _unlike(top: Path, found: Comparison, files: Sequence[ChangedFile], parent: str) -> list[ChangedFile]:
     """Those that differ from this parent of a merge too: only they are the work of the one who merges."""
     compare = ("--cached", parent) if found.kind == "staged" else (parent, *filter(None, (found.head,)))
     out = git(top, "diff", *_RAW, "--no-renames", *_SAME, *compare, "--", env=OFFLINE)

@@ -26,7 +26,7 @@ from repoagent.review.change import Kind
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
 
 
-class Wanted(NamedTuple):
+class ChangeSelector(NamedTuple):
     """`value` is the range, the base or the commit that was named. `pathspecs` have git's meaning, from `cwd`. `diff`
     is the text of a diff."""
 
@@ -67,7 +67,7 @@ _DEFAULTS = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
 _IDENT = re.compile(rb"(.*>) \d+ [-+]\d+\n?", re.DOTALL)
 
 
-def forks(worktree: WorkTree, tip: str) -> list[str]:
+def fork_refs(worktree: WorkTree, tip: str) -> list[str]:
     """The refs that a branch is measured against: its upstream, else the default branch; never itself, and none that
     stands at `tip`, since nothing can be between them. One git call."""
     branch = current_branch(worktree)
@@ -86,7 +86,7 @@ def forks(worktree: WorkTree, tip: str) -> list[str]:
     return [name for name in chosen if name not in own and at.get(name) != tip]
 
 
-def touched(worktree: WorkTree, tip: str, without: Sequence[str], *, first: int = 0) -> set[str]:
+def changed_paths(worktree: WorkTree, tip: str, without: Sequence[str], *, first: int = 0) -> set[str]:
     """The paths that the commits changed which `tip` reaches and `without` does not; at most 300 commits, at most
     0.15 s, no merges. `first`: only so many of the newest."""
     walk = TimedGit(
@@ -102,7 +102,7 @@ def touched(worktree: WorkTree, tip: str, without: Sequence[str], *, first: int 
     return {os.fsdecode(name.lstrip(b"\n")) for name in (names[:-1] if late else names) if name.strip(b"\n")}
 
 
-def parts(top: Path, tip: str, base: str, most: int) -> list[frozenset[str]] | None:
+def paths_by_commit(top: Path, tip: str, base: str, most: int) -> list[frozenset[str]] | None:
     """The paths of each commit, no merge, that `tip` reaches and `base` does not; None of more than `most`, and where
     it takes longer than 0.15 s."""
     walk = TimedGit(
@@ -126,11 +126,11 @@ def parts(top: Path, tip: str, base: str, most: int) -> list[frozenset[str]] | N
 def earlier_on_branch(worktree: WorkTree, tip: str) -> frozenset[str]:
     """The paths that were changed on the branch of HEAD up to the commit `tip`, before what is reviewed. None on a
     branch without an upstream that is the default one itself."""
-    without = forks(worktree, tip)
-    return frozenset(touched(worktree, tip, without)) if without else frozenset()
+    without = fork_refs(worktree, tip)
+    return frozenset(changed_paths(worktree, tip, without)) if without else frozenset()
 
 
-def amended(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
+def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
     """The parents of HEAD, when it is about to be replaced: `git commit --amend` has started us as a hook.
 
     git says so nowhere, but tells its hooks the author's date of the commit that it makes, and an amended one keeps it.
@@ -154,7 +154,7 @@ def _is_now(date: str) -> bool:
     return seconds.isdecimal() and int(seconds) >= int(time.time()) - 2
 
 
-def who_commits(worktree: WorkTree) -> bytes:
+def author_ident(worktree: WorkTree) -> bytes:
     """Who makes the change that is not committed yet, as "Name <mail>"; b"" where git does not know. It tells its
     hooks in the environment."""
     name, mail = os.environ.get("GIT_AUTHOR_NAME"), os.environ.get("GIT_AUTHOR_EMAIL")
@@ -168,7 +168,7 @@ def who_commits(worktree: WorkTree) -> bytes:
 _LISTED = 500  # commits of a range whose messages are read
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """What to give `git diff`, and what is known of the change beside its files.
 
     `parents` are further commits that a merge is made of: a file that is the same in one of them is no change of the
@@ -186,7 +186,7 @@ class Compared(NamedTuple):
     parents: tuple[str, ...] = ()
 
 
-def compared(worktree: WorkTree, head: str | None, wanted: Wanted, *, bare: bool) -> Compared:
+def compare(worktree: WorkTree, head: str | None, wanted: ChangeSelector, *, bare: bool) -> Comparison:
     """What `wanted` means in this repository; `head` is the commit of HEAD, None before the first one.
 
     Raises UsageError for what does not exist there.
@@ -211,26 +211,26 @@ def compared(worktree: WorkTree, head: str | None, wanted: Wanted, *, bare: bool
     return _range(worktree, old or "HEAD", new or "HEAD", wanted.value)
 
 
-def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Compared:
+def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Comparison:
     if head is None:
         title = "the staged change" if staged else "the work tree"
         if not staged:
             raise UsageError("there is no commit yet to compare the work tree with: stage the files")
-        return Compared("staged", title, ("--cached",), "", author=who_commits(worktree))
-    author = who_commits(worktree)
+        return Comparison("staged", title, ("--cached",), "", author=author_ident(worktree))
+    author = author_ident(worktree)
     kind: Kind = "staged" if staged else "worktree"
     title = "the staged change" if staged else "the changes of the work tree"
     arguments = ("--cached", head) if staged else (head,)
     merged = _merged(worktree)
-    before = amended(worktree, head) if staged and not merged else None
+    before = amended_parents(worktree, head) if staged and not merged else None
     if before is not None and (before or head not in _cut_off(worktree)):
         base, *others = (*before, "")[: max(1, len(before))]
         both = {path for tip in others for path in _both_sides(worktree, base, tip)}
-        return Compared(
+        return Comparison(
             kind, f"{title} (amends {head[:10]})", ("--cached", base or _empty_tree(worktree)), base, "", "",
             (earlier_on_branch(worktree, base) if base else frozenset()) | both, author, tuple(others),
         )  # fmt: skip
-    found = Compared(kind, title, arguments, head, earlier=earlier_on_branch(worktree, head), author=author)
+    found = Comparison(kind, title, arguments, head, earlier=earlier_on_branch(worktree, head), author=author)
     if not merged:
         return found
     both = {path for tip in merged for path in _both_sides(worktree, head, tip)}
@@ -255,10 +255,10 @@ def _cut_off(worktree: WorkTree) -> set[str]:
 
 def _both_sides(worktree: WorkTree, one: str, other: str) -> set[str]:
     """All that either side of a merge changed since they parted."""
-    return touched(worktree, one, (other,)) | touched(worktree, other, (one,))
+    return changed_paths(worktree, one, (other,)) | changed_paths(worktree, other, (one,))
 
 
-def _commit(worktree: WorkTree, name: str) -> Compared:
+def _commit(worktree: WorkTree, name: str) -> Comparison:
     commit = resolve(worktree, name)
     out = git(
         worktree.top, "log", "-1", "--no-mailmap", "--encoding=UTF-8", "--format=%P%x00%an <%ae>%x00%h %s%x00%B",
@@ -274,13 +274,13 @@ def _commit(worktree: WorkTree, name: str) -> Compared:
     if base:
         earlier = earlier_on_branch(worktree, base)
     earlier |= {path for other in others for path in _both_sides(worktree, base, other)}
-    return Compared(
+    return Comparison(
         "commit", f"commit {title.decode(errors='replace')}", (base or _empty_tree(worktree), commit), base, commit,
         message.decode(errors="replace"), earlier, author, tuple(others),
     )  # fmt: skip
 
 
-def _range(worktree: WorkTree, old: str, new: str, title: str) -> Compared:
+def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
     """What `new` has that `old` has not: compared with where they parted."""
     before, head = resolve(worktree, old), resolve(worktree, new)
     done = git_output(worktree.top, "merge-base", before, head, env=OFFLINE, ok=(0, 1, 128))
@@ -302,9 +302,9 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Compared:
     commits = [entry.partition(b"\n") for entry in out.split(b"\0") if entry]
     count = f"{len(commits):,}{'+' * (len(commits) == _LISTED)} commit{'s' * (len(commits) != 1)}"
     message = "\n".join(text.decode(errors="replace") for _, _, text in commits)
-    return Compared(
+    return Comparison(
         "range", f"{title} ({count})", (base, head), base, head, message,
-        frozenset(touched(worktree, head, (base,))), commits[0][0] if commits else b"",
+        frozenset(changed_paths(worktree, head, (base,))), commits[0][0] if commits else b"",
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from repoagent.git.process import OFFLINE, git_output
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.files import unquote
 from repoagent.review.change import Change, ChangedFile, Lines, Status
-from repoagent.review.diff.select import Wanted, who_commits
+from repoagent.review.diff.select import ChangeSelector, author_ident
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NO_NEWLINE = b"\\"
@@ -107,7 +107,7 @@ def sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
         yield head, tuple(found)
 
 
-def spliced(old: bytes, hunks: Iterable[Lines]) -> bytes | None:
+def apply_hunks(old: bytes, hunks: Iterable[Lines]) -> bytes | None:
     """The text after the change; None where the hunks do not fit it."""
     lines = split_lines(old)
     new: list[bytes] = []
@@ -129,7 +129,7 @@ _NOTHING = "/dev/null"
 
 
 @dataclass
-class _Part:
+class _FileSection:
     """What is said of one file."""
 
     old: str = ""
@@ -140,8 +140,8 @@ class _Part:
     lines: list[Lines] = field(default_factory=list)
 
 
-def given_change(
-    worktree: WorkTree, head: str | None, wanted: Wanted, *, bare: bool
+def read_stdin_change(
+    worktree: WorkTree, head: str | None, wanted: ChangeSelector, *, bare: bool
 ) -> tuple[Change, tuple[str, ...]]:
     """The change that a diff describes. Its blobs are taken from the repository where its index lines name some.
 
@@ -172,16 +172,16 @@ def given_change(
         if found is not None:
             return found
         old = b"" if file.status == "added" else read(file.old_blob)
-        return None if old is None else spliced(old, files[file])
+        return None if old is None else apply_hunks(old, files[file])
 
-    author = b"" if bare or head is None else who_commits(worktree)
+    author = b"" if bare or head is None else author_ident(worktree)
     return Change(
         "diff", "the diff on standard input", tuple(files), "", "", "", frozenset(), author,
         lambda file: read(file.old_blob), read_new, lambda file: files[file],
     ), ()  # fmt: skip
 
 
-def _fits(part: _Part, pathspecs: tuple[str, ...]) -> bool:
+def _fits(part: _FileSection, pathspecs: tuple[str, ...]) -> bool:
     """Whether a path is one of those, or below, or matches as a pattern: git itself can't be asked about a text."""
     if not pathspecs:
         return True
@@ -192,9 +192,9 @@ def _fits(part: _Part, pathspecs: tuple[str, ...]) -> bool:
     )
 
 
-def _parts(diff: bytes) -> Iterator[_Part]:
+def _parts(diff: bytes) -> Iterator[_FileSection]:
     lines = split_lines(diff.replace(b"\r\n", b"\n") if b"\r\n@@ " in diff else diff)
-    part: _Part | None = None
+    part: _FileSection | None = None
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -206,7 +206,7 @@ def _parts(diff: bytes) -> Iterator[_Part]:
             if part is None or part.lines:
                 if part is not None:
                     yield part
-                part = _Part()
+                part = _FileSection()
             _names(part, line, lines[at + 1])
             at += 2
             continue
@@ -223,7 +223,7 @@ def _parts(diff: bytes) -> Iterator[_Part]:
         yield part
 
 
-def _check(lines: list[bytes], at: int, end: int, part: _Part) -> None:
+def _check(lines: list[bytes], at: int, end: int, part: _FileSection) -> None:
     _, old, _, new = hunk_header(lines[at]) or (0, 0, 0, 0)
     body = lines[at + 1 : end]
     removed = sum(line[:1] == b"-" for line in body)
@@ -236,17 +236,21 @@ def _check(lines: list[bytes], at: int, end: int, part: _Part) -> None:
         )
 
 
-def _command(line: bytes) -> _Part:
+def _command(line: bytes) -> _FileSection:
     """`diff --git a/X b/X`: the names, where they are the same; others follow in lines of their own."""
     text = os.fsdecode(line[len(b"diff --git ") :].rstrip(b"\r\n"))
     if text.startswith('"') and '" "' in text:
         old, _, new = text.partition('" "')
-        return _Part(_plain(f'{old}"'), _plain(f'"{new}'))
+        return _FileSection(_plain(f'{old}"'), _plain(f'"{new}'))
     half = len(text) // 2
-    return _Part(_plain(text[:half]), _plain(text[half + 1 :])) if text[half : half + 1] == " " else _Part()
+    return (
+        _FileSection(_plain(text[:half]), _plain(text[half + 1 :]))
+        if text[half : half + 1] == " "
+        else _FileSection()
+    )
 
 
-def _names(part: _Part, old: bytes, new: bytes) -> None:
+def _names(part: _FileSection, old: bytes, new: bytes) -> None:
     before, after = (_plain(os.fsdecode(line[4:].rstrip(b"\r\n").split(b"\t")[0])) for line in (old, new))
     if before == _NOTHING:
         part.old, part.new, part.status = after, after, "added"
@@ -256,7 +260,7 @@ def _names(part: _Part, old: bytes, new: bytes) -> None:
         part.old, part.new = before, after
 
 
-def _extended(part: _Part, line: bytes) -> None:
+def _extended(part: _FileSection, line: bytes) -> None:
     if found := _INDEX.fullmatch(line):
         part.blobs = (_some(found[1]), _some(found[2]))
         if found[3]:

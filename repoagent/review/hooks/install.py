@@ -172,7 +172,7 @@ Whose = Literal["repository", "team", "everywhere"]
 
 
 @dataclass(frozen=True)
-class Found:
+class HookFile:
     """A hook: `none`, `ours`, ours but `changed` by hand, ours as `legacy` of another program's hook, `foreign`,
     `managed` by a program, or something `odd` that is no file. `before` says whether ours has one to run before it,
     `runs` whether it is executable: git passes over one that is not."""
@@ -194,7 +194,7 @@ class Hooks:
     folder: Path
     whose: Whose
     setting: str
-    found: tuple[Found, ...]
+    found: tuple[HookFile, ...]
     off: str = ""
 
 
@@ -217,24 +217,24 @@ def look(worktree: WorkTree, *, bare: bool = False) -> Hooks:
     return Hooks(folder, whose, value, tuple(_look_at(folder, name) for name in HOOKS), off)
 
 
-def _look_at(folder: Path, name: str) -> Found:
+def _look_at(folder: Path, name: str) -> HookFile:
     path = folder / name
     if _is_odd(path):
-        return Found(name, path, "odd")
+        return HookFile(name, path, "odd")
     content = _read(path)
     before = os.path.lexists(folder / f"{name}{BEFORE}")
     runs = content is None or os.access(path, os.X_OK)
     if content is not None and hook_of(_text(content)):
         state: State = "ours" if is_unchanged(_text(content)) else "changed"
-        return Found(name, path, state, before=before, runs=runs)
+        return HookFile(name, path, state, before=before, runs=runs)
     manager = manager_of(folder, content or b"")
     legacy = folder / f"{name}.legacy"  # where pre-commit puts what it found
     old = _read(legacy)
     if old is not None and hook_of(_text(old)) == name and is_unchanged(_text(old)):
-        return Found(name, legacy, "legacy", manager, before)
+        return HookFile(name, legacy, "legacy", manager, before)
     if manager is not None:
-        return Found(name, path, "managed", manager, before)
-    return Found(name, path, "none" if content is None else "foreign", None, before, runs)
+        return HookFile(name, path, "managed", manager, before)
+    return HookFile(name, path, "none" if content is None else "foreign", None, before, runs)
 
 
 def _is_odd(path: Path) -> bool:
@@ -296,7 +296,7 @@ def install(
     return [_install(found, script(found.name, command, strict=strict)) for found in chosen]
 
 
-def _check(hooks: Hooks, found: Found, *, everywhere: bool) -> None:
+def _check(hooks: Hooks, found: HookFile, *, everywhere: bool) -> None:
     name, line = found.name, line_for(found.name)
     if found.state == "legacy":
         raise Refused(
@@ -327,7 +327,7 @@ def _check(hooks: Hooks, found: Found, *, everywhere: bool) -> None:
         )
 
 
-def _install(found: Found, text: str) -> str:
+def _install(found: HookFile, text: str) -> str:
     path = found.path
     before = path.with_name(f"{path.name}{BEFORE}")
     new = path.with_name(f"{path.name}.new-repoagent")
@@ -376,7 +376,7 @@ def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
     return [_uninstall(found) for found in chosen if found.state in ("ours", "legacy")]
 
 
-def _uninstall(found: Found) -> str:
+def _uninstall(found: HookFile) -> str:
     path = found.path
     before = path.with_name(f"{found.name}{BEFORE}")
     try:

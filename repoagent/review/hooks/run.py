@@ -19,7 +19,7 @@ from repoagent.git.process import OFFLINE, git, git_output
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted
+from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.dismissals import ALL, ignored
 from repoagent.review.rules import RULES
 
@@ -27,7 +27,7 @@ SECONDS = 60.0  # for a model, unless something else is set: somebody waits for 
 
 
 @dataclass(frozen=True)
-class Looked:
+class HookChanges:
     """The changes of a hook, what of each was left out, and sentences for a person."""
 
     changes: tuple[tuple[Change, tuple[str, ...]], ...]
@@ -36,7 +36,7 @@ class Looked:
 
 def changes_of(
     name: str, arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes
-) -> Looked:
+) -> HookChanges:
     """What the hook `name` of git was run for. pre-commit, and whatever else comes before a commit: what is staged;
     commit-msg: the same with its message, from the file in `arguments`; pre-push: what `stdin` says is pushed.
 
@@ -48,27 +48,27 @@ def changes_of(
     begin, end = (os.environ.get(f"PRE_COMMIT_{side}_REF", "") for side in ("FROM", "TO"))
     if begin and end:
         pushed = "PRE_COMMIT_REMOTE_NAME" in os.environ
-        return Looked((_range(worktree, head, begin, end, f"{begin[:12]}..{end[:12]}", own=pushed),))
-    change, unseen = read_change(worktree, head, Wanted("staged"), bare=False)
+        return HookChanges((_range(worktree, head, begin, end, f"{begin[:12]}..{end[:12]}", own=pushed),))
+    change, unseen = read_change(worktree, head, ChangeSelector("staged"), bare=False)
     if name != "commit-msg" or not arguments:
-        return Looked(((change, unseen),))
+        return HookChanges(((change, unseen),))
     message = read_message(Path(arguments[0]))
-    return Looked(((replace(change, message=message), unseen),), tuple(unknown_trailers(message)))
+    return HookChanges(((replace(change, message=message), unseen),), tuple(unknown_trailers(message)))
 
 
-def _pushed(arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes) -> Looked:
+def _pushed(arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes) -> HookChanges:
     remote = arguments[0] if arguments else "origin"
-    found, notes = pushed(worktree, remote, stdin)
+    found, notes = pushed_refs(worktree, remote, stdin)
     changes = tuple(
         _range(worktree, head, one.base, one.head, f"{one.name}, as it is pushed", own=True) for one in found
     )
-    return Looked(changes, tuple(notes))
+    return HookChanges(changes, tuple(notes))
 
 
 def _range(
     worktree: WorkTree, head: str | None, begin: str, end: str, title: str, *, own: bool
 ) -> tuple[Change, tuple[str, ...]]:
-    change, unseen = read_change(worktree, head, Wanted("range", f"{begin}..{end}"), bare=False)
+    change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"), bare=False)
     return replace(change, title=title, own=own), unseen
 
 
@@ -77,7 +77,7 @@ _REFS = 200  # of the other side, the last ones that moved
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushedRef:
     """A branch or tag as it will be: from `base`, the last commit that the other side is known to have, to `head`."""
 
     name: str
@@ -85,14 +85,14 @@ class Pushed:
     head: str
 
 
-def pushed(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pushed], list[str]]:
+def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
     """The changes of a push to `remote` (a name or an address), and a sentence for what can't be looked at.
 
     Each line has the local ref, its object, the remote ref and its object. A ref that is deleted, what is no commit,
     and what the other side has already bring nothing. After a rebase only what is new to the other side counts, as
     far as its branches are known here: nothing is fetched.
     """
-    found: dict[tuple[str, str], Pushed] = {}
+    found: dict[tuple[str, str], PushedRef] = {}
     notes = []
     known: list[str] | None = None
     for name, local, theirs in _refs(lines):
@@ -106,7 +106,7 @@ def pushed(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pushed],
         if base is None:
             notes.append(f"{name} was not looked at: the other side has nothing yet to compare it with")
         elif base != head:
-            found.setdefault((base, head), Pushed(name, base, head))
+            found.setdefault((base, head), PushedRef(name, base, head))
     changes = list(found.values())
     if len(changes) > MOST:
         notes.append(f"{len(changes) - MOST} of {len(changes)} branches and tags were not looked at")

@@ -9,7 +9,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
-from repoagent.review.finding import Level, folder
+from repoagent.review.finding import Level, reviews_dir
 from repoagent.review.llm.chunks import Block
 from repoagent.review.llm.claims import Claim
 from repoagent.storage import jsonl
@@ -66,12 +66,12 @@ class AnswerCache:
             self.warn(f"an answer was not kept: {error}")
 
     def _path(self, key: str) -> Path:
-        return folder(self.layout) / "answers" / key[:2] / f"{key[2:34]}.json"
+        return reviews_dir(self.layout) / "answers" / key[:2] / f"{key[2:34]}.json"
 
 
 def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
     """Remove the answers that were written more than `days` days ago; looked for once a day."""
-    root = folder(layout) / "answers"
+    root = reviews_dir(layout) / "answers"
     looked = root / "looked-through"
     now = time.time()
     if not root.is_dir() or (looked.exists() and 0 <= now - looked.stat().st_mtime < _DAY):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class View:
+class FileView:
     """Lines by number, from 1, without their ending, keys and tokens masked, and what is not printable as U+FFFD.
 
     A side that is not at hand has the lines of the change only. `ending` is the line ending of the new text.
@@ -70,7 +70,7 @@ class View:
         return [one.new + n for one in self.hunks for n in range(len(one.added))]
 
 
-def view_of(change: Change, file: ChangedFile) -> View | None:
+def view_of(change: Change, file: ChangedFile) -> FileView | None:
     """The view of a file; None where it has no lines that changed (binary, a mode, a pure rename)."""
     hunks = change.read_lines(file)
     if not hunks:
@@ -79,7 +79,7 @@ def view_of(change: Change, file: ChangedFile) -> View | None:
     before = change.read_old(file)
     new = _numbered(data) if data is not None else _of_hunks(hunks, old=False)
     old = _numbered(before) if before is not None else _of_hunks(hunks, old=True)
-    return View(file, hunks, new, old, data, "\r\n" if _is_crlf(hunks, data) else "\n")
+    return FileView(file, hunks, new, old, data, "\r\n" if _is_crlf(hunks, data) else "\n")
 
 
 def text_of(data: bytes) -> str:
@@ -137,7 +137,7 @@ class Row:
 class Block:
     """A stretch of one file; `scope` is what it stands in."""
 
-    view: View = field(repr=False, compare=False)
+    view: FileView = field(repr=False, compare=False)
     rows: tuple[Row, ...]
     scope: str = ""
 
@@ -169,14 +169,14 @@ class Block:
         return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def symbols_of(view: View) -> list[Symbol]:
+def symbols_of(view: FileView) -> list[Symbol]:
     """The definitions of the new text; none where that is not at hand or has no grammar."""
     from repoagent.syntax.outline.outline import outline
 
     return list(outline(view.path, view.data)) if view.data is not None else []
 
 
-def scopes(view: View, symbols: Sequence[Symbol]) -> dict[int, str]:
+def scopes(view: FileView, symbols: Sequence[Symbol]) -> dict[int, str]:
     """What each added line is part of: the qualified name of the innermost definition."""
     found: dict[int, str] = {}
     for number in view.changed(old=False):
@@ -186,7 +186,7 @@ def scopes(view: View, symbols: Sequence[Symbol]) -> dict[int, str]:
     return found
 
 
-def blocks_of(view: View, symbols: Sequence[Symbol]) -> list[Block]:
+def blocks_of(view: FileView, symbols: Sequence[Symbol]) -> list[Block]:
     """The blocks of a file, in its order. Every changed line is in exactly one."""
     stretches: list[list[int]] = []
     for one in view.hunks:
@@ -207,7 +207,7 @@ def blocks_of(view: View, symbols: Sequence[Symbol]) -> list[Block]:
     return found
 
 
-def _around(view: View, symbols: Sequence[Symbol], start: int, end: int) -> tuple[int, int]:
+def _around(view: FileView, symbols: Sequence[Symbol], start: int, end: int) -> tuple[int, int]:
     last = max(view.new, default=0)
     holding = _innermost(symbols, start, min(end, last), WHOLE)
     if (
@@ -226,7 +226,7 @@ def _innermost(symbols: Sequence[Symbol], start: int, end: int, most: int | None
     return max(small, key=lambda one: one.last_line - one.first_line, default=None)
 
 
-def _rows(view: View, first: int, last: int) -> list[Row]:
+def _rows(view: FileView, first: int, last: int) -> list[Row]:
     """The lines `first` to `last` of the new text, with the removed ones where they stood."""
     rows: list[Row] = []
     added = set(view.changed(old=False))
@@ -272,7 +272,7 @@ def _scope(rows: Sequence[Row], symbols: Sequence[Symbol]) -> str:
 FILES = 12  # of one call
 
 
-def packed(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
+def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
     """The blocks in their order, in parts of about `budget` tokens at most; a larger block is a part of its own.
 
     A file that fits into a part of its own is not torn into two unless much of the part before would stay empty.
@@ -411,7 +411,7 @@ class Material:
     """The blocks of a change in the order in which they are asked about, and what is not shown."""
 
     blocks: list[Block] = field(default_factory=list)
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, FileView] = field(default_factory=dict)
     scopes: dict[str, Mapping[int, str]] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
 
@@ -420,7 +420,7 @@ class Material:
         return tuple(self.views)
 
 
-def gathered(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
+def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
     """Cut the change into blocks, without what a model can do nothing with or may not see."""
     material = Material()
     skipped: list[tuple[str, str]] = []
@@ -450,7 +450,7 @@ def _has_other_bytes(change: Change, file: ChangedFile) -> bool:
     return bool(change.read_new(file)) if file.new_blob else file.old_mode == file.new_mode
 
 
-def not_asked(blocks: Sequence[Block]) -> str:
+def unreviewed(blocks: Sequence[Block]) -> str:
     """The sentence on blocks that there was no time, money or model for."""
     return f"{listed([block.name for block in blocks])} (by the model: see the note on it)"
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.model import printable
-from repoagent.review.finding import Finding, Level, Place, Suggestion
-from repoagent.review.llm.chunks import View
+from repoagent.review.finding import Finding, Level, Location, Suggestion
+from repoagent.review.llm.chunks import FileView
 from repoagent.storage.secrets import mask, placeholders
 
 TITLE, WHY, CODE_LINES = 200, 4_000, 60  # characters of a title and of an explanation; lines of code
@@ -184,8 +184,8 @@ class _Match:
         return self.first <= last and first <= self.last
 
 
-def verified(
-    claim: Claim, views: Mapping[str, View], default: Level, symbol_at: Mapping[int, str]
+def verify(
+    claim: Claim, views: Mapping[str, FileView], default: Level, symbol_at: Mapping[int, str]
 ) -> Finding | str:
     """The finding that the claim is, or why it is dropped. `default` is the level that a model may only lower;
     `symbol_at` names what a line of the new text is part of."""
@@ -203,7 +203,7 @@ def verified(
     changed = set(view.changed(old=claim.old))
     side = view.side(old=claim.old)
     inside = [number for number in range(match.first, match.last + 1) if number in changed]
-    place = Place(view.path, inside[0], inside[-1], claim.old)
+    place = Location(view.path, inside[0], inside[-1], claim.old)
     quote = "".join(f"{side[number]}\n" for number in range(place.start, place.end + 1))
     scope = "" if claim.old else symbol_at.get(place.start, "")
     level = default if claim.level is None else min(claim.level, default)
@@ -228,7 +228,7 @@ def _plain(text: str) -> str:
     return printable(mask(text)).replace("\t", " ")
 
 
-def _place(claim: Claim, view: View) -> _Match | str:
+def _place(claim: Claim, view: FileView) -> _Match | str:
     """Where the quote stands, or why that can't be said."""
     side = view.side(old=claim.old)
     quote = [_same(line) for line in claim.quote]
@@ -277,7 +277,7 @@ def _matches(side: Mapping[int, str], quote: Sequence[str], *, whole: bool = Fal
     return [_Match(number, number, whole=False) for number, line in lines.items() if quote[0] in line]
 
 
-def _suggestion(claim: Claim, match: _Match, view: View) -> Suggestion | None:
+def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | None:
     """The replacement as whole lines of the file, or None where it is not sure that it fits."""
     if claim.replace is None or claim.old or not match.whole or view.data is None:
         return None
@@ -292,7 +292,7 @@ def _suggestion(claim: Claim, match: _Match, view: View) -> Suggestion | None:
     if lines == [view.new[number] for number in numbers]:
         return None
     suggestion = Suggestion(
-        Place(view.path, match.first, match.last), "".join(line + view.ending for line in lines)
+        Location(view.path, match.first, match.last), "".join(line + view.ending for line in lines)
     )
     return None if _breaks(view, suggestion) else suggestion
 
@@ -312,15 +312,15 @@ def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
     return shift if not shift.strip() else None
 
 
-def _breaks(view: View, suggestion: Suggestion) -> bool:
+def _breaks(view: FileView, suggestion: Suggestion) -> bool:
     """Whether the file would parse worse with it."""
     from repoagent.syntax.regressions import parses_worse
 
-    after = applied(view.data or b"", suggestion)
+    after = apply_suggestion(view.data or b"", suggestion)
     return after is None or parses_worse(view.path, view.data, after) is not None
 
 
-def applied(data: bytes, suggestion: Suggestion) -> bytes | None:
+def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
     """The bytes of the file with the suggestion taken; None where they have no such lines, or can't hold it."""
     lines = data.split(b"\n")
     place = suggestion.place
@@ -342,7 +342,7 @@ def applied(data: bytes, suggestion: Suggestion) -> bytes | None:
     return b"".join([*whole[: place.start - 1], text, *tail])
 
 
-def merged(findings: Sequence[Finding]) -> list[Finding]:
+def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Without doubles: of those of the same rule on the same lines the more serious one, or the one that says more."""
     kept: list[Finding] = []
     for finding in findings:

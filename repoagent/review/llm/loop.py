@@ -35,8 +35,8 @@ from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request
 from repoagent.memory.search.search import search_memory
 from repoagent.review.finding import Finding, Level
-from repoagent.review.llm.chunks import Versions, View
-from repoagent.review.llm.claims import Claim, parse_finding, verified
+from repoagent.review.llm.chunks import FileView, Versions
+from repoagent.review.llm.claims import Claim, parse_finding, verify
 from repoagent.review.llm.prompt import REQUEST
 from repoagent.review.llm.session import Clock, ReviewSession
 
@@ -51,10 +51,10 @@ _NOTHING = re.compile(
 
 
 @dataclass
-class Found:
+class FindingCollector:
     """What the replies about one chunk have brought."""
 
-    views: Mapping[str, View]
+    views: Mapping[str, FileView]
     levels: Mapping[str, Level]
     scopes: Mapping[str, Mapping[int, str]]
     claims: list[tuple[Claim, Finding]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Found:
         return Observation(FINDING, "Noted.", final=True)
 
     def check(self, claim: Claim) -> Finding | str:
-        return verified(claim, self.views, self.levels[claim.rule], self.scopes.get(claim.path, {}))
+        return verify(claim, self.views, self.levels[claim.rule], self.scopes.get(claim.path, {}))
 
     def object(self, state: State) -> Observation | None:
         """Before it ends: give it all back once, where findings came and none of them counts."""
@@ -131,7 +131,7 @@ def finding_tool(take: Callable[[Action], Observation]) -> Tool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelAccess:
     """Who is asked, and what stays the same from one chunk to the next."""
 
     session: ReviewSession
@@ -146,7 +146,9 @@ class Asked:
             raise LimitReached("the limit on calls is reached: raise review.max_calls to go on")
 
 
-def look(asked: Asked, prompt: Prompt, tools: Sequence[Tool], found: Found, key: str) -> None:
+def review_chunk(
+    asked: ModelAccess, prompt: Prompt, tools: Sequence[Tool], found: FindingCollector, key: str
+) -> None:
     """Ask about one chunk until it is done. `key` says what is asked, for a cassette.
 
     Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.

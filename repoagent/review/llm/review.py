@@ -21,24 +21,31 @@ from repoagent.review.change import Change
 from repoagent.review.dismissals import Verdict, verdicts_on
 from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.cache import AnswerCache, forget
-from repoagent.review.llm.chunks import Block, Material, Versions, gathered, levels_of, not_asked, packed
-from repoagent.review.llm.claims import merged
-from repoagent.review.llm.loop import Asked, Found, counted, finding_tool, look, tools_for
+from repoagent.review.llm.chunks import Block, Material, Versions, gather, levels_of, pack, unreviewed
+from repoagent.review.llm.claims import merge_findings
+from repoagent.review.llm.loop import (
+    FindingCollector,
+    ModelAccess,
+    counted,
+    finding_tool,
+    review_chunk,
+    tools_for,
+)
 from repoagent.review.llm.prompt import instructions, prompt_for, repository
 from repoagent.review.llm.session import Clock, ModelAnswer, ReviewSession
 from repoagent.review.untrusted import ignored_before
 
 
-def opened(session: ReviewSession) -> ModelSetup:
+def open_model(session: ReviewSession) -> ModelSetup:
     """The model of `review.model`, or else that of edits, with its meter. Raises as `means`."""
-    settings = asked_for(session.settings)
+    settings = review_settings(session.settings)
     ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
         ready.meter.limits = replace(ready.meter.limits, turns=None)
     return ready
 
 
-def asked_for(settings: Settings) -> Settings:
+def review_settings(settings: Settings) -> Settings:
     """The settings with the model of reviews, unless one was named on the command line; it is waited for no longer than
     a review may take."""
     entries = dict(settings.entries)
@@ -67,13 +74,13 @@ def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
     if not levels or not change.files:
         return ModelAnswer()
     why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
-    material = gathered(change, session.worktree, why_not)
+    material = gather(change, session.worktree, why_not)
     if not material.blocks:
         return ModelAnswer(unseen=tuple(material.unseen))
     try:
-        ready = session.ready or opened(session)
+        ready = session.ready or open_model(session)
     except (ModelError, UsageError) as error:
-        unseen = (*material.unseen, not_asked(material.blocks))
+        unseen = (*material.unseen, unreviewed(material.blocks))
         return ModelAnswer(unseen=unseen, notes=(f"no model was asked: {_first(error)}",), error=error)
     return _Review(change, session, ready, material, levels, why_not).whole()
 
@@ -81,14 +88,14 @@ def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
 def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
     """What the first call about each part would send; nothing is sent, and no answer from before counts."""
     why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
-    material = gathered(change, session.worktree, why_not)
-    parts = packed(material.blocks, max(LEAST_TOKENS, session.settings.whole("review.context_limit")))
-    table = _table(change, session, material, why_not, None)
+    material = gather(change, session.worktree, why_not)
+    parts = pack(material.blocks, max(LEAST_TOKENS, session.settings.whole("review.context_limit")))
+    table = _prompt_context(change, session, material, why_not, None)
     return [table.prompt(part) for part in parts]
 
 
 @dataclass(frozen=True)
-class _Calls:
+class _PromptContext:
     """What all calls of a review have in common."""
 
     change: Change
@@ -107,19 +114,19 @@ class _Calls:
         )
 
 
-def _table(
+def _prompt_context(
     change: Change, session: ReviewSession, material: Material, why_not: WhyNot, window: int | None
-) -> _Calls:
+) -> _PromptContext:
     tools = tools_for(session, Versions(session.worktree, change), why_not, window)
     rules = tuple(levels_of(session.settings))
-    protocol = instructions(rules, (*tools, finding_tool(Found({}, {}, {}).take)))
+    protocol = instructions(rules, (*tools, finding_tool(FindingCollector({}, {}, {}).take)))
     context, warnings = repository(session, material.paths, why_not)
     try:
         known = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
         told = [one for one in known.values() if one.state == "dismissed"]
     except Refused as error:
         told, warnings = [], (*warnings, f"what was dismissed can't be read: {error}")
-    return _Calls(change, session, tools, protocol, context, told, warnings)
+    return _PromptContext(change, session, tools, protocol, context, told, warnings)
 
 
 @dataclass
@@ -147,14 +154,14 @@ class _Review:
         waiting = [block for block in self.material.blocks if not self.recalled(block)]
         if waiting:
             forget(session.layout)
-            self.ask(packed(waiting, self.budget))
+            self.ask(pack(waiting, self.budget))
         notes = (
             ()
             if self.error is None
             else (f"the review by {display_name(self.ready.model.spec)} is not whole: {_first(self.error)}",)
         )
         return ModelAnswer(
-            tuple(merged(self.findings)),
+            tuple(merge_findings(self.findings)),
             len(self.dropped),
             tuple(self.material.unseen),
             meter.usage.total - tokens,
@@ -179,8 +186,8 @@ class _Review:
         window = self.ready.context_tokens
         return max(LEAST_TOKENS, most if window is None else min(most, (window - SPARE_TOKENS) // 2))
 
-    def found(self) -> Found:
-        return Found(self.material.views, self.levels, self.material.scopes)
+    def found(self) -> FindingCollector:
+        return FindingCollector(self.material.views, self.levels, self.material.scopes)
 
     def recalled(self, block: Block) -> bool:
         """Whether an answer is known; what it holds is checked as if it came now."""
@@ -198,14 +205,16 @@ class _Review:
         """Ask about each part until all is done, or nothing more may be asked."""
         session, meter = self.session, self.ready.meter
         most = session.settings.whole("review.max_calls")
-        asked = Asked(
+        asked = ModelAccess(
             session, self.ready, Clock(session.settings.number("review.max_seconds")), most + meter.attempts
         )
         try:
-            table = _table(self.change, session, self.material, self.why_not, self.ready.context_tokens)
+            table = _prompt_context(
+                self.change, session, self.material, self.why_not, self.ready.context_tokens
+            )
         except RepoagentError as error:
             self.error = error
-            self.material.unseen.append(not_asked([block for part in parts for block in part]))
+            self.material.unseen.append(unreviewed([block for part in parts for block in part]))
             return
         for warning in table.warnings:
             session.warn(warning)
@@ -224,15 +233,15 @@ class _Review:
                     failed += [block for later in parts[number + 1 :] for block in later]
                     break
         if failed:
-            self.material.unseen.append(not_asked(failed))
+            self.material.unseen.append(unreviewed(failed))
 
-    def one(self, asked: Asked, table: _Calls, part: tuple[Block, ...]) -> None:
+    def one(self, asked: ModelAccess, table: _PromptContext, part: tuple[Block, ...]) -> None:
         """Ask about one part, and keep what came of it."""
         found = self.found()
         shelf = self.shelf
         key = " ".join(block.key("")[:16] for block in part)
         try:
-            look(asked, table.prompt(part), table.tools, found, key)
+            review_chunk(asked, table.prompt(part), table.tools, found, key)
         finally:
             self.findings += [finding for _, finding in found.claims]
             self.dropped += found.dropped

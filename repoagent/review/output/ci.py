@@ -12,7 +12,7 @@ from collections import Counter
 
 from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Level, Report, Suggestion
-from repoagent.review.output.formats import count, plain, plain_line, region, shortened, writable
+from repoagent.review.output.formats import count, plain, plain_line, region, shorten, writable
 
 MOST = 10  # of a level are shown for a step; the runner says nothing of the others
 _COMMANDS = {Level.NOTE: "notice", Level.WARNING: "warning", Level.ERROR: "error"}
@@ -48,7 +48,7 @@ def _command(finding: Finding) -> str:
     properties = {"file": plain_line(finding.place.path) if _odd(finding.place.path) else finding.place.path}
     if place is not None:
         properties |= {"line": str(place[0]), "endLine": str(place[1])}
-    properties["title"] = f"{finding.rule}: {shortened(plain_line(finding.title), _TITLE)}"
+    properties["title"] = f"{finding.rule}: {shorten(plain_line(finding.title), _TITLE)}"
     told = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
     return f"::{_COMMANDS[finding.level]} {told}::{_message(finding).translate(_DATA)}"
 
@@ -60,7 +60,7 @@ def _message(finding: Finding) -> str:
             "\n".join(f"{one.commit[:10]} {plain_line(one.subject)}" for one in finding.evidence[:5])
         )
     parts.append(f"To dismiss it: repoagent review dismiss {finding.id}")
-    return shortened("\n\n".join(parts), _MESSAGE)
+    return shorten("\n\n".join(parts), _MESSAGE)
 
 
 def _harmless(sentence: str) -> str:
@@ -90,7 +90,7 @@ def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
     body = plain_line(finding.body)
     title = plain_line(finding.title)
     return {
-        "description": shortened(f"{title} {body}" if body else title, _ROOM),
+        "description": shorten(f"{title} {body}" if body else title, _ROOM),
         "check_name": f"repoagent/{finding.rule}",
         "fingerprint": finding.id if number == 1 else f"{finding.id}-{number}",
         "severity": _GITLAB_SEVERITY[finding.level],

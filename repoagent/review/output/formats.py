@@ -18,7 +18,7 @@ from pathlib import Path
 
 from repoagent import display_text
 from repoagent.review.change import Change
-from repoagent.review.finding import Finding, Place, Report, Suggestion
+from repoagent.review.finding import Finding, Location, Report, Suggestion
 
 _RENDERERS = {
     "json": "repoagent.review.output.formats:render_json",
@@ -49,10 +49,10 @@ VERSION = 1
 
 def render_json(report: Report, *, change: Change | None = None) -> str:
     """Bytes of a path that are no UTF-8 are surrogate escapes, as in the other documents of ours."""
-    return json.dumps(content(report), indent=2) + "\n"
+    return json.dumps(report_data(report), indent=2) + "\n"
 
 
-def content(report: Report) -> dict[str, object]:
+def report_data(report: Report) -> dict[str, object]:
     """The same as data."""
     worst = report.worst()
     return {
@@ -124,7 +124,7 @@ def writable(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
-def shortened(text: str, room: int) -> str:
+def shorten(text: str, room: int) -> str:
     """At most `room` characters of `text`, an ellipsis where it was cut."""
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
@@ -153,7 +153,7 @@ def text_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def lines_of(report: Report, place: Place) -> list[str]:
+def lines_of(report: Report, place: Location) -> list[str]:
     """The lines of the new text at `place`; [] when it is not at hand, or the place is not in it."""
     text = report.by_file.get(place.path)
     if text is None or place.old or place.start < 1:

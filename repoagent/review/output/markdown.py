@@ -24,7 +24,7 @@ from repoagent.review.output.formats import (
     plain,
     plain_line,
     region,
-    shortened,
+    shorten,
     text_lines,
 )
 
@@ -120,7 +120,7 @@ def render(report: Report, *, change: Change | None = None) -> str:
 
 def _head(report: Report) -> Iterator[str]:
     looked_at = count(report.files, "file")
-    yield f"### Review of {as_text(shortened(plain_line(report.title), 200)) or 'the change'}"
+    yield f"### Review of {as_text(shorten(plain_line(report.title), 200)) or 'the change'}"
     yield ""
     if not report.findings:
         asked = "" if report.model else "; no model asked"
@@ -134,12 +134,12 @@ def _head(report: Report) -> Iterator[str]:
     yield "|---|---|---:|"
     rows = Counter((finding.level, finding.rule) for finding in report.findings)
     for (level, rule), number in sorted(rows.items(), key=lambda row: (-row[0][0], row[0][1]))[:40]:
-        yield f"| {level.word} | {as_code(shortened(plain_line(rule), 60), table=True)} | {number:,} |"
+        yield f"| {level.word} | {as_code(shorten(plain_line(rule), 60), table=True)} | {number:,} |"
 
 
 def _opening(path: str, findings: Sequence[Finding]) -> str:
     opened = " open" if any(finding.level is Level.ERROR for finding in findings) else ""
-    name = as_html(shortened(plain_line(path), 500))
+    name = as_html(shorten(plain_line(path), 500))
     return f"\n<details{opened}><summary><code>{name}</code>: {count(len(findings), 'finding')}</summary>\n"
 
 
@@ -155,26 +155,26 @@ def _finding(report: Report, finding: Finding, change: Change | None) -> Iterato
     if finding.place.old and finding.place.start:
         lines = f"removed line {finding.place.start}"
     where = f"{lines}, " if lines else ""
-    title = as_text(shortened(plain_line(finding.title), 500)) or "(no title)"
+    title = as_text(shorten(plain_line(finding.title), 500)) or "(no title)"
     yield ""
-    rule, name = as_code(shortened(plain_line(finding.rule), 60)), as_code(finding.id)
+    rule, name = as_code(shorten(plain_line(finding.rule), 60)), as_code(finding.id)
     yield f"**{finding.level.word}**: {title} ({where}{rule}, {name})"
     if body := plain(finding.body).strip():
         yield ""
-        yield as_text(shortened(body, _BODY))
+        yield as_text(shorten(body, _BODY))
     code = lines_of(report, finding.place) or text_lines(finding.quote)
     suggested = _suggestion(report, finding, change)
     if code and not suggested:
         more = [f"… {count(len(code) - _CODE, 'more line')}"] if len(code) > _CODE else []
         yield ""
-        yield fenced("\n".join([*(plain(shortened(line, 300)) for line in code[:_CODE]), *more]))
+        yield fenced("\n".join([*(plain(shorten(line, 300)) for line in code[:_CODE]), *more]))
     if suggested:
         yield ""
         yield suggested
     if finding.evidence:
         yield ""
         for one in finding.evidence[:_COMMITS]:
-            subject = as_text(shortened(plain_line(one.subject), 120))
+            subject = as_text(shorten(plain_line(one.subject), 120))
             yield f"- {as_code(plain_line(one.commit)[:12])} {subject}"
         if len(finding.evidence) > _COMMITS:
             yield f"- and {count(len(finding.evidence) - _COMMITS, 'more commit')}"
@@ -208,7 +208,7 @@ def _tail(report: Report) -> Iterator[str]:
     sentences = [*report.unseen, *report.notes]
     room = _SENTENCES
     for place, sentence in enumerate(sentences):
-        line = f"- {as_text(shortened(plain_line(sentence), 500))}"
+        line = f"- {as_text(shorten(plain_line(sentence), 500))}"
         room -= len(line.encode())
         if room < 0:
             yield f"- and {len(sentences) - place} more of this kind"
@@ -222,7 +222,7 @@ def _tail(report: Report) -> Iterator[str]:
     if report.dropped:
         parts.append(f"{report.dropped:,} dropped, since they could not be verified")
     if report.model:
-        parts.append(f"model {as_code(shortened(plain_line(report.model), 100))}")
+        parts.append(f"model {as_code(shorten(plain_line(report.model), 100))}")
     if report.findings:
         parts.append("to dismiss one: <code>repoagent review dismiss ID</code>")
     if parts:

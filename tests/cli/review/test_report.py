@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from repoagent.cli.commands.review_report import Brief, Page, lines, show
 from repoagent.cli.ui.sanitize import clean, display_width
 from repoagent.cli.ui.terminal import Terminal
-from repoagent.review.finding import Evidence, Level, Place, Report, Suggestion
+from repoagent.review.finding import Evidence, Level, Location, Report, Suggestion
 from tests.review.output.samples import HOSTILE, finding, report, reports
 
 NOW = 1_700_000_000 + 86_400 * 3
@@ -83,7 +83,12 @@ def test_the_last_line_counts() -> None:
 def test_many_findings_begin_with_a_summary_go_by_file_and_end_with_the_three_that_matter_most() -> None:
     some = [
         finding(
-            rule=rule, level=level, place=Place(path, 2, 2), key=f"{n}", suggestion=None, title=f"title {n}"
+            rule=rule,
+            level=level,
+            place=Location(path, 2, 2),
+            key=f"{n}",
+            suggestion=None,
+            title=f"title {n}",
         )
         for n, (rule, level, path) in enumerate(
             [
@@ -133,7 +138,7 @@ def test_any_text_is_harmless_and_fits(given: Report) -> None:
 def test_hostile_text_acts_on_nothing(hostile: str) -> None:
     path = hostile.replace("\0", "")
     one = finding(
-        title=hostile, body=hostile, place=Place(path, 1, 1), evidence=(Evidence(hostile, 2**70, hostile),)
+        title=hostile, body=hostile, place=Location(path, 1, 1), evidence=(Evidence(hostile, 2**70, hostile),)
     )
     shown = text(
         Report(hostile, 1, [one], by_file={path: hostile.encode("utf-8", "surrogateescape")}, model=hostile)
@@ -145,7 +150,7 @@ def test_hostile_text_acts_on_nothing(hostile: str) -> None:
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: int) -> None:
     long = b"x = '" + b"y" * 300 + b"'\n\tz\xff = 1\n"
-    one = finding(place=Place("a.py", 1, 1), suggestion=None)
+    one = finding(place=Location("a.py", 1, 1), suggestion=None)
     shown = text(Report("it", 1, [one], by_file={"a.py": long}), page(width))
     (code,) = [line for line in shown.splitlines() if line.startswith(" > 1")]
     assert display_width(code) == width and code.endswith("…")
@@ -153,13 +158,13 @@ def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: i
 
 
 def test_only_ascii_where_nothing_else_can_be_shown() -> None:
-    shown = text(report(finding(place=Place("src/find.py", 1, 3))), page(60, ascii=True))
+    shown = text(report(finding(place=Location("src/find.py", 1, 3))), page(60, ascii=True))
     assert " > 3 | def find(name):" in shown and "│" not in shown and "…" not in shown
 
 
 def test_of_many_lines_the_first_and_the_last_are_shown() -> None:
     source = b"".join(b"line %d\n" % n for n in range(1, 41))
-    given = Report("it", 1, [finding(place=Place("a", 3, 38), suggestion=None)], by_file={"a": source})
+    given = Report("it", 1, [finding(place=Location("a", 3, 38), suggestion=None)], by_file={"a": source})
     shown = text(given).splitlines()
     assert " > 11 │ line 11" in shown and "     │ … 24 more lines" in shown and " > 36 │ line 36" in shown
     assert not any(line.startswith((" > 12", " > 35")) for line in shown)
@@ -167,7 +172,7 @@ def test_of_many_lines_the_first_and_the_last_are_shown() -> None:
 
 def test_removed_lines_are_quoted_with_their_old_numbers() -> None:
     one = finding(
-        place=Place("src/find.py", 40, 41, old=True), quote="def old():\n    pass\n", suggestion=None
+        place=Location("src/find.py", 40, 41, old=True), quote="def old():\n    pass\n", suggestion=None
     )
     shown = text(report(one)).splitlines()
     assert " - 40 │ def old():" in shown and " - 41 │     pass" in shown
@@ -176,7 +181,7 @@ def test_removed_lines_are_quoted_with_their_old_numbers() -> None:
 
 def test_a_whole_file_has_no_frame_and_many_commits_are_counted() -> None:
     commits = tuple(Evidence(f"{n:040x}", NOW - 3600 * n, f"Change {n}") for n in range(1, 8))
-    one = finding(place=Place("src/find.py"), suggestion=None, evidence=commits, body="")
+    one = finding(place=Location("src/find.py"), suggestion=None, evidence=commits, body="")
     shown = text(report(one))
     assert "│" not in shown and f"  src/find.py  [{one.id}]\n" in shown
     assert "Change 5" in shown and "Change 6" not in shown and "  and 2 more commits\n" in shown
@@ -191,7 +196,7 @@ def test_a_narrow_terminal_leaves_the_age_out_and_cuts_the_subject() -> None:
 
 @pytest.mark.parametrize(
     "suggestion",
-    [None, Suggestion(Place("src/find.py", 9, 9), "x\n"), Suggestion(Place("other.py", 1, 1), "x\n")],
+    [None, Suggestion(Location("src/find.py", 9, 9), "x\n"), Suggestion(Location("other.py", 1, 1), "x\n")],
 )
 def test_a_suggestion_that_does_not_fit_is_not_shown(suggestion: Suggestion | None) -> None:
     assert "suggested" not in text(report(finding(suggestion=suggestion)))
@@ -229,7 +234,9 @@ def test_in_the_log_of_a_runner_nothing_is_a_command(
 
 
 def test_of_many_small_findings_a_few_heads_are_told() -> None:
-    many = [finding(rule="fix-prone", level=Level.NOTE, place=Place(f"f{number}.py")) for number in range(8)]
+    many = [
+        finding(rule="fix-prone", level=Level.NOTE, place=Location(f"f{number}.py")) for number in range(8)
+    ]
     model = finding(rule="correctness", level=Level.NOTE)
     given = report(*many, model)
     told = [*lines(given, page(), Brief(Level.ERROR, "to see why: look"))]

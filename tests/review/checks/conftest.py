@@ -12,7 +12,7 @@ from repoagent.git.worktree import layout
 from repoagent.review.checks.run import HistoryAnswer, history_findings
 from repoagent.review.checks.statistics import learn
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted, open_repository
+from repoagent.review.diff.select import ChangeSelector, open_repository
 from repoagent.review.finding import Finding
 from repoagent.review.rules import RULES
 from tests.conftest import GitRepo
@@ -50,18 +50,18 @@ def _stream(commits: Sequence[tuple[str, Files]]) -> list[bytes]:
     return [*found, b"done\n"]
 
 
-def answer(repo: GitRepo, wanted: Wanted | None = None, **rules: str) -> HistoryAnswer:
+def answer(repo: GitRepo, wanted: ChangeSelector | None = None, **rules: str) -> HistoryAnswer:
     """What history says of what is staged, every rule on, learned just before."""
     worktree, head, bare = open_repository(repo.top)
     place = layout(worktree)
     levels = {f"review.rules.{rule}": "warning" for rule in RULES}
     settings = load(place, repo.top, flags={**levels, **{f"review.rules.{k}": v for k, v in rules.items()}})
     learn(worktree, place)
-    change, _ = read_change(worktree, head, wanted or Wanted(cwd=repo.top), bare=bare)
+    change, _ = read_change(worktree, head, wanted or ChangeSelector(cwd=repo.top), bare=bare)
     return history_findings(change, worktree, place, settings)
 
 
-def found(repo: GitRepo, rule: str, wanted: Wanted | None = None) -> list[Finding]:
+def found(repo: GitRepo, rule: str, wanted: ChangeSelector | None = None) -> list[Finding]:
     return [finding for finding in answer(repo, wanted).findings if finding.rule == rule]
 
 

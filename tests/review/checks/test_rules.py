@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.checks.api_changed import differing, fits_old_callers
+from repoagent.review.checks.api_changed import changed_symbols, fits_old_callers
 from repoagent.review.checks.file_origin import has_mark, is_vendored_path
 from repoagent.review.checks.missing_partner import only_comments
 from repoagent.review.checks.statistics import is_fix, lower, quantile
-from repoagent.review.diff.select import Wanted
+from repoagent.review.diff.select import ChangeSelector
 from tests.review.checks.conftest import Files, Made, answer, found, mixed, noise, stage
 
 
@@ -41,11 +41,12 @@ def test_a_partner_that_came_earlier_on_the_branch_is_not_missing(made: Made) ->
     assert [finding.key for finding in found(repo, "partner-missing")] == ["api.md"]
     repo.git("commit", "-qm", "half")
     assert [
-        one.key for one in found(repo, "partner-missing", Wanted("range", "main..other", cwd=repo.top))
+        one.key
+        for one in found(repo, "partner-missing", ChangeSelector("range", "main..other", cwd=repo.top))
     ] == ["api.md"]
     repo.commit("the other half", **{"api.md": "new\n"})
-    assert found(repo, "partner-missing", Wanted("range", "main..other", cwd=repo.top)) == []
-    assert found(repo, "partner-missing", Wanted("commit", "other", cwd=repo.top)) == []
+    assert found(repo, "partner-missing", ChangeSelector("range", "main..other", cwd=repo.top)) == []
+    assert found(repo, "partner-missing", ChangeSelector("commit", "other", cwd=repo.top)) == []
 
 
 @pytest.mark.soak
@@ -266,9 +267,9 @@ def test_no_signature_breaks_the_comparison(before: str, after: str) -> None:
 
 
 def test_what_does_not_parse_any_more_says_nothing() -> None:
-    assert list(differing("a.py", OLD.encode(), b"def convert(((\n")) == []
-    assert [gone.name for gone in differing("a.py", OLD.encode(), b"x = 1\n")] == ["convert"]
-    assert list(differing("a.py", None, b"x = 1\n")) == []
+    assert list(changed_symbols("a.py", OLD.encode(), b"def convert(((\n")) == []
+    assert [gone.name for gone in changed_symbols("a.py", OLD.encode(), b"x = 1\n")] == ["convert"]
+    assert list(changed_symbols("a.py", None, b"x = 1\n")) == []
 
 
 @pytest.mark.soak
@@ -386,7 +387,7 @@ def test_each_commit_of_a_short_branch_is_asked_about(made: Made) -> None:
     repo.git("switch", "-qc", "topic")
     repo.commit("Half of it", **{"api.py": "new\n"})
     repo.commit("All else", **{f"noise/{n}.c": "new\n" for n in range(9)})
-    branch = Wanted("range", "main..topic", cwd=repo.top)
+    branch = ChangeSelector("range", "main..topic", cwd=repo.top)
     assert [one.key for one in found(repo, "partner-missing", branch)] == ["api.md"]
     repo.commit("The page", **{"api.md": "new\n"})
     assert found(repo, "partner-missing", branch) == []

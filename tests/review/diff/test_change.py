@@ -11,7 +11,7 @@ import pytest
 from repoagent.errors import UsageError
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import How, Wanted, open_repository
+from repoagent.review.diff.select import ChangeSelector, How, open_repository
 from tests.conftest import GitRepo
 
 Make = Callable[[str], GitRepo]
@@ -19,7 +19,7 @@ Make = Callable[[str], GitRepo]
 
 def read(top: Path, how: How = "staged", value: str = "", *pathspecs: str, diff: bytes = b"") -> Change:
     worktree, head, bare = open_repository(top)
-    return read_change(worktree, head, Wanted(how, value, pathspecs, top, diff), bare=bare)[0]
+    return read_change(worktree, head, ChangeSelector(how, value, pathspecs, top, diff), bare=bare)[0]
 
 
 def only(change: Change) -> ChangedFile:
@@ -187,7 +187,7 @@ def test_of_a_merge_only_what_neither_side_has(repo: GitRepo) -> None:
     repo.commit("ours", both="".join(["ours\n", *lines[1:]]), ours="x\n")
     repo.git("merge", "topic", ok=False)
     worktree, head, _ = open_repository(repo.top)
-    unsettled, unseen = read_change(worktree, head, Wanted(cwd=repo.top))
+    unsettled, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top))
     assert (unsettled.files, unseen) == ((), ("both has conflicts that are not settled",))
     repo.write("both", "".join(["settled\n", *lines[1:]]))
     repo.git("add", "both")
@@ -254,7 +254,7 @@ def test_conflicts_are_left_out_of_the_work_tree_too(repo: GitRepo) -> None:
     repo.git("add", "b.txt")
     worktree, head, bare = open_repository(repo.top)
     for how in ("worktree", "staged"):
-        change, unseen = read_change(worktree, head, Wanted(how, cwd=repo.top), bare=bare)
+        change, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top), bare=bare)
         assert (told(change), unseen) == ({"b.txt": "added"}, ("a.txt has conflicts that are not settled",))
 
 

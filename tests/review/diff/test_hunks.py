@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
 from repoagent.review.change import Lines
-from repoagent.review.diff.stdin import read_hunk, sections, spliced, split_lines
+from repoagent.review.diff.stdin import apply_hunks, read_hunk, sections, split_lines
 from tests.conftest import GitRepo
 from tests.review.diff.test_change import only, read, told
 
@@ -35,7 +35,7 @@ def test_hunks_turn_the_old_text_into_the_new_one(
     one, two = (one[:-1] if cut_old else one), (two[:-1] if cut_new else two)
     patch = _patch(split_lines(one), split_lines(two), context)
     ((_, hunks),) = sections(patch)
-    assert spliced(one, hunks) == two
+    assert apply_hunks(one, hunks) == two
     for hunk in hunks:
         assert hunk.removed or hunk.added
         if hunk.added:
@@ -43,8 +43,8 @@ def test_hunks_turn_the_old_text_into_the_new_one(
 
 
 def test_hunks_that_do_not_fit_give_nothing() -> None:
-    assert spliced(b"a\n", [Lines(1, (b"b\n",), 1, (b"c\n",))]) is None
-    assert spliced(b"a\n", [Lines(5, (b"b\n",), 1, ())]) is None
+    assert apply_hunks(b"a\n", [Lines(1, (b"b\n",), 1, (b"c\n",))]) is None
+    assert apply_hunks(b"a\n", [Lines(5, (b"b\n",), 1, ())]) is None
     assert read_hunk([b"no header\n"], 0) == ([], 1)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.worktree import open_worktree
-from repoagent.review.hooks.run import Pushed, _refs, pushed
+from repoagent.review.hooks.run import PushedRef, _refs, pushed_refs
 from tests.conftest import GitRepo
 
 ZERO = "0" * 40
@@ -26,15 +26,15 @@ def clone(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> GitRepo:
 
 def ask(
     repo: GitRepo, *refs: tuple[str, str, str, str], remote: str = "origin"
-) -> tuple[list[Pushed], list[str]]:
+) -> tuple[list[PushedRef], list[str]]:
     lines = "".join(" ".join(ref) + "\n" for ref in refs)
-    return pushed(open_worktree(repo.top), remote, lines.encode())
+    return pushed_refs(open_worktree(repo.top), remote, lines.encode())
 
 
 def test_an_existing_branch_brings_what_is_new(clone: GitRepo) -> None:
     old, new = clone.head(), clone.commit("one")
     found, notes = ask(clone, ("refs/heads/main", new, "refs/heads/main2", old))
-    assert found == [Pushed("main", old, new)] and notes == []
+    assert found == [PushedRef("main", old, new)] and notes == []
 
 
 def test_a_new_branch_brings_what_the_other_side_has_on_no_branch(clone: GitRepo) -> None:
@@ -42,7 +42,7 @@ def test_a_new_branch_brings_what_the_other_side_has_on_no_branch(clone: GitRepo
     clone.git("switch", "-qc", "topic")
     new = clone.commit("topic")
     found, _ = ask(clone, ("refs/heads/topic", new, "refs/heads/topic", ZERO))
-    assert found == [Pushed("topic", old, new)]
+    assert found == [PushedRef("topic", old, new)]
 
 
 def test_after_a_rebase_only_what_is_new_to_the_other_side_counts(clone: GitRepo) -> None:
@@ -55,12 +55,14 @@ def test_after_a_rebase_only_what_is_new_to_the_other_side_counts(clone: GitRepo
     clone.git("switch", "-q", "topic")
     clone.git("rebase", "-q", "main")
     found, _ = ask(clone, ("refs/heads/topic", clone.head(), "refs/heads/topic", before))
-    assert found == [Pushed("topic", trunk, clone.head())]
+    assert found == [PushedRef("topic", trunk, clone.head())]
 
 
 def test_what_somebody_else_pushed_meanwhile_need_not_be_here(clone: GitRepo) -> None:
     old, new = clone.head(), clone.commit("one")
-    assert ask(clone, ("refs/heads/main", new, "refs/heads/main2", "1" * 40))[0] == [Pushed("main", old, new)]
+    assert ask(clone, ("refs/heads/main", new, "refs/heads/main2", "1" * 40))[0] == [
+        PushedRef("main", old, new)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["deleted", "known", "tag", "blob", "nonsense"])
@@ -86,7 +88,7 @@ def test_a_tag_on_new_commits_brings_them_once(clone: GitRepo) -> None:
     found, _ = ask(
         clone, ("refs/heads/main", new, "refs/heads/main2", old), ("refs/tags/v1", tag, "refs/tags/v1", ZERO)
     )
-    assert found == [Pushed("main", old, new)]
+    assert found == [PushedRef("main", old, new)]
 
 
 def test_the_first_push_of_all_has_nothing_to_be_compared_with(repo: GitRepo) -> None:
@@ -100,7 +102,7 @@ def test_the_first_push_of_all_has_nothing_to_be_compared_with(repo: GitRepo) ->
 def test_an_address_is_compared_with_all_that_is_known(clone: GitRepo) -> None:
     old, new = clone.head(), clone.commit("one")
     found, _ = ask(clone, ("HEAD", new, "refs/heads/x", ZERO), remote="https://example.org/x.git")
-    assert found == [Pushed("x", old, new)]
+    assert found == [PushedRef("x", old, new)]
 
 
 @pytest.mark.soak

@@ -12,7 +12,7 @@ from repoagent.config.layers import load
 from repoagent.git.worktree import layout
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted, open_repository
+from repoagent.review.diff.select import ChangeSelector, open_repository
 from repoagent.review.llm.review import model_findings
 from repoagent.review.llm.session import ModelAnswer, ReviewSession
 from tests.conftest import GitRepo
@@ -63,7 +63,7 @@ class Reviewing:
 
     def change(self, how: str = "staged", value: str = "") -> Change:
         worktree, head, bare = open_repository(self.repo.top)
-        return read_change(worktree, head, Wanted(how, value, (), self.repo.top), bare=bare)[0]  # type: ignore[arg-type]
+        return read_change(worktree, head, ChangeSelector(how, value, (), self.repo.top), bare=bare)[0]  # type: ignore[arg-type]
 
     def session(self, *, afresh: bool = False, record: Path | None = None, **flags: object) -> ReviewSession:
         worktree, _, _ = open_repository(self.repo.top)

@@ -14,11 +14,11 @@ from repoagent.review.llm.chunks import (
     MOST_CHARACTERS,
     MOST_LINES,
     Block,
-    View,
+    FileView,
     blocks_of,
     listed,
     order,
-    packed,
+    pack,
     symbols_of,
     why_content_skipped,
     why_skipped,
@@ -26,7 +26,7 @@ from repoagent.review.llm.chunks import (
 from tests.review.llm.test_verify import view
 
 
-def cut(shown: View) -> list[Block]:
+def cut(shown: FileView) -> list[Block]:
     return blocks_of(shown, symbols_of(shown))
 
 
@@ -97,13 +97,13 @@ def some(path: str, lines: int) -> Block:
 def test_blocks_are_packed_by_file_within_the_budget() -> None:
     blocks = [some("a", 20), some("b", 20), some("c", 20), some("c", 20), some("d", 120)]
     each = blocks[0].tokens
-    parts = packed(blocks, each * 3)
+    parts = pack(blocks, each * 3)
     assert [[block.path for block in part] for part in parts] == [["a", "b", "c"], ["c"], ["d"]] or [
         [block.path for block in part] for part in parts
     ] == [["a", "b"], ["c", "c"], ["d"]]
     assert [block for part in parts for block in part] == blocks
-    assert packed([], 100) == []
-    assert [len(part) for part in packed([some(str(n), 1) for n in range(FILES + 1)], 10**6)] == [FILES, 1]
+    assert pack([], 100) == []
+    assert [len(part) for part in pack([some(str(n), 1) for n in range(FILES + 1)], 10**6)] == [FILES, 1]
 
 
 @pytest.mark.parametrize(

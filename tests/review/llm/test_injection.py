@@ -10,7 +10,7 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.memory.identity.store import remember
 from repoagent.memory.notes import add_note
 from repoagent.review.dismissals import dismiss
-from repoagent.review.finding import Report, keep_last
+from repoagent.review.finding import Report, save_last
 from tests.review.llm.conftest import WORSE, Reviewing, finding
 
 NOTHING = "<finish>nothing found</finish>\n"
@@ -71,7 +71,7 @@ def test_orders_in_the_memory_the_history_and_what_was_dismissed(reviewing: Revi
     repo.git("add", "-A")
     reviewing.script.replies(finding(lines="4", quote="        result += price or 0", title=ORDER) + NOTHING)
     (found,) = reviewing().findings
-    keep_last(place, Report("x", 1, [found]))
+    save_last(place, Report("x", 1, [found]))
     dismiss(place, found.id, reason=f"so\n{ORDER}")
     (reviewing.script.folder / "answer").unlink(missing_ok=True)
     answer = reviewing(model=obedient(reviewing), afresh=True)

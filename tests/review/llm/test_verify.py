@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.finding import Finding, Level, Place, Suggestion
+from repoagent.review.finding import Finding, Level, Location, Suggestion
 from repoagent.review.llm import claims
-from repoagent.review.llm.chunks import View, view_of
-from repoagent.review.llm.claims import Claim, applied, merged, verified
+from repoagent.review.llm.chunks import FileView, view_of
+from repoagent.review.llm.claims import Claim, apply_suggestion, merge_findings, verify
 
 OLD = "one = 1\nx = call(one)\nreturn x\n\nkeep(x)\nx = call(two)\n"
 NEW = "one = 1\nx = call(one)\ny = call( other )\nreturn x\n\nkeep(x)\nx = call(two)\n\ty = call(three)\nreturn x\n"
@@ -30,7 +30,7 @@ def hunks(old: list[bytes], new: list[bytes]) -> tuple[Lines, ...]:
     return tuple(found)
 
 
-def view(old: str | bytes = OLD, new: str | bytes = NEW, path: str = "a.txt") -> View:
+def view(old: str | bytes = OLD, new: str | bytes = NEW, path: str = "a.txt") -> FileView:
     before, after = (text.encode() if isinstance(text, str) else text for text in (old, new))
     file = ChangedFile(path, "modified", path, "1", "2", "100644", "100644")
     lines = hunks(before.splitlines(keepends=True), after.splitlines(keepends=True))
@@ -42,12 +42,12 @@ def view(old: str | bytes = OLD, new: str | bytes = NEW, path: str = "a.txt") ->
     return found
 
 
-def check(claim: Claim, shown: View | None = None) -> Finding | str:
+def check(claim: Claim, shown: FileView | None = None) -> Finding | str:
     shown = shown or view()
-    return verified(claim, {shown.path: shown}, Level.WARNING, {})
+    return verify(claim, {shown.path: shown}, Level.WARNING, {})
 
 
-def place(claim: Claim, shown: View | None = None) -> tuple[int, int]:
+def place(claim: Claim, shown: FileView | None = None) -> tuple[int, int]:
     found = check(claim, shown)
     assert isinstance(found, Finding), found
     return found.place.start, found.place.end
@@ -69,7 +69,7 @@ def test_what_stands_there_is_found_whatever_the_number_and_the_spaces() -> None
 def test_a_quote_with_unchanged_lines_is_placed_on_the_changed_ones() -> None:
     found = check(quoting("x = call(one)", "y = call( other )", "return x", first=2, last=4))
     assert isinstance(found, Finding)
-    assert (found.place, found.quote) == (Place("a.txt", 3, 3), "y = call( other )\n")
+    assert (found.place, found.quote) == (Location("a.txt", 3, 3), "y = call( other )\n")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_removed_line_is_quoted_as_an_old_one() -> None:
     shown = view("a()\nguard(x)\nb()\n", "a()\nb()\n")
     found = check(quoting("guard(x)", first=2, old=True, replace=("guard(y)",)), shown)
     assert isinstance(found, Finding)
-    assert (found.place, found.suggestion) == (Place("a.txt", 2, 2, old=True), None)
+    assert (found.place, found.suggestion) == (Location("a.txt", 2, 2, old=True), None)
     assert check(quoting("guard(x)", first=2), shown) == claims.NOT_THERE
 
 
@@ -154,7 +154,7 @@ def test_a_suggestion_keeps_the_endings_and_must_parse() -> None:
     broken = check(quoting("    return 2", first=2, path="a.py", replace=("    return (3",)), shown)
     assert isinstance(good, Finding)
     assert isinstance(broken, Finding)
-    assert good.suggestion == Suggestion(Place("a.py", 2, 2), "    return 3\r\n")
+    assert good.suggestion == Suggestion(Location("a.py", 2, 2), "    return 3\r\n")
     assert broken.suggestion is None
 
 
@@ -183,9 +183,9 @@ def test_doubles_are_merged_and_each_other_has_its_own_id() -> None:
     found = check(CLAIM)
     assert isinstance(found, Finding)
     longer = found._replace(body="Longer by far.")
-    elsewhere = found._replace(place=Place("a.txt", 8, 8))
+    elsewhere = found._replace(place=Location("a.txt", 8, 8))
     other = found._replace(rule="security")
-    kept = merged([found, longer, elsewhere, other])
+    kept = merge_findings([found, longer, elsewhere, other])
     assert [(one.body, one.place.start, one.rule) for one in kept] == [
         ("Longer by far.", 3, "correctness"), (found.body, 8, "correctness"), (found.body, 3, "security"),
     ]  # fmt: skip
@@ -227,7 +227,9 @@ def test_a_suggestion_changes_its_lines_only(
 ) -> None:
     data = "\n".join(lines).encode() + (b"\n" if final and lines else b"")
     end = start + more
-    after = applied(data, Suggestion(Place("a", start, end), "".join(f"{line}\n" for line in instead)))
+    after = apply_suggestion(
+        data, Suggestion(Location("a", start, end), "".join(f"{line}\n" for line in instead))
+    )
     count = len(data.split(b"\n"))
     if end > count:
         assert after is None

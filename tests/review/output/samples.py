@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.finding import Evidence, Finding, Level, Place, Report, Suggestion
+from repoagent.review.finding import Evidence, Finding, Level, Location, Report, Suggestion
 from repoagent.review.rules import RULES
 
 SOURCE = (
@@ -43,8 +43,10 @@ texts = st.one_of(
 paths = texts.map(lambda text: text.replace("\0", "").replace("\ud800", "").strip("/") or "a").filter(
     lambda path: all(not "\ud800" <= one <= "\udfff" or "\udc80" <= one <= "\udcff" for one in path)
 )
-places = st.builds(Place, paths, st.integers(0, 12), st.integers(0, 12), st.booleans()).map(
-    lambda place: Place(place.path, place.start, max(place.start, place.end), place.old and place.start > 0)
+places = st.builds(Location, paths, st.integers(0, 12), st.integers(0, 12), st.booleans()).map(
+    lambda place: Location(
+        place.path, place.start, max(place.start, place.end), place.old and place.start > 0
+    )
 )
 evidence = st.builds(
     Evidence, st.text("0123456789abcdef", min_size=40, max_size=40), st.integers(0, 2**33), texts
@@ -55,7 +57,9 @@ evidence = st.builds(
 def findings(draw: st.DrawFn) -> Finding:
     place = draw(places)
     start = draw(st.integers(1, 7))
-    suggestion = st.builds(Suggestion, st.just(Place(place.path, start, draw(st.integers(start, 7)))), texts)
+    suggestion = st.builds(
+        Suggestion, st.just(Location(place.path, start, draw(st.integers(start, 7)))), texts
+    )
     return Finding(
         draw(st.sampled_from(sorted(RULES))),
         draw(st.sampled_from(Level)),
@@ -86,10 +90,10 @@ def finding(**changed: object) -> Finding:
         "rule": "security",
         "level": Level.ERROR,
         "title": "The name is run by a shell.",
-        "place": Place("src/find.py", 4, 4),
+        "place": Location("src/find.py", 4, 4),
         "body": "Any name with a semicolon runs a program.",
         "quote": "\treturn os.popen('find ' + name)",
-        "suggestion": Suggestion(Place("src/find.py", 4, 4), "\treturn run(['find', name])\n"),
+        "suggestion": Suggestion(Location("src/find.py", 4, 4), "\treturn run(['find', name])\n"),
         "evidence": (Evidence("1a2b" * 10, 1_700_000_000, "Add find"),),
         **changed,
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from repoagent.review.finding import Level, Place, Report, Suggestion
+from repoagent.review.finding import Level, Location, Report, Suggestion
 from repoagent.review.output.formats import FORMATS, render
 from tests.review.output import sarif_shape
 from tests.review.output.samples import HOSTILE, finding, report, reports
@@ -160,7 +160,7 @@ def _rdjson_places_suggestions_by_whole_lines(given: Report) -> None:
     [("a\nb\n", "a\nb"), ("", ""), ("\n", None), ("a\r\n", "a"), ("a\n\n", "a\n")],
 )
 def test_a_suggestion_for_reviewdog_has_no_last_line_ending(text: str, told: str | None) -> None:
-    one = finding(suggestion=Suggestion(Place("src/find.py", 4, 5), text))
+    one = finding(suggestion=Suggestion(Location("src/find.py", 4, 5), text))
     (found,) = load(report(one), "rdjson")["diagnostics"]
     if told is None:
         assert "suggestions" not in found
@@ -172,7 +172,7 @@ def test_a_suggestion_for_reviewdog_has_no_last_line_ending(text: str, told: str
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_everywhere_is_written_as_utf_8(format: str, text: str) -> None:
     path = text.replace("\0", "").strip("/")
-    one = finding(title=text, body=text, quote=text, place=Place(path, 2, 3), key=text)
+    one = finding(title=text, body=text, quote=text, place=Location(path, 2, 3), key=text)
     given = Report(
         text, 1, [one], [one], 1, [text], [text], text, by_file={path: text.encode("utf-8", "replace")}
     )

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from repoagent.review.change import Change
-from repoagent.review.finding import Level, Place, Report, Suggestion
+from repoagent.review.finding import Level, Location, Report, Suggestion
 from repoagent.review.output import markdown
 from repoagent.review.output.formats import plain, plain_line, render
 from repoagent.review.output.markdown import as_code, as_text, fenced
@@ -104,8 +104,8 @@ def test_hostile_text_stays_text(text: str) -> None:
         title=text,
         body=text,
         quote=text,
-        place=Place(path, 2, 3),
-        suggestion=Suggestion(Place(path, 1, 1), text),
+        place=Location(path, 2, 3),
+        suggestion=Suggestion(Location(path, 1, 1), text),
     )
     a_comment_has_only_our_own_markup(
         Report(text, 1, [one], (), 1, [text], [text], text, by_file={path: text.encode("utf-8", "replace")})
@@ -158,7 +158,7 @@ Any name with a semicolon runs a program.
     ],
 )
 def test_a_suggestion_can_be_applied_only_on_lines_of_the_change(first: int, text: str, info: str) -> None:
-    given = report(finding(suggestion=Suggestion(Place("src/find.py", 4, 4), text)))
+    given = report(finding(suggestion=Suggestion(Location("src/find.py", 4, 4), text)))
     (block,) = [one for one in tokens(comment(given, change(first, b"x\n"))) if one.type == "fence"]
     assert block.info == info
     if info == "diff":
@@ -174,12 +174,12 @@ def test_without_the_change_a_suggestion_is_a_diff() -> None:
 
 
 def test_a_suggestion_for_another_file_says_which() -> None:
-    one = finding(place=Place("a.py", 1, 1))
+    one = finding(place=Location("a.py", 1, 1))
     assert "In `src/find.py`:\n\n```diff" in comment(report(one), change(4, b"x\n"))
 
 
 def test_a_comment_stays_within_what_is_taken_and_says_what_is_left_out() -> None:
-    many = [finding(key=str(n), body="@#:" * 900, place=Place(f"{n}.py", 1, 1)) for n in range(40)]
+    many = [finding(key=str(n), body="@#:" * 900, place=Location(f"{n}.py", 1, 1)) for n in range(40)]
     told = comment(report(*many, unseen=["@" * 400] * 90))
     assert len(told.encode()) <= 65_000
     shown = told.count("<details open>")
@@ -189,7 +189,7 @@ def test_a_comment_stays_within_what_is_taken_and_says_what_is_left_out() -> Non
 
 def test_one_finding_too_long_leaves_room_for_the_next() -> None:
     long = finding(body="\x00" * 6_000, title="@" * 5_000, evidence=(), quote="", suggestion=None)
-    told = comment(report(*[long] * 4, finding(place=Place("b.py"), level=Level.NOTE)))
+    told = comment(report(*[long] * 4, finding(place=Location("b.py"), level=Level.NOTE)))
     assert "<code>b.py</code>" in told
 
 

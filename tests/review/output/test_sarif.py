@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from hypothesis import given, settings
 
-from repoagent.review.finding import Level, Place, Report, Suggestion
+from repoagent.review.finding import Level, Location, Report, Suggestion
 from repoagent.review.output import sarif
 from repoagent.review.output.formats import render
 from repoagent.review.output.sarif import line_hashes
@@ -59,7 +59,7 @@ def test_all_rules_are_described_with_their_level_and_few_tags() -> None:
     "path", ["a b.py", "a:b", "ü/é#?.py", "%41.py", os.fsdecode(b"\xff\n.c"), *HOSTILE[:3]]
 )
 def test_a_path_is_a_relative_reference_to_its_bytes(path: str) -> None:
-    result = run(report(finding(place=Place(path, 3, 9))))["results"][0]
+    result = run(report(finding(place=Location(path, 3, 9))))["results"][0]
     place = result["locations"][0]["physicalLocation"]
     uri = place["artifactLocation"]["uri"]
     assert unquote_to_bytes(uri) == os.fsencode(path)
@@ -68,7 +68,7 @@ def test_a_path_is_a_relative_reference_to_its_bytes(path: str) -> None:
 
 
 def test_a_whole_file_has_no_region_and_is_known_again_all_the_same() -> None:
-    pair = [finding(place=Place("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
+    pair = [finding(place=Location("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
     results = run(report(*pair))["results"]
     assert all("region" not in result["locations"][0]["physicalLocation"] for result in results)
     assert len({result["partialFingerprints"]["primaryLocationLineHash"] for result in results}) == 2
@@ -126,7 +126,7 @@ def test_a_suggestion_is_a_fix_of_whole_lines() -> None:
 
 
 def test_at_the_end_without_a_newline_columns_are_utf_16_units() -> None:
-    last = finding(suggestion=Suggestion(Place("src/find.py", 6, 6), "last = ''\n"))
+    last = finding(suggestion=Suggestion(Location("src/find.py", 6, 6), "last = ''\n"))
     fix = run(report(last))["results"][0]["fixes"][0]["artifactChanges"][0]["replacements"][0]
     units = len("last = 'é😀'".encode("utf-16-le")) // 2
     assert fix["deletedRegion"] == {"startLine": 6, "startColumn": 1, "endLine": 6, "endColumn": units + 1}
@@ -136,10 +136,10 @@ def test_at_the_end_without_a_newline_columns_are_utf_16_units() -> None:
 @pytest.mark.parametrize(
     "suggestion",
     [
-        Suggestion(Place("src/find.py", 9, 9), "beyond\n"),
-        Suggestion(Place("other.py", 1, 1), "not at hand\n"),
-        Suggestion(Place("src/find.py", 4, 4), "\udcff\n"),
-        Suggestion(Place("src/find.py", 4, 4, old=True), "gone\n"),
+        Suggestion(Location("src/find.py", 9, 9), "beyond\n"),
+        Suggestion(Location("other.py", 1, 1), "not at hand\n"),
+        Suggestion(Location("src/find.py", 4, 4), "\udcff\n"),
+        Suggestion(Location("src/find.py", 4, 4, old=True), "gone\n"),
     ],
 )
 def test_a_suggestion_that_does_not_fit_is_no_fix(suggestion: Suggestion) -> None:
@@ -147,7 +147,7 @@ def test_a_suggestion_that_does_not_fit_is_no_fix(suggestion: Suggestion) -> Non
 
 
 def test_a_dismissed_finding_is_suppressed_and_removed_lines_have_no_region() -> None:
-    gone = finding(place=Place("src/find.py", 4, 4, old=True))
+    gone = finding(place=Location("src/find.py", 4, 4, old=True))
     (result,) = run(report(dismissed=(gone,)))["results"]
     assert result["suppressions"][0]["kind"] == "external"
     assert "region" not in result["locations"][0]["physicalLocation"]

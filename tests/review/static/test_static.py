@@ -12,10 +12,10 @@ from repoagent.config.layers import load
 from repoagent.git.worktree import layout
 from repoagent.review.checks.static import StaticAnswer, static_findings
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import Wanted, open_repository
+from repoagent.review.diff.select import ChangeSelector, open_repository
 from repoagent.review.finding import Finding
 from repoagent.review.output.formats import FORMATS, render
-from repoagent.review.review import Asked, review
+from repoagent.review.review import ReviewRequest, review
 from tests.conftest import GitRepo
 
 TOKEN = "ghp_" + "9aB3kQ7xZ2mN5vL8pR4tW6yC1dF0gH3jK5sE"
@@ -31,11 +31,11 @@ def stage(repo: GitRepo, files: Files) -> None:
     repo.git("add", "-A")
 
 
-def answer(repo: GitRepo, wanted: Wanted | None = None, **levels: str) -> StaticAnswer:
+def answer(repo: GitRepo, wanted: ChangeSelector | None = None, **levels: str) -> StaticAnswer:
     worktree, head, bare = open_repository(repo.top)
     flags = {f"review.rules.{rule.replace('_', '-')}": level for rule, level in levels.items()}
     settings = load(layout(worktree), repo.top, flags=flags)
-    change, _ = read_change(worktree, head, wanted or Wanted(cwd=repo.top), bare=bare)
+    change, _ = read_change(worktree, head, wanted or ChangeSelector(cwd=repo.top), bare=bare)
     return static_findings(change, worktree, settings)
 
 
@@ -117,8 +117,8 @@ def test_a_secret_is_found_and_shown_nowhere(repo: GitRepo) -> None:
     stage(repo, {"help.py": f'{CODE}TOKEN = "{TOKEN}"\n', "tests/test_a.py": f'TOKEN = "{TOKEN}"\n'})
     worktree, head, bare = open_repository(repo.top)
     settings = load(layout(worktree), repo.top, flags={})
-    change, unseen = read_change(worktree, head, Wanted(cwd=repo.top), bare=bare)
-    report = review(change, Asked(worktree, layout(worktree), settings, unseen=unseen))
+    change, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top), bare=bare)
+    report = review(change, ReviewRequest(worktree, layout(worktree), settings, unseen=unseen))
     assert told(list(report.findings)) == [("secret", "help.py", 6)]
     assert report.findings[0].quote == 'TOKEN = "***"'
     assert b'TOKEN = "***"' in report.by_file["help.py"]
@@ -236,9 +236,9 @@ def test_a_caller_that_was_corrected_but_not_staged_still_counts(repo: GitRepo) 
     repo.write("cookies.py", COOKIES.replace("merge_cookies", "merge"))
     repo.git("add", "cookies.py")
     assert [one.key for one in answer(repo).findings] == ["merge_cookies"]
-    assert [one.key for one in answer(repo, Wanted("worktree", cwd=repo.top)).findings] == []
+    assert [one.key for one in answer(repo, ChangeSelector("worktree", cwd=repo.top)).findings] == []
     repo.git("commit", "-qm", "half")
-    assert [one.key for one in answer(repo, Wanted("commit", "HEAD", cwd=repo.top)).findings] == [
+    assert [one.key for one in answer(repo, ChangeSelector("commit", "HEAD", cwd=repo.top)).findings] == [
         "merge_cookies"
     ]
 
@@ -299,7 +299,7 @@ def test_a_change_cannot_hide_itself_by_the_ignore_file_that_it_adds(repo: GitRe
     repo.git("commit", "-qm", "before")
     stage(repo, {"a.py": CODE + "<<<<<<< HEAD\n", ".repoagentignore": "*.py\n"})
     repo.git("commit", "-qm", "hidden")
-    rules = [one.rule for one in answer(repo, Wanted("commit", "HEAD", cwd=repo.top)).findings]
+    rules = [one.rule for one in answer(repo, ChangeSelector("commit", "HEAD", cwd=repo.top)).findings]
     assert rules == ["conflict-marker"]
 
 
@@ -307,8 +307,8 @@ def test_the_forms_for_programs_name_the_rules(repo: GitRepo) -> None:
     stage(repo, {"a.py": CODE})
     worktree, head, bare = open_repository(repo.top)
     settings = load(layout(worktree), repo.top, flags={})
-    change, unseen = read_change(worktree, head, Wanted(cwd=repo.top), bare=bare)
-    report = review(change, Asked(worktree, layout(worktree), settings, unseen=unseen))
+    change, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top), bare=bare)
+    report = review(change, ReviewRequest(worktree, layout(worktree), settings, unseen=unseen))
     rules = json.loads(render(report, "json", top=repo.top))["rules"]
     assert {"conflict-marker", "parse-error", "secret", "removed-symbol", "debug-leftover"} <= set(rules)
     sarif = json.loads(render(report, "sarif", top=repo.top))["runs"][0]["tool"]["driver"]["rules"]
